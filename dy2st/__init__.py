@@ -1,0 +1,63 @@
+"""dy2st: Python control flow on tensors becomes one program.
+
+    >>> import dy2st, torch
+    >>> @dy2st.to_static
+    ... def collatz(n):
+    ...     steps = 0
+    ...     while n != 1:
+    ...         n = n // 2 if n % 2 == 0 else 3 * n + 1
+    ...         steps += 1
+    ...     return steps
+    >>> collatz(torch.tensor(6))
+    8
+"""
+
+from dy2st.api import enable_to_static, ignore_module, load, not_to_static, save, to_static
+from dy2st.errors import (
+    BranchMismatchError,
+    CaptureError,
+    ConversionError,
+    DataDependentError,
+    Dy2stError,
+    LoadError,
+    LoopVariableError,
+    ProgramError,
+    SaveError,
+    SignatureError,
+    SourceNotFoundError,
+    UndefinedNameError,
+    UnsupportedSyntaxError,
+)
+from dy2st.report import Report
+from dy2st.signature import InputSpec
+from dy2st.static_function import StaticFunction
+from dy2st_runtime.program import Program, verify
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BranchMismatchError",
+    "CaptureError",
+    "ConversionError",
+    "DataDependentError",
+    "Dy2stError",
+    "InputSpec",
+    "LoadError",
+    "LoopVariableError",
+    "Program",
+    "ProgramError",
+    "Report",
+    "SaveError",
+    "SignatureError",
+    "SourceNotFoundError",
+    "StaticFunction",
+    "UndefinedNameError",
+    "UnsupportedSyntaxError",
+    "enable_to_static",
+    "ignore_module",
+    "load",
+    "not_to_static",
+    "save",
+    "to_static",
+    "verify",
+]

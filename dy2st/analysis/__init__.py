@@ -1,0 +1,1 @@
+"""Read-only questions about a tree: who binds what, what is live, what is surely bound."""

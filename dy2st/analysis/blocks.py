@@ -1,0 +1,200 @@
+"""The plan for the BLOCKS phase: which scope owns each name once `if`, `while` and `for` bodies are functions.
+
+A name that a block binds is its own when nobody outside can see it: not live where the block starts, not live after the
+statement, not taken by a nested function. Every other one is `nonlocal` in the block, up to the function that owns it.
+An owner starts a name as the undefined marker when an inner function may see it before it is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import gast
+
+from dy2st.analysis.definedness import definedness, unbound_in
+from dy2st.analysis.flow import thunk_names
+from dy2st.analysis.liveness import Lives, liveness
+from dy2st.analysis.scopes import names_in, parameters
+
+BLOCK_STATEMENTS = (gast.If, gast.While, gast.For)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The declarations of one generated function."""
+
+    nonlocals: tuple[str, ...] = ()
+    globals: tuple[str, ...] = ()
+    undefined: tuple[str, ...] = ()
+    """Names of this function that start as the undefined marker."""
+
+
+@dataclass(frozen=True)
+class StatementPlan:
+    """One statement: the names whose values leave it, and its blocks in order (a `while` has its test first)."""
+
+    node: gast.stmt
+    names: tuple[str, ...]
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """The statements of one function by identity, and the names that the function itself starts as undefined."""
+
+    statements: dict[int, StatementPlan] = field(default_factory=dict)
+    undefined: tuple[str, ...] = ()
+    shared: frozenset[str] = frozenset()
+    """Local names that live in a cell because a generated function uses them."""
+    unbindable: frozenset[str] = frozenset()
+    """Those among them that a `del` or the end of an `except ... as name` unbinds."""
+
+    def of(self, node: gast.stmt) -> StatementPlan:
+        """The plan of one statement."""
+        return self.statements[id(node)]
+
+
+def plan_blocks(node: gast.FunctionDef, lost: Iterable[str]) -> BlockPlan:
+    """Plan the blocks of a function; `lost` are local names whose binding statements are gone from the tree."""
+    return _Planner(node).plan(node, lost)
+
+
+class _Planner:
+    def __init__(self, node: gast.FunctionDef) -> None:
+        use = names_in(node.body)
+        self._captured = frozenset(use.captured)
+        self._globals = frozenset(use.global_names)
+        self._declared = self._globals | frozenset(use.nonlocal_names)
+        self._nonlocals = frozenset(use.nonlocal_names)
+        self._lives = liveness(node.body)
+        self._plans: dict[int, StatementPlan] = {}
+        self._shared: set[str] = set()
+
+    def plan(self, node: gast.FunctionDef, lost: Iterable[str]) -> BlockPlan:
+        arguments = frozenset(parameters(node))
+        own = (frozenset(names_in(node.body).writes) | arguments) - self._declared
+        undefined = self._undefined(node.body, own, arguments)
+        shared = frozenset(self._shared)
+        return BlockPlan(self._plans, (*undefined, *lost), shared, shared & unbound_in(node.body))
+
+    def _undefined(self, body: Sequence[gast.stmt], own: frozenset[str], entry: frozenset[str]) -> tuple[str, ...]:
+        """Plan the statements of one scope; the names among `own` that the scope must start as undefined."""
+        before = definedness(body, entry)
+        missing: dict[str, None] = {}
+        bound: set[str] = set()
+        mentioned: set[str] = set()
+        for statement in _same_scope(body):
+            seen = own & self._seen_inside(statement)
+            self._shared |= seen
+            missing.update(dict.fromkeys(seen - before.get(id(statement), frozenset())))
+            head = names_in(_head(statement))
+            bound.update(head.writes)
+            mentioned.update(seen, head.mentions)
+        missing.update(dict.fromkeys((own & mentioned) - bound))  # else they would be names of an outer scope
+        order = names_in(body).writes
+        return tuple(name for name in order if name in missing and name not in entry)
+
+    def _seen_inside(self, node: gast.stmt) -> frozenset[str]:
+        """The names of the surrounding scope that generated functions of this statement use."""
+        if not isinstance(node, BLOCK_STATEMENTS):
+            return _thunks_of(node)
+        lives = self._lives[id(node)]
+        blocks: list[Block] = []
+        seen = _seen_by_head(node)
+        for (body, extra), entry in zip(_bodies(node), lives.entries, strict=True):
+            block, outer = self._block(body, extra, entry | lives.after | self._loop_head(node, lives))
+            blocks.append(block)
+            seen |= outer
+        names = self._leaving(node, lives)
+        self._plans[id(node)] = StatementPlan(node, names, tuple(blocks))
+        return seen
+
+    @staticmethod
+    def _loop_head(node: gast.stmt, lives: Lives) -> frozenset[str]:
+        if isinstance(node, gast.If):
+            return frozenset()
+        return lives.head | (lives.entries[-1] if isinstance(node, gast.While) else frozenset())
+
+    def _block(
+        self, body: Sequence[gast.stmt], extra: Sequence[gast.AST], live: frozenset[str]
+    ) -> tuple[Block, frozenset[str]]:
+        use = names_in([*extra, *body])
+        writes = frozenset(use.writes)
+        outer = writes & (live | self._captured | self._nonlocals) - self._globals
+        own = writes - outer - self._globals
+        bound = frozenset() if not body else own & frozenset(names_in(extra).writes)
+        thunks = own.intersection(*[thunk_names(part) for part in extra]) if extra and not body else frozenset()
+        undefined = (*sorted(thunks), *self._undefined(body, own, bound))
+        block = Block(
+            tuple(name for name in use.writes if name in outer),
+            tuple(name for name in use.writes if name in self._globals),
+            undefined,
+        )
+        return block, use.mentions - own
+
+    def _leaving(self, node: gast.stmt, lives: Lives) -> tuple[str, ...]:
+        live = lives.after | self._captured | self._nonlocals | self._loop_head(node, lives)
+        parts = [part for body, extra in _bodies(node) for part in (*extra, *body)]
+        return tuple(name for name in names_in(parts).writes if name in live - self._globals)
+
+
+def _bodies(node: gast.stmt) -> list[tuple[Sequence[gast.stmt], Sequence[gast.AST]]]:
+    """The blocks of a statement: statements, and what is bound or evaluated in the same function before them."""
+    if isinstance(node, gast.If):
+        return [(node.body, ()), (node.orelse, ())]
+    if isinstance(node, gast.While):
+        return [((), (node.test,)), (node.body, ())]
+    return [(node.body, (node.target,))]
+
+
+def _seen_by_head(node: gast.stmt) -> frozenset[str]:
+    """The names in thunks of the expressions that a block statement evaluates in the surrounding scope."""
+    if isinstance(node, gast.If):
+        return thunk_names(node.test)
+    if isinstance(node, gast.For):
+        return thunk_names(node.iter) | names_in([getattr(node, "test", None)]).mentions
+    return frozenset()
+
+
+def _same_scope(body: Sequence[gast.stmt]) -> Iterator[gast.stmt]:
+    """The statements of one scope: into `with`, `try` and `match`, not into what becomes a function."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, BLOCK_STATEMENTS):
+            for inner in _inner_bodies(statement):
+                yield from _same_scope(inner)
+
+
+def _inner_bodies(node: gast.stmt) -> list[Sequence[gast.stmt]]:
+    if isinstance(node, gast.With):
+        return [node.body]
+    if isinstance(node, gast.Match):
+        return [case.body for case in node.cases]
+    if isinstance(node, gast.Try) or type(node).__name__ == "TryStar":
+        return [node.body, *(handler.body for handler in node.handlers), node.orelse, node.finalbody]
+    return []
+
+
+def _thunks_of(node: gast.stmt) -> frozenset[str]:
+    """Names in skippable operands of the statement's own expressions, not of statements inside it."""
+    return frozenset().union(*(thunk_names(part) for part in _head(node)))
+
+
+def _head(node: gast.stmt) -> list[gast.AST]:
+    """What a statement evaluates and binds in the scope it stands in, without the statements inside it."""
+    if isinstance(node, gast.While):
+        return []
+    if isinstance(node, gast.If):
+        return [node.test]
+    if isinstance(node, gast.For):
+        return [node.iter]
+    if isinstance(node, gast.With):
+        return list(node.items)
+    if isinstance(node, gast.Match):
+        parts = [part for case in node.cases for part in (case.pattern, case.guard)]
+        return [node.subject, *(part for part in parts if part is not None)]
+    if isinstance(node, gast.Try) or type(node).__name__ == "TryStar":
+        parts = [part for handler in node.handlers for part in (handler.type, handler.name)]
+        return [part for part in parts if part is not None]
+    return [node]

@@ -1,0 +1,84 @@
+"""What is refused before any rewrite, with its place and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import gast
+
+from dy2st.analysis.exits import may_jump, may_leave
+from dy2st.analysis.flow import children
+from dy2st.analysis.scopes import NESTED_SCOPES, outside_parts
+from dy2st.errors import UnsupportedSyntaxError
+from dy2st.source.locate import source_line
+
+_EXCLUDE = "or mark the function with @dy2st.not_to_static"
+_YIELD = f"a static program cannot yield; collect the values in a list and return it, {_EXCLUDE}"
+_AWAIT = f"a static program cannot await; do the waiting in the caller, {_EXCLUDE}"
+_REFUSED: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((gast.Yield, gast.YieldFrom), _YIELD),
+    ((gast.Await, gast.AsyncFor, gast.AsyncWith), _AWAIT),
+)
+_LOCALS = f"which become cells of generated functions; name the variables instead, {_EXCLUDE}"
+_LOOKS_AT_LOCALS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
+"""Builtins that look at local variables when they get no more arguments than this."""
+
+
+def check_fence(node: gast.FunctionDef | gast.AsyncFunctionDef, filename: str) -> None:
+    """Raise UnsupportedSyntaxError at the first thing in a function that has no static meaning."""
+    if isinstance(node, gast.AsyncFunctionDef):
+        raise _unsupported(node, filename, f"an async function cannot be static; make it a plain function, {_EXCLUDE}")
+    for inner in _own_nodes(node.body):
+        for types, message in _REFUSED:
+            if isinstance(inner, types):
+                raise _unsupported(inner, filename, message)
+        if isinstance(inner, gast.comprehension) and inner.is_async:
+            raise _unsupported(inner.target, filename, _AWAIT)
+        if isinstance(inner, gast.Call) and _looks_at_locals(inner):
+            raise _unsupported(inner, filename, f"{inner.func.id}() looks at local variables, {_LOCALS}")
+        if isinstance(inner, gast.Try):
+            _check_finally(inner, filename)
+
+
+def _looks_at_locals(node: gast.Call) -> bool:
+    if not isinstance(node.func, gast.Name) or node.keywords:
+        return False
+    return len(node.args) <= _LOOKS_AT_LOCALS.get(node.func.id, -1)
+
+
+def _check_finally(node: gast.Try, filename: str) -> None:
+    for statement in node.finalbody:
+        for inner in _own_nodes([statement]):
+            leaves = isinstance(inner, gast.Return) or _jumps_out(inner, node.finalbody)
+            if leaves:
+                word = type(inner).__name__.lower()
+                message = f"{word} inside finally drops the exception on its way; move it after the try, {_EXCLUDE}"
+                raise _unsupported(inner, filename, message)
+
+
+def _jumps_out(node: gast.AST, body: Sequence[gast.stmt]) -> bool:
+    if not isinstance(node, gast.Break | gast.Continue):
+        return False
+    return any(may_jump(statement, type(node)) and _reaches(statement, node) for statement in body)
+
+
+def _reaches(statement: gast.stmt, jump: gast.AST) -> bool:
+    """Whether `jump` stands under `statement` and belongs to a loop around it."""
+    if statement is jump:
+        return True
+    parts = statement.orelse if isinstance(statement, gast.While | gast.For) else children(statement)
+    return any(_reaches(part, jump) for part in parts if may_leave(part, type(jump)))
+
+
+def _own_nodes(nodes: Sequence[gast.AST]) -> Iterator[gast.AST]:
+    for node in nodes:
+        yield node
+        inside = outside_parts(node) if isinstance(node, NESTED_SCOPES) else children(node)
+        yield from _own_nodes(inside)
+
+
+def _unsupported(node: gast.AST, filename: str, message: str) -> UnsupportedSyntaxError:
+    text = source_line(filename, node.lineno)
+    end = node.end_col_offset + 1 if node.end_lineno == node.lineno else len(text)
+    place = (filename, node.lineno, node.col_offset + 1, text, node.lineno, end)
+    return UnsupportedSyntaxError(message, place)

@@ -1,0 +1,122 @@
+"""Which names may be read later, at each statement: a backward walk over structured control flow.
+
+It runs after JUMPS, so there is no `break` or `continue` left; a `return` can only stand outside of `if` and loops.
+Too much is safe here, too little is not: an operand that may be skipped never ends a life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import gast
+
+from dy2st.analysis.flow import bound_by
+from dy2st.analysis.scopes import names_in
+
+Live: TypeAlias = frozenset[str]
+_NOTHING: Live = frozenset()
+
+
+@dataclass(frozen=True)
+class Lives:
+    """What is live around one `if`, `while` or `for`."""
+
+    after: Live
+    head: Live
+    """Loops: before the test or the next step of the iterator. `if`: before the statement."""
+    entries: tuple[Live, ...]
+    """At the start of each of its blocks, in order."""
+
+
+def liveness(body: Sequence[gast.stmt]) -> dict[int, Lives]:
+    """The lives around each `if`, `while` and `for` of a function body, by the identity of the statement."""
+    walk = _Liveness()
+    walk.body(body, _NOTHING, _NOTHING)
+    return walk.found
+
+
+class _Liveness:
+    """`live` is what is live after, `caught` what is live wherever an exception of this statement may land."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Lives] = {}
+
+    def body(self, statements: Sequence[gast.stmt], live: Live, caught: Live) -> Live:
+        for statement in reversed(statements):
+            live = self._statement(statement, live, caught)
+        return live
+
+    def _statement(self, node: gast.stmt, live: Live, caught: Live) -> Live:
+        if isinstance(node, gast.If):
+            return self._if(node, live, caught)
+        if isinstance(node, gast.While):
+            return self._while(node, live, caught)
+        if isinstance(node, gast.For):
+            return self._for(node, live, caught)
+        if isinstance(node, gast.Try) or type(node).__name__ == "TryStar":
+            return self._try(node, live, caught)
+        if isinstance(node, gast.With):
+            return self._with(node, live, caught)
+        if isinstance(node, gast.Match):
+            return self._match(node, live, caught)
+        if isinstance(node, gast.Return | gast.Raise):
+            return _reads(node) | caught
+        deleted = frozenset(names_in([node]).deletes)
+        return (live - bound_by(node) - deleted) | _reads(node) | caught
+
+    def _if(self, node: gast.If, live: Live, caught: Live) -> Live:
+        then = self.body(node.body, live, caught)
+        orelse = self.body(node.orelse, live, caught)
+        before = _reads(node.test) | then | orelse | caught
+        self.found[id(node)] = Lives(live, before, (then, orelse))
+        return before
+
+    def _while(self, node: gast.While, live: Live, caught: Live) -> Live:
+        head = _reads(node.test) | live | caught
+        while True:
+            entry = self.body(node.body, head, caught)
+            if entry <= head:
+                break
+            head |= entry
+        self.found[id(node)] = Lives(live, head, (head, entry))
+        return head
+
+    def _for(self, node: gast.For, live: Live, caught: Live) -> Live:
+        targets = names_in([node.target])
+        test = _reads(getattr(node, "test", None))
+        head = live | caught | test
+        while True:
+            entry = self.body(node.body, head, caught)
+            before = (entry - frozenset(targets.writes)) | frozenset(targets.reads)
+            if before <= head:
+                break
+            head |= before
+        self.found[id(node)] = Lives(live, head, (before,))
+        return head | _reads(node.iter)
+
+    def _try(self, node: gast.Try, live: Live, caught: Live) -> Live:
+        final = self.body(node.finalbody, live, caught)
+        escaping = final | caught if node.finalbody else caught
+        handled = escaping
+        for handler in node.handlers:
+            name = frozenset() if handler.name is None else frozenset({handler.name.id})
+            handled |= _reads(handler.type) | (self.body(handler.body, final, escaping) - name)
+        orelse = self.body(node.orelse, final, escaping)
+        return self.body(node.body, orelse, handled) | handled
+
+    def _with(self, node: gast.With, live: Live, caught: Live) -> Live:
+        inside = self.body(node.body, live, caught | live)  # a context manager may swallow an exception
+        bound = frozenset(names_in(item.optional_vars for item in node.items).writes)
+        return (inside - bound) | frozenset(names_in(node.items).reads) | caught | live
+
+    def _match(self, node: gast.Match, live: Live, caught: Live) -> Live:
+        before = _reads(node.subject) | live | caught
+        for case in node.cases:
+            before |= self.body(case.body, live, caught) | _reads(case.pattern) | _reads(case.guard)
+        return before
+
+
+def _reads(node: gast.AST | None) -> Live:
+    return frozenset(names_in([node]).reads)

@@ -1,0 +1,189 @@
+"""The public functions: argument checks, then the machinery."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+import torch
+
+from dy2st import config, saving
+from dy2st.capture import calls
+from dy2st.errors import SignatureError
+from dy2st.signature import InputSpec
+from dy2st.static_function import StaticFunction
+from dy2st_runtime.module import LoadedModule
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_M = TypeVar("_M", bound=torch.nn.Module)
+_BACKENDS = (None, "python")
+
+
+@overload
+def to_static(function: _M, *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...) -> _M: ...
+@overload
+def to_static(
+    function: Callable[..., Any], *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
+) -> StaticFunction: ...
+@overload
+def to_static(
+    function: None = None, *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
+) -> Callable[[Any], Any]: ...
+def to_static(
+    function: Any = None, *, input_spec: Sequence[Any] | None = None, full_graph: bool = True, backend: str | None = None
+) -> Any:
+    """Make a function, method or module run as programs.
+
+    Args:
+        function: a Python function, a bound method, an ``nn.Module`` (its ``forward`` becomes static, and the module itself is
+            returned), or a ``forward`` inside a class body. Left out, a decorator is returned.
+        input_spec: one entry for each parameter: an :class:`InputSpec` for a tensor, the same nest of them for a nest of tensors, a
+            constant for anything else.
+        full_graph: capture the whole function; there is no other mode yet.
+        backend: ``None`` or ``"python"``, the executor that runs the programs.
+
+    Returns:
+        A :class:`~dy2st.static_function.StaticFunction`, or the module.
+
+    Raises:
+        SignatureError: the arguments make no sense together.
+        ConversionError: the function has no source, or is written with something that has no static meaning.
+
+    Example:
+        >>> @to_static
+        ... def relu_or_double(x):
+        ...     if x.sum() > 0:
+        ...         return x * 2
+        ...     return x.relu()
+    """
+    if not full_graph:
+        raise SignatureError("full_graph=False is not available: every static function is captured whole")
+    if backend not in _BACKENDS:
+        raise SignatureError(f"there is no backend {backend!r}; choose one of {_BACKENDS}")
+    specs = _checked_specs(input_spec)
+    if function is None:
+        return lambda given: to_static(given, input_spec=input_spec, full_graph=full_graph, backend=backend)
+    if isinstance(function, StaticFunction):
+        return StaticFunction(function.function, specs, function.instance, backend)
+    if isinstance(function, torch.nn.Module):
+        forward = _plain(function.forward)
+        function.forward = StaticFunction(forward, specs, function, backend)
+        return function
+    if isinstance(function, types.MethodType):
+        return StaticFunction(_plain(function), specs, function.__self__, backend)
+    if not isinstance(function, types.FunctionType):
+        raise SignatureError(f"to_static takes a Python function, method or nn.Module, not a {type(function).__name__}")
+    return StaticFunction(function, specs, None, backend, bound=_is_method(function))
+
+
+def _plain(method: Any) -> types.FunctionType:
+    if isinstance(method, StaticFunction):
+        return method.function
+    function = getattr(method, "__func__", method)
+    if not isinstance(function, types.FunctionType):
+        raise SignatureError(f"forward is a {type(function).__name__}, not a Python function")
+    return function
+
+
+def _is_method(function: types.FunctionType) -> bool:
+    """Whether a function is written in a class body: its qualified name says so."""
+    parents = function.__qualname__.split(".")
+    return len(parents) > 1 and parents[-2] != "<locals>"
+
+
+def _checked_specs(specs: Any) -> Sequence[Any] | None:
+    if specs is None:
+        return None
+    if isinstance(specs, InputSpec):
+        return [specs]
+    if not isinstance(specs, (list, tuple)):
+        raise SignatureError(f"input_spec is a list with one entry for each parameter, not a {type(specs).__name__}")
+    return specs
+
+
+def not_to_static(function: _F) -> _F:
+    """Call a function as it is written when a static function calls it.
+
+    Tensor operations inside are recorded all the same; asking a tensor for its truth value there is an error.
+
+    Args:
+        function: a Python function.
+
+    Returns:
+        The same function, marked.
+    """
+    function.__dy2st_not_to_static__ = True  # type: ignore[attr-defined]
+    return function
+
+
+def ignore_module(modules: types.ModuleType | Sequence[types.ModuleType]) -> None:
+    """Call the functions of some Python modules as they are written.
+
+    Args:
+        modules: modules (packages with all they contain).
+    """
+    for module in modules if isinstance(modules, (list, tuple)) else [modules]:
+        if not isinstance(module, types.ModuleType):
+            raise SignatureError(f"ignore_module takes Python modules, not a {type(module).__name__}")
+        calls.SKIPPED_PACKAGES.add(module.__name__)
+
+
+class _Switch(contextlib.AbstractContextManager["_Switch"]):
+    """What :func:`enable_to_static` returns: the setting is made at once, and undone at the end of a ``with`` block."""
+
+    def __init__(self, before: bool) -> None:
+        self.before = before
+
+    def __exit__(self, *exc: object) -> None:
+        config.set_enabled(self.before)
+
+
+def enable_to_static(enable: bool = True) -> _Switch:
+    """Switch static execution on or off for the whole process.
+
+    Args:
+        enable: ``False`` runs every static function as it is written.
+
+    Returns:
+        Usable in a ``with`` statement, at whose end the setting is undone.
+    """
+    if not isinstance(enable, bool):
+        raise SignatureError(f"enable_to_static takes True or False, not {enable!r}")
+    switch = _Switch(config.is_enabled())
+    config.set_enabled(enable)
+    return switch
+
+
+def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None = None) -> None:
+    """Write a model as one archive that loads and runs without its source.
+
+    Args:
+        layer: an ``nn.Module``, or a static function.
+        path: the file to write; an existing one is replaced only when the new one is complete.
+        input_spec: as for :func:`to_static`; left out, the one given there. Tensors may stand in for specifications.
+
+    Raises:
+        SaveError: something in the program only exists in this process, or the file cannot be written.
+        SignatureError: it is not known for which arguments to save.
+        CaptureError: the function cannot be captured.
+    """
+    saving.save(layer, path, _checked_specs(input_spec))
+
+
+def load(path: str | os.PathLike[str]) -> LoadedModule:
+    """Read an archive.
+
+    Args:
+        path: a file that :func:`save` wrote.
+
+    Returns:
+        An ``nn.Module`` with the ``state_dict`` keys of the original; it runs, trains on, and needs none of its source.
+
+    Raises:
+        LoadError: it is no archive, was damaged, or was written by a newer major version.
+        FileNotFoundError: there is no such file.
+    """
+    return saving.load(path)

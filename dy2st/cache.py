@@ -1,0 +1,85 @@
+"""The programs of one static function."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dy2st import config
+from dy2st.capture.capture import Captured
+from dy2st.capture.guards import Guard
+from dy2st.capture.sources import fetch
+
+
+@dataclasses.dataclass
+class Entry:
+    """One captured program.
+
+    Attributes:
+        key: of the calls it serves, if its guards hold.
+        captured: the program and its surroundings.
+        last_used: grows with each use of any entry.
+    """
+
+    key: Any
+    captured: Captured
+    last_used: int
+
+
+class ProgramCache:
+    """Programs by key; a key may have several, told apart by their guards.
+
+    Lookups take no lock: the table is replaced, never changed in place. Additions must be serialised by the caller.
+    """
+
+    def __init__(self) -> None:
+        self._table: dict[Any, tuple[Entry, ...]] = {}
+        self._clock = itertools.count()
+
+    def __len__(self) -> int:
+        return sum(len(entries) for entries in self._table.values())
+
+    def __iter__(self) -> Iterator[Captured]:
+        return (entry.captured for entries in self._table.values() for entry in entries)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProgramCache:
+        return ProgramCache()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ProgramCache, ())
+
+    def find(self, key: Any, arguments: Sequence[Any]) -> tuple[Captured, list[Any]] | None:
+        """The program for a call and the values of its sources; ``None`` if there is none yet."""
+        for entry in self._table.get(key, ()):
+            values = fetch(entry.captured.sources, arguments)
+            if entry.captured.guards.failure(values) is None:
+                entry.last_used = next(self._clock)
+                return entry.captured, values
+        return None
+
+    def failures(self, key: Any, arguments: Sequence[Any]) -> list[tuple[Captured, Guard]]:
+        """For each program with this key, the guard that keeps it from being used."""
+        found = []
+        for entry in self._table.get(key, ()):
+            guard = entry.captured.guards.failure(fetch(entry.captured.sources, arguments))
+            if guard is not None:
+                found.append((entry.captured, guard))
+        return found
+
+    def add(self, key: Any, captured: Captured) -> None:
+        """Keep a program; the least recently used goes when there are too many."""
+        table = dict(self._table)
+        table[key] = (Entry(key, captured, next(self._clock)), *table.get(key, ()))
+        entries = [entry for group in table.values() for entry in group]
+        if len(entries) > config.MAX_PROGRAMS:
+            oldest = min(entries, key=lambda entry: entry.last_used)
+            table[oldest.key] = tuple(entry for entry in table[oldest.key] if entry is not oldest)
+            if not table[oldest.key]:
+                del table[oldest.key]
+        self._table = table
+
+    def clear(self) -> None:
+        """Forget all programs."""
+        self._table = {}

@@ -1,0 +1,31 @@
+"""Capture: run converted code once on fake tensors, and record a program.
+
+Operators of the constructs come here when a value is known only at run time; outside of a capture they behave as Python does.
+"""
+
+from dy2st.capture.access import unwrap
+from dy2st.capture.assertions import capture_assert
+from dy2st.capture.branch import capture_if, capture_if_exp
+from dy2st.capture.exceptions import raised
+from dy2st.capture.iteration import capture_for
+from dy2st.capture.loop import capture_while
+from dy2st.capture.session import current, report_site
+from dy2st.capture.truth import condition, logical_not, truth_value
+from dy2st.capture.values import Undefined, is_symbolic
+
+__all__ = [
+    "Undefined",
+    "capture_assert",
+    "capture_for",
+    "capture_if",
+    "capture_if_exp",
+    "capture_while",
+    "condition",
+    "current",
+    "is_symbolic",
+    "logical_not",
+    "raised",
+    "report_site",
+    "truth_value",
+    "unwrap",
+]

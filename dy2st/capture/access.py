@@ -1,0 +1,235 @@
+"""Reads and writes of attributes, items and names by converted code.
+
+Reads of what lies outside of the captured function are remembered and guarded; writes are noted so that they can be undone,
+joined, and done again at each call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator as python
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture import lists
+from dy2st.capture.exceptions import raised
+from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
+from dy2st.capture.session import NeedsRuntimeList, Session, current, need
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Maybe, Undefined, unbound_free_message, unbound_message
+from dy2st_runtime import control, scalars
+
+_LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
+
+
+def unwrap(value: Any) -> Any:
+    """The value of one that may be missing, with a check that it is there."""
+    if not isinstance(value, Maybe):
+        return value
+    if value.missing is None:
+        need().check(value.present, TypeError, "'NoneType' object is used as a value here")
+        return value.value
+    return ld(value, value.missing.name)
+
+
+def ld(value: Any, name: str, free: bool = False) -> Any:
+    """Read a name that may be unbound; ``free`` for one of an enclosing function.
+
+    Raises:
+        UnboundLocalError, NameError: it is unbound, in Python's own words.
+    """
+    kind, message = (NameError, unbound_free_message(name)) if free else (UnboundLocalError, unbound_message(name))
+    if isinstance(value, Undefined):
+        raise raised(kind(message))
+    if isinstance(value, Maybe) and value.missing is not None:
+        need().check(value.present, kind, message)
+        return value.value
+    return value
+
+
+def attr(value: Any, name: str) -> Any:
+    """``value.name``."""
+    session = current()
+    if session is None or isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        return getattr(value, name)
+    value = unwrap(value)
+    getter = _user_property(value, name, "fget")
+    if getter is not None:
+        return session.call(getter, value)
+    found = getattr(value, name)
+    if not session.was_written(AttributePlace(value, name).key):
+        source = _source(session, value)
+        if source is not None:
+            found = session.read(found, session.tracker.table.attribute(source, name))
+    return found
+
+
+def _source(session: Session, value: Any) -> Any:
+    if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
+        return None
+    source = session.tracker.source_of(value)
+    if source is None and isinstance(value, (torch.nn.Module, type, types.ModuleType)) and id(value) not in session.created:
+        source = session.tracker.table.held(value, getattr(value, "__name__", type(value).__name__))
+        session.tracker.read(value, source)
+    return source
+
+
+def _user_property(value: Any, name: str, part: str) -> Callable[..., Any] | None:
+    """The getter or setter of a property that the user wrote."""
+    if isinstance(value, (type, types.ModuleType)):
+        return None
+    found = inspect.getattr_static(type(value), name, None)
+    function = getattr(found, part, None) if isinstance(found, property) else None
+    module = getattr(function, "__module__", None) or "builtins"
+    return function if function is not None and module.partition(".")[0] not in _LIBRARIES else None
+
+
+def set_attr(target: Any, name: str, value: Any) -> None:
+    """``target.name = value``."""
+    session = current()
+    if session is None or isinstance(target, torch.Tensor):
+        setattr(target, name, value)
+        return
+    target = unwrap(target)
+    setter = _user_property(target, name, "fset")
+    if setter is not None:
+        session.call(setter, target, value)
+        return
+    session.write(AttributePlace(target, name))
+    setattr(target, name, value)
+
+
+def del_attr(target: Any, name: str) -> None:
+    """``del target.name``."""
+    session = current()
+    if session is not None:
+        session.write(AttributePlace(target, name))
+    delattr(target, name)
+
+
+def item(value: Any, key: Any) -> Any:
+    """``value[key]``."""
+    session = current()
+    if session is None:
+        return value[key]
+    value, key = unwrap(value), unwrap(key)
+    known = session.runtime_list(value)
+    if known is not None:
+        return lists.get(session, known, key)
+    if isinstance(value, (torch.Tensor, types.GenericAlias)):
+        return value[key]
+    if _is_runtime(key):
+        return _item_at_runtime(session, value, key)
+    own = getattr(type(value), "__getitem__", None)
+    if isinstance(own, types.FunctionType) and not isinstance(value, type):
+        return session.call(own, value, key)
+    found = value[key]
+    if isinstance(value, list) and isinstance(key, slice):
+        session.own_list(found)
+    return found
+
+
+def _is_runtime(key: Any) -> bool:
+    if isinstance(key, slice):
+        return any(map(_is_runtime, (key.start, key.stop, key.step)))
+    return isinstance(key, (torch.Tensor, *SYMBOLIC_NUMBERS))
+
+
+def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
+    if isinstance(value, (list, tuple)) and value:
+        copied = list(value)
+        session.own_list(copied)
+        return lists.get(session, session.make_runtime_list(copied), key)
+    raise errors.CaptureError(
+        f"a {type(value).__name__} is indexed with a number that is known only at run time",
+        session.here(),
+        fix="stack what is in it into a tensor, or choose with if statements",
+    )
+
+
+def set_item(target: Any, key: Any, value: Any) -> None:
+    """``target[key] = value``."""
+    session = current()
+    if session is None or isinstance(target, torch.Tensor):
+        target[key] = value
+        return
+    target, key = unwrap(target), unwrap(key)
+    known = session.runtime_list(target)
+    if known is not None:
+        lists.set_item(session, known, key, value)
+        return
+    own = getattr(type(target), "__setitem__", None)
+    if isinstance(own, types.FunctionType):
+        session.call(own, target, key, value)
+        return
+    if isinstance(target, list) and _is_runtime(key):
+        raise NeedsRuntimeList(target)
+    _note_items(session, target, key)
+    target[key] = value
+
+
+def _note_items(session: Session, target: Any, key: Any) -> None:
+    if isinstance(target, dict):
+        session.write(ItemPlace(target, key))
+    elif isinstance(target, list):
+        session.write(ContentsPlace(target))
+
+
+def del_item(target: Any, key: Any) -> None:
+    """``del target[key]``."""
+    session = current()
+    if session is not None:
+        known = session.runtime_list(target)
+        if known is not None:
+            session.builder.call(control.list_pop, (known, session.to_number(key)))
+            return
+        if isinstance(target, (list, dict)):
+            session.write(ContentsPlace(target))
+    del target[key]
+
+
+def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any:
+    """``target += value`` and its kin; gives the new value of the target."""
+    session = current()
+    if session is None:
+        return function(target, value)
+    target, value = unwrap(target), unwrap(value)
+    if isinstance(target, list) and function is python.iadd:
+        lists.method(session, target, "extend", (value,), {})
+        return target
+    if isinstance(target, (list, dict, set)):
+        session.write(ContentsPlace(target))
+    return function(target, value)
+
+
+def is_(left: Any, right: Any) -> Any:
+    """``left is right``."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Maybe):
+            if one.missing is None and other is None:
+                return need().number(scalars.logical_not, (one.present,), "bool")
+            return is_(unwrap(one), other)
+    return left is right
+
+
+def in_(value: Any, container: Any) -> Any:
+    """``value in container``."""
+    session = current()
+    if session is None:
+        return value in container
+    value, container = unwrap(value), unwrap(container)
+    if isinstance(container, torch.Tensor):
+        return (container == value).any()
+    if session.runtime_list(container) is not None:
+        raise errors.CaptureError("'in' a list that changes length inside a captured block", session.here())
+    if isinstance(container, (list, tuple, set, frozenset, dict, range)) and _any_runtime(value, container):
+        return session.call(any, [value == other for other in container])
+    return value in container
+
+
+def _any_runtime(value: Any, container: Any) -> bool:
+    symbolic = (torch.Tensor, *SYMBOLIC_NUMBERS)
+    return isinstance(value, symbolic) or any(isinstance(other, symbolic) for other in container)

@@ -1,0 +1,172 @@
+"""Two ways through the code, one value: capture both branches as blocks and join what they leave."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture import lattice
+from dy2st.capture.block import BlockBuilder, align_operands
+from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
+from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, cells_of, need
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Maybe, Undefined, unpack_list
+from dy2st_runtime import control
+
+_ATTEMPTS = 64
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one branch did.
+
+    Attributes:
+        builder: its block, still open.
+        writes: the places it changed.
+        result: the value of the expression; ``None`` for a statement.
+        dead: whether it always raises.
+    """
+
+    builder: BlockBuilder
+    writes: dict[tuple[Any, ...], Write]
+    result: Any
+    dead: bool
+
+    def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
+        """What a place holds when the branch is done."""
+        if self.dead:
+            return lattice.ABSENT
+        return self.writes[key].new if key in self.writes else otherwise
+
+
+def capture_if(test: Any, then: Any, orelse: Any, live: Sequence[str]) -> None:
+    """An ``if`` statement whose test is known only at run time.
+
+    Args:
+        test: a tensor with one element or a symbolic number.
+        then, orelse: functions without arguments, the branches.
+        live: the names that are read afterwards.
+    """
+    _capture(test, then, orelse, live)
+
+
+def capture_if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """An expression of which one of two operands is evaluated; gives the joined value."""
+    return _capture(test, then, orelse, None)
+
+
+def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> Any:
+    session = need()
+    session.site("if" if live is not None else "expression", "captured", "the test depends on a tensor")
+    cells = cells_of(*(f for f in (then, orelse) if hasattr(f, "__code__")))
+    for _ in range(_ATTEMPTS):
+        try:
+            outcomes = [run_branch(session, branch, cells) for branch in (then, orelse)]
+            return _join(session, test, outcomes, live)
+        except NeedsRuntimeList as need_list:
+            if not session.owner_is_here(need_list.items) or session.runtime_list(need_list.items):
+                raise
+            session.make_runtime_list(need_list.items)
+    raise errors.CaptureError("too many lists change length in one branch", session.here())
+
+
+def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[CellPlace]) -> Outcome:
+    """Capture one branch; what it wrote is undone when this returns."""
+    with session.block(cells) as region:
+        try:
+            result, dead = branch(), False
+        except Unreachable:
+            result, dead = None, True
+        session.emit_checks()
+        return Outcome(region.builder, region.journal.writes(), result, dead)
+
+
+def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[str] | None) -> Any:
+    then, orelse = outcomes
+    joiner = Joiner(session)
+    joined: list[tuple[Place, Any]] = []
+    for key, write in {**then.writes, **orelse.writes}.items():
+        if live is not None and isinstance(write.place, CellPlace) and write.place.name not in live:
+            continue
+        values = [outcome.final(key, write.old) for outcome in outcomes]
+        joined.append((write.place, joiner.join(*values, write.place)))
+    result = joiner.join(*(lattice.ABSENT if o.dead else o.result for o in outcomes), None)
+    blocks = [outcome.builder.finish(tuple(leaves)) for outcome, leaves in zip(outcomes, joiner.leaves)]
+    operands = align_operands(then.builder, orelse.builder)
+    node = session.builder.call_raw(control.if_, (session.builder.argument(test), *blocks, operands))
+    session.builder.bind(tuple(joiner.fresh), node)
+    if then.dead and orelse.dead:
+        raise Unreachable
+    for place, value in joined:
+        session.write(place)
+        place.write(value)
+    return result
+
+
+class Joiner:
+    """Joins values pair by pair; collects the leaves that each branch gives and the fresh values that stand for them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.leaves: tuple[list[Any], list[Any]] = ([], [])
+        self.fresh: list[Any] = []
+
+    def join(self, a: Any, b: Any, place: Place | None) -> Any:
+        """One value for both.
+
+        Raises:
+            BranchMismatchError: there is none.
+        """
+        a, b = (Undefined(str(place)) if value is MISSING else value for value in (a, b))
+        if a is b:
+            return None if a is lattice.ABSENT else a
+        a, b = self._lists(a), self._lists(b)
+        try:
+            kind = _kind(a, b)
+        except lattice.LengthMismatch as error:
+            self._need_list(place, a, b)
+            raise self._mismatch(place, a, b, error) from None
+        except lattice.Mismatch as error:
+            raise self._mismatch(place, a, b, error) from None
+        made: list[Any] = []
+        value = lattice.fresh(kind, self.session.new_value, made)
+        for leaves, given in zip(self.leaves, (a, b)):
+            lattice.leaves(kind, given, leaves)
+        self.fresh += made
+        return unpack_list(value)
+
+    def _lists(self, value: Any) -> Any:
+        return self.session.runtime_list(value) or value
+
+    def _need_list(self, place: Place | None, a: Any, b: Any) -> None:
+        if isinstance(place, ContentsPlace) and isinstance(place.owner, list):
+            raise NeedsRuntimeList(place.owner)
+
+    def _mismatch(self, place: Place | None, a: Any, b: Any, error: Exception) -> errors.BranchMismatchError:
+        what = f"'{place}'" if place is not None else "the value of this expression"
+        return errors.BranchMismatchError(
+            f"{what} is not the same kind of value on both branches",
+            _origin(self.session, a) or self.session.here(),
+            _origin(self.session, b) or self.session.here(),
+            seen=str(error),
+            fix="make both branches give the same dtype, number of dimensions and structure, or use another name in one of them",
+        )
+
+
+def _kind(a: Any, b: Any) -> lattice.Type:
+    if a is lattice.ABSENT or b is lattice.ABSENT:
+        return lattice.type_of(b if a is lattice.ABSENT else a)
+    return lattice.join(lattice.type_of(a), lattice.type_of(b))
+
+
+def _origin(session: Session, value: Any) -> errors.Location | None:
+    """The user's line that computed a value."""
+    if isinstance(value, Maybe):
+        value = value.value
+    if not isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        return None
+    location = session.origins.get(id(value))
+    return errors.Location(location.file, location.line, location.function) if location else None

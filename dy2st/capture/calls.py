@@ -1,0 +1,190 @@
+"""The call operator: user functions are converted when they are called, builtins with a tensor meaning go through a table.
+
+Everything else (torch, numpy, C functions, functions without source) is called as it is; tensor operations inside are recorded all
+the same, since recording does not depend on who calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sysconfig
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture import builtin_calls, lists, modules
+from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
+from dy2st.capture.session import Session, current
+from dy2st.capture.access import unwrap
+
+SKIPPED_PACKAGES = {
+    "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
+}  # fmt: skip
+"""Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
+
+_STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+_SITE_PACKAGES = ("site-packages", "dist-packages")
+_MAX_DEPTH = 200
+
+
+def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call anything from converted code."""
+    session = current()
+    if session is None:
+        return function(*args, **kwargs)
+    function = unwrap(function)
+    static = getattr(function, "__dy2st_original__", None)
+    if static is not None:
+        return call(static, *args, **kwargs)
+    handler = builtin_calls.handler_of(function)
+    if handler is not None:
+        return handler(session, *args, **kwargs)
+    if isinstance(function, functools.partial):
+        return call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
+    if isinstance(function, torch.nn.Module):
+        return modules.call_module(session, function, call, args, kwargs)
+    if isinstance(function, types.MethodType):
+        return _call_method(session, function, args, kwargs)
+    if isinstance(function, types.FunctionType):
+        return _call_function(session, function, args, kwargs)
+    if isinstance(function, type):
+        return _construct(session, function, args, kwargs)
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, (list, dict, set)) and isinstance(function, types.BuiltinMethodType):
+        return _call_container(session, owner, function, args, kwargs)
+    own_call = getattr(type(function), "__call__", None)
+    if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
+        return call(own_call, function, *args, **kwargs)
+    return _call_plain(session, function, args, kwargs)
+
+
+def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: Any) -> Any:
+    if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
+        return modules.call_autograd_function(session, method, args, kwargs)
+    if isinstance(method.__func__, types.FunctionType):
+        return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
+    return call(method.__func__, method.__self__, *args, **kwargs)
+
+
+def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
+    if getattr(function, "__dy2st_not_to_static__", False) or is_skipped(function):
+        return _call_plain(session, function, args, kwargs)
+    converted = session.convert(function)
+    if converted is None:
+        return _call_plain(session, function, args, kwargs)
+    return enter(session, function, converted, args, kwargs, of_class or session.tracker.source_of(function) is not None)
+
+
+def enter(
+    session: Session, function: types.FunctionType, converted: Any, args: Any, kwargs: Any, outside: bool = True
+) -> Any:
+    """Run the converted form of a function: what it reads from its globals and closure is guarded, what it writes noted.
+
+    Args:
+        outside: whether the function existed before the capture, and so did what its closure holds.
+    """
+    session.user_files.add(function.__code__.co_filename)
+    _track_surroundings(session, function, converted, outside)
+    if session.depth >= _MAX_DEPTH:
+        raise errors.CaptureError(
+            f"{function.__qualname__} calls itself {_MAX_DEPTH} times; a depth that tensors decide cannot be captured",
+            session.here(),
+            fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
+        )
+    session.depth += 1
+    try:
+        return converted.bind(function, session.operators)(*args, **kwargs)
+    finally:
+        session.depth -= 1
+
+
+def _track_surroundings(session: Session, function: types.FunctionType, converted: Any, outside: bool) -> None:
+    tracker, table = session.tracker, session.tracker.table
+    space = function.__globals__
+    root = table.strong(space, "globals()")
+    for name in converted.written_globals:
+        session.write(ItemPlace(space, name))
+    for name in converted.global_names:
+        if name in space and name not in converted.written_globals:
+            tracker.read(space[name], table.item(root, name, name))
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        if name in converted.written_free:
+            session.write(CellPlace(cell, name))
+            if outside:
+                session.outside_cells.add(id(cell))
+        elif outside:
+            _read_cell(session, cell, name)
+    if outside and (function.__defaults__ or function.__kwdefaults__):
+        own = table.held(function, function.__qualname__)
+        tracker.guards.same(table.attribute(own, "__defaults__"), function.__defaults__)
+
+
+def _read_cell(session: Session, cell: types.CellType, name: str) -> None:
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        return
+    if isinstance(value, torch._subclasses.FakeTensor) or type(value).__module__.startswith("dy2st."):
+        return
+    session.tracker.read(value, session.tracker.table.cell(session.tracker.table.strong(cell, name), name))
+
+
+def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
+    own_init = kind.__init__  # type: ignore[misc]
+    plain = type(kind) is type and kind.__new__ is object.__new__ and isinstance(own_init, types.FunctionType)
+    if plain and not is_skipped(own_init):
+        converted = session.convert(own_init)
+        if converted is not None:
+            made = kind.__new__(kind)
+            session.created[id(made)] = made
+            enter(session, own_init, converted, (made, *args), kwargs)
+            return made
+    made = _call_plain(session, kind, args, kwargs)
+    session.created[id(made)] = made
+    return made
+
+
+def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
+    if isinstance(owner, list):
+        return lists.method(session, owner, function.__name__, args, kwargs)
+    if function.__name__ in ("update", "pop", "popitem", "clear", "setdefault", "add", "remove", "discard"):
+        session.write(ContentsPlace(owner))
+    return function(*args, **kwargs)
+
+
+def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call as it is; lists of the program cannot go where nobody knows them."""
+    args = tuple(unwrap(a) for a in args)
+    kwargs = {key: unwrap(a) for key, a in kwargs.items()}
+    for value in (*args, *kwargs.values()):
+        if session.runtime_list(value) is not None:
+            raise errors.CaptureError(
+                f"{getattr(function, '__qualname__', function)}() gets a list that changes length inside a captured block",
+                session.here(),
+                fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
+            )
+    result = function(*args, **kwargs)
+    if type(result) is list:
+        session.own_list(result)
+    return result
+
+
+def is_skipped(function: Any) -> bool:
+    """Whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
+    module = getattr(function, "__module__", None) or ""
+    if any(module == name or module.startswith(name + ".") for name in SKIPPED_PACKAGES):
+        return True
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
+    return in_library or file.startswith("<frozen") or file == "<string>"
+
+
+@contextlib.contextmanager
+def modules_patched(session: Session) -> Iterator[None]:
+    """While a capture runs, modules called by code that is not converted (``nn.Sequential``) are called like any other."""
+    with modules.patched(session, call):
+        yield

@@ -1,0 +1,299 @@
+"""From a function and the arguments of one call to a program and what it takes to run it again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import fx
+
+from dy2st import errors
+from dy2st.capture import calls, text
+from dy2st.capture.block import BlockBuilder
+from dy2st.capture.failures import translated
+from dy2st.capture.guards import GuardTable
+from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.session import NeedsRuntimeList, Session, Site, Unreachable
+from dy2st.capture.sources import Source
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Maybe, RuntimeList, Text, Undefined
+from dy2st_runtime.passes.dead_code import remove_dead_code
+from dy2st_runtime.program import Effect, InputSlot, Location, Program, verify
+from dy2st_runtime.structure import Const, Leaf, Structure, TupleOf, children, unflatten
+from dy2st_runtime.structure import Maybe as MaybeOf
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+    """How one effect of a program reaches the object it changes.
+
+    Attributes:
+        owner: gives the object, from the values of the sources.
+        place: makes the place to write from the object.
+    """
+
+    owner: Callable[[Sequence[Any]], Any]
+    place: Callable[[Any], Place]
+
+
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """A program with its surroundings.
+
+    Attributes:
+        program: what runs.
+        sources: where to fetch the state and what the guards look at.
+        guards: when it may run.
+        states: gives each state value, from the values of the sources.
+        writers: one for each effect of the program.
+        sites: what became of each control-flow statement.
+        written: names of the sources that the program writes.
+        dynamic_state: the state that is known to differ from call to call, see :class:`Request`.
+    """
+
+    program: Program
+    sources: list[Source]
+    guards: GuardTable
+    states: list[Callable[[Sequence[Any]], Any]]
+    writers: list[Writer]
+    sites: list[Site]
+    written: frozenset[str]
+    dynamic_state: Mapping[str, frozenset[int] | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to capture.
+
+    Attributes:
+        function: the user's function.
+        structure: how ``(args, kwargs)`` are made from the leaves.
+        leaves: the tensors and opaque objects of this call.
+        names: a name for each leaf.
+        dynamic_dims: for each leaf, the dimensions that differ from call to call.
+        bound: whether the first argument is the object that the function is bound to.
+        dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
+    """
+
+    function: FunctionType
+    structure: Structure
+    leaves: Sequence[Any]
+    names: Sequence[str]
+    dynamic_dims: Sequence[frozenset[int]]
+    bound: bool
+    dynamic_state: Mapping[str, frozenset[int] | None]
+
+
+def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
+    """Run converted code once and keep what it did.
+
+    Raises:
+        CaptureError: the function cannot become one program.
+        Exception: what the user's own code raises.
+    """
+    converted = convert(request.function)
+    session = Session(convert, calls.call, operators, request.function.__qualname__)
+    session.tracker.dynamic.update(request.dynamic_state)
+    session.dynamic_state = request.dynamic_state
+    session.entry_code = capture.__code__
+    with translated(session), _plain_grad_mode(), calls.modules_patched(session), session.active() as root:
+        inputs, arguments = _bind_inputs(session, root, request)
+        args, kwargs = unflatten(request.structure, arguments)
+        try:
+            result = calls.enter(session, request.function, converted, args, kwargs)
+        except Unreachable:
+            result = None
+        except NeedsRuntimeList as need_list:
+            raise errors.CaptureError(
+                "a list that was made outside changes its length where a tensor decides", session.here(), seen=repr(need_list.items)
+            ) from None
+        session.emit_checks()
+        return _finish(session, root, request, inputs, result)
+
+
+@contextlib.contextmanager
+def _plain_grad_mode() -> Iterator[None]:
+    """Inference mode would make tensors of the capture that no other mode accepts; no_grad does the same for what is recorded."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tuple[list[InputSlot], list[Any]]:
+    """Stand-ins for the tensors among the leaves; opaque objects go in as they are, and are tracked."""
+    slots: list[InputSlot] = []
+    arguments: list[Any] = []
+    stand_ins: dict[int, torch.Tensor] = {}
+    for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
+        if not isinstance(leaf, torch.Tensor):
+            session.tracker.read(leaf, session.tracker.table.argument(position, name))
+            arguments.append(leaf)
+            continue
+        stand_in = stand_ins.get(id(leaf))
+        if stand_in is None:
+            stand_in = stand_ins[id(leaf)] = session.stand_in(leaf, dims)
+        node = root.placeholder(_identifier(name), stand_in)
+        root.bind(stand_in, node)
+        shape = tuple(s if isinstance(s, int) else str(s) for s in stand_in.shape)
+        slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
+        arguments.append(stand_in)
+    return slots, arguments
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any) -> Captured:
+    outputs: list[Any] = []
+    out_structure = _structure(session, result, outputs, "returns")
+    effects, writers, written = _effects(session, outputs)
+    block = root.finish(tuple(outputs))
+    code = request.function.__code__
+    program = Program(
+        name=request.function.__qualname__,
+        block=block,
+        inputs=tuple(inputs),
+        in_structure=_tensors_only(request),
+        states=tuple(state.slot for state in session.states),
+        out_structure=out_structure,
+        effects=tuple(effects),
+        origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
+        training=_training(request),
+    )
+    program = remove_dead_code(program)
+    verify(program)
+    return Captured(
+        program=program,
+        sources=session.tracker.table.sources,
+        guards=session.tracker.guards,
+        states=[_state_getter(state.source, state.value) for state in session.states],
+        writers=writers,
+        sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
+        written=frozenset(written),
+        dynamic_state=request.dynamic_state,
+    )
+
+
+def _training(request: Request) -> bool:
+    return any(isinstance(leaf, torch.nn.Module) and leaf.training for leaf in request.leaves)
+
+
+def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]], Any]:
+    if source is None:
+        return lambda values: value
+    index = source.index
+    return lambda values: values[index]
+
+
+def _tensors_only(request: Request) -> Structure:
+    """The structure of the arguments in terms of the program's inputs; opaque objects become ``None``."""
+    positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, torch.Tensor)]
+    number = {position: index for index, position in enumerate(positions)}
+    structure = _renumber(request.structure, number)
+    if not request.bound:
+        return structure
+    assert isinstance(structure, TupleOf) and isinstance(structure.items[0], TupleOf)
+    args, kwargs = structure.items
+    return TupleOf((TupleOf(args.items[1:]), kwargs))
+
+
+def _renumber(structure: Structure, number: Mapping[int, int]) -> Structure:
+    if isinstance(structure, Leaf):
+        return Leaf(number[structure.index]) if structure.index in number else Const(None)
+    items = getattr(structure, "items", None)
+    if items is None:
+        return structure
+    return dataclasses.replace(structure, items=tuple(_renumber(item, number) for item in items))  # type: ignore[arg-type, call-arg]
+
+
+def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> Structure:
+    """Describe a result; its tensors, numbers, lists and texts become outputs of the root block."""
+    value = session.runtime_list(value) or value
+    if isinstance(value, Undefined):
+        value.fail()
+    if isinstance(value, Maybe):
+        if value.missing is not None:
+            return _structure(session, calls.unwrap(value), outputs, what)
+        flag = _structure(session, value.present, outputs, what)
+        return MaybeOf(flag, _structure(session, value.value, outputs, what))
+    if isinstance(value, Text):
+        value = text.value(session, value)
+    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
+        outputs.append(value)
+        return Leaf(len(outputs) - 1)
+    parts = children(value)
+    if parts is not None:
+        items, describe = parts
+        return describe(tuple(_structure(session, item, outputs, what) for item in items))
+    if id(value) in session.created and not isinstance(value, (type, torch.Size)):
+        raise errors.CaptureError(
+            f"{session.name} {what} a {type(value).__qualname__} that it makes itself",
+            session.here(),
+            fix="use tuples, lists, dicts, named tuples or dataclasses of tensors and numbers",
+        )
+    return Const(value)
+
+
+def _effects(session: Session, outputs: list[Any]) -> tuple[list[Effect], list[Writer], list[str]]:
+    effects: list[Effect] = []
+    writers: list[Writer] = []
+    written: list[str] = []
+    for write in session.region.journal.writes().values():
+        place = write.place
+        owner = place.cell if isinstance(place, CellPlace) else place.owner
+        is_local = isinstance(place, CellPlace) and id(owner) not in session.outside_cells
+        if is_local or id(owner) in session.created:
+            continue
+        source = session.tracker.source_of(owner)
+        name = f"{source.name}.{place.name}" if source and isinstance(place, AttributePlace) else str(place)
+        effects.append(_effect(session, write, name, outputs))
+        writers.append(_writer(place, owner, source))
+        written.append(name)
+    return effects, writers, written
+
+
+def _effect(session: Session, write: Write, name: str, outputs: list[Any]) -> Effect:
+    if write.new is MISSING:
+        return Effect(name, "delete", Const(None))
+    new, kind = write.new, "set"
+    if isinstance(write.place, ContentsPlace) and isinstance(new, list):
+        same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
+        if same and session.tracker.source_of(write.place.owner) is None:
+            new, kind = new[len(write.old) :], "extend"
+    return Effect(name, kind, _structure(session, new, outputs, f"writes to {name}"))
+
+
+def _writer(place: Place, owner: Any, source: Source | None) -> Writer:
+    if source is None:
+        get: Callable[[Sequence[Any]], Any] = lambda values: owner  # noqa: E731
+    else:
+        index = source.index
+        get = lambda values: values[index]  # noqa: E731
+    match place:
+        case AttributePlace(_, name):
+            return Writer(get, lambda target: AttributePlace(target, name))
+        case ItemPlace(_, item):
+            return Writer(get, lambda target: ItemPlace(target, item))
+        case ContentsPlace():
+            return Writer(get, ContentsPlace)
+        case _:
+            return Writer(get, lambda target: place)
+
+
+def apply_effects(captured: Captured, values: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Do what the program does outside, after its last operation."""
+    for effect, writer in zip(captured.program.effects, captured.writers):
+        place = writer.place(writer.owner(values))
+        new = unflatten(effect.value, outputs)
+        if effect.kind == "delete":
+            place.write(MISSING)
+        elif effect.kind == "extend":
+            place.owner.extend(new)  # type: ignore[union-attr]
+        else:
+            place.write(new)

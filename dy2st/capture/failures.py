@@ -1,0 +1,71 @@
+"""Errors of torch's tracing, told in the user's terms."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from dy2st import errors
+from dy2st.capture.functions import data_dependent
+from dy2st.capture.session import Session
+
+_FROM_TORCH = (
+    GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def translated(session: Session) -> Iterator[None]:
+    """Errors of torch's tracing become errors of ours; errors of the user's code get a note that says they came up in capture."""
+    try:
+        yield
+    except errors.Dy2stError:
+        raise
+    except _FROM_TORCH as error:
+        raise _data_dependent(session, error) from error
+    except Exception as error:
+        _note(error, f"raised while dy2st captured {session.name}: the code ran on stand-ins for the tensors")
+        raise
+
+
+def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:
+    location = _user_line(session, error)
+    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return errors.DataDependentError(
+        "this operation needs to know a value or a size that exists only when the program runs",
+        location,
+        seen=first_line,
+        fix="give the size a bound with torch._check, pass the size as a Python number, or mark the function with @dy2st.not_to_static",
+    )
+
+
+def _user_line(session: Session, error: BaseException) -> errors.Location | None:
+    """The innermost line of the user's code in the error's traceback."""
+    found = None
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if code.co_filename in session.user_files:
+            found = errors.Location(code.co_filename, step.tb_lineno, code.co_name)
+        step = step.tb_next
+    return found
+
+
+def _note(error: BaseException, text: str) -> None:
+    if sys.version_info >= (3, 11):
+        error.add_note(text)
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
+
+
+__all__ = ["data_dependent", "translated"]

@@ -1,0 +1,185 @@
+"""The torch-function mode of a capture: calls of torch that never reach the dispatcher, or that ask Python for a tensor's value.
+
+Grad mode and autocast become operations of the program; hooks are attached when it runs; a truth value, a number or an
+array asked of a tensor by code that was not converted is an error that names the caller.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_any
+
+from dy2st.capture import indexing
+from dy2st.capture.values import SYMBOLIC_NUMBERS
+from dy2st.errors import CaptureError, DataDependentError
+from dy2st_runtime import control
+
+if TYPE_CHECKING:
+    from dy2st.capture.session import Session
+
+_Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]
+_HANDLERS: dict[Any, _Handler] = {}
+
+
+class TorchFunctions(TorchFunctionMode):
+    """Sends the calls that need it to their handlers."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self.open_autocasts: list[Any] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """One call of torch."""
+        handler = _HANDLERS.get(func)
+        if handler is None:
+            return func(*args, **(kwargs or {}))
+        return handler(self.session, func, args, kwargs or {})
+
+
+def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
+    def register(handler: _Handler) -> _Handler:
+        for function in functions:
+            _HANDLERS[function] = handler
+        return handler
+
+    return register
+
+
+@_handles(torch._C._set_grad_enabled)
+def _set_grad_enabled(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.builder.call(func, args)
+    return func(*args, **kwargs)
+
+
+@_handles(torch.amp.autocast_mode._enter_autocast)
+def _enter_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.functions.open_autocasts.append(session.builder.call(func, args, kwargs))
+
+
+@_handles(torch.amp.autocast_mode._exit_autocast)
+def _exit_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.builder.call_raw(func, (session.functions.open_autocasts.pop(),))
+
+
+@_handles(
+    torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.__complex__,
+    torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.data_ptr,
+)  # fmt: skip
+def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    raise data_dependent(session, f"Tensor.{getattr(func, '__name__', func)}()")
+
+
+def data_dependent(session: Session, what: str) -> DataDependentError:
+    """The error for code that asks for a value which only exists at run time."""
+    import sys
+
+    frame = sys._getframe(1)
+    while frame is not None and _internal(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    asker = f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})" if frame is not None else "C code"
+    return DataDependentError(
+        f"{asker} asks for the value of a tensor that is known only when the program runs",
+        session.here(),
+        seen=f"{what} in code that was not converted",
+        fix="use a tensor operation there, give the function source that dy2st can convert, or call it outside of the static function",
+    )
+
+
+def _internal(file: str) -> bool:
+    return "/torch/" in file or "/dy2st/" in file or "/dy2st_runtime/" in file
+
+
+@_handles(torch.Tensor.tolist)
+def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    if tensor.dim() == 0:
+        return tensor.item()
+    if not isinstance(tensor.shape[0], int):
+        raise CaptureError(
+            "tolist() of a tensor whose length is known only at run time", session.here(), fix="keep working on the tensor"
+        )
+    return [row.tolist() for row in tensor.unbind(0)]
+
+
+@_handles(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook, torch.Tensor.retain_grad)
+def _register_hook(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.builder.call(control.call_, (func, tuple(args), kwargs))
+
+
+@_handles(torch.Tensor.requires_grad_)
+def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor, on = args[0], (args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
+    session.builder.call(torch.ops.aten.requires_grad_.default, (tensor, on))
+    return func(*args, **kwargs)
+
+
+@_handles(torch.Tensor.data.__get__)
+def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0].detach()
+
+
+@_handles(torch.Tensor.data.__set__, torch.Tensor.grad.__set__, torch.Tensor.grad.__get__, torch.Tensor.backward)
+def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    name = getattr(getattr(func, "__self__", None), "__name__", None) or getattr(func, "__name__", str(func))
+    raise CaptureError(
+        f"Tensor.{name} cannot be used inside a captured function",
+        session.here(),
+        fix="call it outside of the static function, or use torch.autograd.grad or an in-place operation",
+    )
+
+
+@_handles(torch.Tensor.__getitem__)
+def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return indexing.get_item(args[0], args[1], func)
+
+
+@_handles(torch.Tensor.__setitem__)
+def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    indexing.set_item(args[0], args[1], args[2], func)
+
+
+@_handles(torch.Tensor.__contains__)
+def _contains(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    raise data_dependent(session, "'in' a tensor")
+
+
+@_handles(torch.Tensor.__iter__)
+def _iter(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args[0].dim() and not isinstance(args[0].shape[0], int):
+        raise CaptureError(
+            "this iterates over a tensor whose length is known only at run time, outside of a for statement",
+            session.here(),
+            fix="write a for loop in converted code, or a tensor operation",
+        )
+    return iter(args[0].unbind(0)) if args[0].dim() else func(*args)
+
+
+@_handles(torch.tensor, torch.as_tensor, torch.asarray)
+def _tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    data = args[0] if args else kwargs["data"]
+    if not tree_any(lambda leaf: isinstance(leaf, (torch.Tensor, *SYMBOLIC_NUMBERS)), data):
+        return func(*args, **kwargs)
+    dtype, device = kwargs.get("dtype"), kwargs.get("device")
+    made = _stack(data)
+    if isinstance(data, torch.Tensor) and func is torch.tensor:
+        made = made.detach().clone()
+    made = made if dtype is None and device is None else made.to(device=device, dtype=dtype)
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
+def _stack(data: Any) -> torch.Tensor:
+    """What ``torch.tensor`` makes of nested numbers, some of them symbolic."""
+    if isinstance(data, torch.Tensor):
+        return data
+    if isinstance(data, (list, tuple)):
+        parts = [_stack(item).detach() for item in data]
+        dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
+        return torch.stack([part.to(dtype) for part in parts])
+    kinds = {torch.SymInt: torch.int64, torch.SymBool: torch.bool, torch.SymFloat: torch.get_default_dtype()}
+    return torch.scalar_tensor(data, dtype=kinds[type(data)]) if type(data) in kinds else torch.tensor(data)

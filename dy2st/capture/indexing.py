@@ -1,0 +1,113 @@
+"""Indexing of tensors with numbers that are known only at run time.
+
+``x[i]`` with a symbolic ``i`` is ``x.select(0, i)``; torch's own subscript would ask for the value of ``i``. The basic parts of an
+index (numbers, slices, ``None``, ``...``) are applied one dimension at a time, what is left (masks, index tensors) as torch does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st.capture.values import SYMBOLIC_NUMBERS
+
+_FULL = slice(None)
+
+
+def get_item(tensor: torch.Tensor, index: Any, plain: Callable[..., Any]) -> Any:
+    """``tensor[index]``; ``plain`` is torch's own subscript."""
+    if not _needs_rewrite(index):
+        return plain(tensor, index)
+    view, rest = _apply_basic(tensor, index)
+    return view if rest is None else plain(view, rest)
+
+
+def set_item(tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., Any]) -> None:
+    """``tensor[index] = value``."""
+    if not _needs_rewrite(index) and not isinstance(value, SYMBOLIC_NUMBERS):
+        plain(tensor, index, value)
+        return
+    view, rest = _apply_basic(tensor, index)
+    if isinstance(value, SYMBOLIC_NUMBERS):
+        value = torch.scalar_tensor(value, dtype=tensor.dtype, device=tensor.device)
+    if rest is not None:
+        plain(view, rest, value)
+    elif isinstance(value, torch.Tensor):
+        view.copy_(_strip_leading_ones(value, view.dim()))
+    else:
+        view.fill_(value)
+
+
+def _needs_rewrite(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(_is_runtime_number(part) or (isinstance(part, slice) and _runtime_slice(part)) for part in parts)
+
+
+def _runtime_slice(part: slice) -> bool:
+    return any(_is_runtime_number(bound) for bound in (part.start, part.stop, part.step))
+
+
+def _is_runtime_number(part: Any) -> bool:
+    if isinstance(part, torch.Tensor):
+        return part.dim() == 0 and not part.is_floating_point() and part.dtype not in (torch.bool, torch.uint8)
+    return isinstance(part, SYMBOLIC_NUMBERS)
+
+
+def _number(part: Any) -> Any:
+    return part.item() if isinstance(part, torch.Tensor) else part
+
+
+def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
+    """Apply everything but index tensors; gives the view and the index that is left, ``None`` if nothing."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    parts = _expand_ellipsis(parts, tensor.dim())
+    view, dim, rest, advanced = tensor, 0, [], False
+    for part in parts:
+        if part is None:
+            view = view.unsqueeze(dim)
+        elif isinstance(part, slice):
+            view = _slice(view, dim, part)
+        elif isinstance(part, bool) or isinstance(part, (torch.Tensor, list)) and not _is_runtime_number(part):
+            advanced = True
+            width = part.dim() if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8) else 1
+            rest.append(part)
+            dim += width
+            continue
+        else:
+            view = view.select(dim, _number(part))
+            continue
+        rest.append(_FULL)
+        dim += 1
+    return view, tuple(rest) if advanced else None
+
+
+def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
+    if part == _FULL:
+        return view
+    step = 1 if part.step is None else _number(part.step)
+    return torch.ops.aten.slice.Tensor(view, dim, _number(part.start), _number(part.stop), step)  # type: ignore[no-any-return]
+
+
+def _expand_ellipsis(parts: list[Any], rank: int) -> list[Any]:
+    used = sum(_width(part) for part in parts)
+    for position, part in enumerate(parts):
+        if part is Ellipsis:
+            return parts[:position] + [_FULL] * (rank - used) + parts[position + 1 :]
+    return parts
+
+
+def _width(part: Any) -> int:
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8):
+        return part.dim()
+    return 1
+
+
+def _strip_leading_ones(value: torch.Tensor, rank: int) -> torch.Tensor:
+    """Item assignment allows extra leading dimensions of size 1."""
+    while value.dim() > rank and isinstance(value.shape[0], int) and value.shape[0] == 1:
+        value = value.squeeze(0)
+    return value

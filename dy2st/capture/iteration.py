@@ -1,0 +1,226 @@
+"""``for`` loops, and iterables whose length is known only at run time.
+
+A Python iterable is unrolled, as Python would step through it. A range, tensor or list whose length a tensor decides becomes a
+loop of the program: position ``k`` runs from 0, the item is looked up by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CellType
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture import lists
+from dy2st.capture.branch import capture_if, capture_if_exp
+from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.journal import CellPlace
+from dy2st.capture.loop import capture_loop
+from dy2st.capture.session import Session, cells_of, need
+from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, is_symbolic
+from dy2st_runtime import scalars
+
+_UNROLL_LIMIT = 4096
+
+
+def range_(*bounds: Any) -> Any:
+    """``range`` of numbers of which some are known only at run time."""
+    session = need()
+    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    start, stop, step = (session.to_number(bound) for bound in (start, stop, step))
+    if not any(isinstance(bound, SYMBOLIC_NUMBERS) for bound in (start, stop, step)):
+        return range(start, stop, step)
+    length = session.number(scalars.range_length, (start, stop, step), "int")
+    session.shapes.constrain_size(length)
+    return RuntimeIterable(lambda: length, lambda k: start + k * step, "a range")
+
+
+def enumerate_(iterable: Any, start: Any = 0) -> Any:
+    """``enumerate``."""
+    items = as_runtime(iterable)
+    if items is None:
+        return enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
+    return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}")
+
+
+def zip_(*iterables: Any, strict: bool = False) -> Any:
+    """``zip``; as long as the shortest."""
+    parts = [as_runtime(iterable) for iterable in iterables]
+    if not any(part is not None for part in parts):
+        return zip(*(over(iterable) for iterable in iterables), strict=strict)
+    session = need()
+    made = [part if part is not None else _by_position(session, given) for part, given in zip(parts, iterables)]
+    if strict:
+        lengths = [part.length() for part in made]
+        for length in lengths[1:]:
+            session.check(lengths[0] == length, ValueError, "zip() arguments have different lengths")
+
+    def length() -> Any:
+        return session.number(scalars.minimum, [part.length() for part in made], "int")
+
+    return RuntimeIterable(length, lambda k: tuple(part.at(k) for part in made), "zip")
+
+
+def reversed_(iterable: Any) -> Any:
+    """``reversed``."""
+    items = as_runtime(iterable)
+    if items is None:
+        return reversed(iterable) if not isinstance(iterable, torch.Tensor) else reversed(iterable.unbind(0))
+    return RuntimeIterable(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
+
+
+def as_runtime(iterable: Any) -> RuntimeIterable | None:
+    """The iterable as one whose length is known only at run time; ``None`` if Python knows it."""
+    session = need()
+    if isinstance(iterable, RuntimeIterable):
+        return iterable
+    known = session.runtime_list(iterable)
+    if known is not None:
+        return lists.iterable(session, known)
+    if isinstance(iterable, torch.Tensor) and iterable.dim() and not isinstance(iterable.shape[0], int):
+        rows = lists.unbind(session, iterable)
+        return lists.iterable(session, rows)
+    return None
+
+
+def over(iterable: Any) -> Any:
+    """What Python iterates over: a tensor by its rows."""
+    return iterable.unbind(0) if isinstance(iterable, torch.Tensor) and iterable.dim() else iterable
+
+
+def _by_position(session: Session, iterable: Any) -> RuntimeIterable:
+    """A Python iterable whose items are looked up by a position known only at run time."""
+    if isinstance(iterable, range):
+        return RuntimeIterable(lambda: len(iterable), lambda k: iterable.start + k * iterable.step, "a range")
+    items = list(over(iterable))
+    session.own_list(items)
+    return lists.iterable(session, session.make_runtime_list(items))
+
+
+def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
+    """A ``for`` statement.
+
+    Args:
+        iterable: what it loops over.
+        body: a function of the item.
+        live: the names that are read after a trip or after the loop.
+        test: ``None``, or whether the loop goes on, asked before each step (false after a ``break``).
+    """
+    session = need()
+    items = as_runtime(iterable)
+    if items is not None:
+        session.site("for", "captured", f"the length of {items.what} is known only at run time")
+        _capture_positions(session, items, body, live, test, 0)
+    elif test is None:
+        trips = 0
+        for trips, item in enumerate(over(iterable), 1):  # noqa: B007
+            body(item)
+        session.site("for", "unrolled", f"{trips} trips over a Python {type(iterable).__name__}")
+    else:
+        _unroll(session, over(iterable), body, live, test)
+
+
+def _capture_positions(
+    session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int
+) -> None:
+    position = CellType(start)
+    place = CellPlace(position, "position")
+
+    def more() -> Any:
+        k = position.cell_contents
+        return k < items.length()
+
+    def again() -> Any:
+        if test is None:
+            return more()
+        going = test()
+        if is_symbolic(going):
+            return capture_if_exp(going, more, lambda: False)
+        return more() if going else False
+
+    def trip() -> None:
+        k = position.cell_contents
+        item = items.at(k)
+        position.cell_contents = k + 1
+        body(item)
+
+    cells = [*cells_of(body, *([test] if test is not None else [])), place]
+    capture_loop(session, again(), again, trip, cells, [*live, "position"])
+
+
+def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
+    """Step through a Python iterable; once the test is known only at run time, capture what is left."""
+    iterator = iter(iterable)
+    cells = cells_of(body, test)
+    for trips in range(_UNROLL_LIMIT):
+        if not test():
+            break
+        item = next(iterator, _END)
+        if item is _END:
+            break
+        attempt = session.begin_attempt(cells)
+        body(item)
+        if is_symbolic(test()):
+            session.roll_back(attempt)
+            _capture_rest(session, iterable, iterator, item, trips, body, live, test)
+            return
+        session.commit(attempt)
+    session.site("for", "unrolled", f"{trips} trips over a Python {type(iterable).__name__}")
+
+
+_END = object()
+
+
+def _capture_rest(
+    session: Session, iterable: Any, iterator: Any, item: Any, trips: int, body: Any, live: Sequence[str], test: Any
+) -> None:
+    if isinstance(iterable, range) and _try_range(session, iterable[trips:], body, live, test):
+        return
+    if iterator is iterable:
+        raise errors.CaptureError(
+            "this loop over an iterator may break at run time, and what is left of the iterator would depend on that",
+            session.here(),
+            fix="loop over a list or a range, or collect the items first",
+        )
+    rest = [item, *iterator]
+    session.site("for", "unrolled", f"{trips + len(rest)} trips; each is skipped once the loop has been left")
+    for item in rest:  # noqa: PLR1704
+        going = test()
+        if not is_symbolic(going):
+            if not going:
+                return
+            body(item)
+        else:
+            capture_if(going, _Trip(body, item), _nothing, live)
+
+
+def _try_range(session: Session, rest: range, body: Any, live: Sequence[str], test: Any) -> bool:
+    attempt = session.begin_attempt(cells_of(body, test))
+    try:
+        _capture_positions(session, _by_position(session, rest), body, live, test, 0)
+    except (errors.CaptureError, TypeError):
+        session.roll_back(attempt)
+        return False
+    session.commit(attempt)
+    session.site("for", "captured", "the loop may be left at run time")
+    return True
+
+
+class _Trip:
+    """One trip as a branch: shares the cells of the body."""
+
+    def __init__(self, body: Any, item: Any) -> None:
+        self.body, self.item = body, item
+        self.__code__, self.__closure__ = body.__code__, body.__closure__
+
+    def __call__(self) -> None:
+        self.body(self.item)
+
+
+def _nothing() -> None:
+    """The branch of a trip that is skipped."""
+
+
+__all__ = ["RuntimeIterable", "RuntimeList", "as_runtime", "capture_for", "enumerate_", "over", "range_", "reversed_", "zip_"]

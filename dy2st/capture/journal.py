@@ -1,0 +1,167 @@
+"""What a block of the user's code writes, so that it can be undone, joined and written again.
+
+A branch runs during capture though it may not be taken at run time. Everything it writes (names, attributes, items, the contents
+of lists, dicts and sets) is noted before it is written, read at the end of the branch, and put back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from types import CellType
+from typing import Any
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
+"""What a place holds when it does not exist."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CellPlace:
+    """A local name, through the closure cell it lives in."""
+
+    cell: CellType
+    name: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("cell", id(self.cell))
+
+    def read(self) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return MISSING
+
+    def write(self, value: Any) -> None:
+        if value is MISSING:
+            del self.cell.cell_contents
+        else:
+            self.cell.cell_contents = value
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AttributePlace:
+    """An attribute of an object."""
+
+    owner: Any
+    name: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("attribute", id(self.owner), self.name)
+
+    def read(self) -> Any:
+        return getattr(self.owner, self.name, MISSING)
+
+    def write(self, value: Any) -> None:
+        if value is not MISSING:
+            setattr(self.owner, self.name, value)
+        elif hasattr(self.owner, self.name):
+            delattr(self.owner, self.name)
+
+    def __str__(self) -> str:
+        return f"{type(self.owner).__name__}.{self.name}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ItemPlace:
+    """An item of a dict (or of the globals of a module)."""
+
+    owner: Any
+    item: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("item", id(self.owner), self.item)
+
+    def read(self) -> Any:
+        return self.owner.get(self.item, MISSING) if isinstance(self.owner, dict) else self.owner[self.item]
+
+    def write(self, value: Any) -> None:
+        if value is not MISSING:
+            self.owner[self.item] = value
+        else:
+            self.owner.pop(self.item, None)
+
+    def __str__(self) -> str:
+        return f"[{self.item!r}]"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ContentsPlace:
+    """Everything in a list, dict, set or deque."""
+
+    owner: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("contents", id(self.owner))
+
+    def read(self) -> Any:
+        return dict(self.owner) if isinstance(self.owner, dict) else list(self.owner)
+
+    def write(self, value: Any) -> None:
+        if isinstance(self.owner, list):
+            self.owner[:] = value
+            return
+        self.owner.clear()
+        (self.owner.extend if hasattr(self.owner, "extend") else self.owner.update)(value)
+
+    def __str__(self) -> str:
+        return f"a {type(self.owner).__name__}"
+
+
+Place = CellPlace | AttributePlace | ItemPlace | ContentsPlace
+
+
+@dataclasses.dataclass(frozen=True)
+class Write:
+    """A place that a block wrote: what it held before and holds at the end."""
+
+    place: Place
+    old: Any
+    new: Any
+
+
+class Journal:
+    """The places written since it was opened, with what they held before."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[Any, ...], tuple[Place, Any]] = {}
+
+    def note(self, place: Place) -> None:
+        """Call before a place is written; only the first call for a place counts."""
+        if place.key not in self.entries:
+            self.entries[place.key] = (place, place.read())
+
+    def writes(self) -> dict[tuple[Any, ...], Write]:
+        """The places whose content is not what it was."""
+        found = {}
+        for key, (place, old) in self.entries.items():
+            new = place.read()
+            if not _unchanged(old, new):
+                found[key] = Write(place, old, new)
+        return found
+
+    def undo(self) -> None:
+        """Put everything back, the latest first."""
+        for place, old in reversed(self.entries.values()):
+            if not _unchanged(old, place.read()):
+                place.write(old)
+
+    def absorb(self, inner: Journal) -> None:
+        """Take over the entries of a journal that was opened later and is not to be undone."""
+        for key, entry in inner.entries.items():
+            self.entries.setdefault(key, entry)
+
+
+def _unchanged(old: Any, new: Any) -> bool:
+    if old is new:
+        return True
+    if type(old) is list and type(new) is list:
+        return len(old) == len(new) and all(a is b for a, b in zip(old, new))
+    if type(old) is dict and type(new) is dict:
+        return list(old) == list(new) and all(old[k] is new[k] for k in old)
+    return type(old) is type(new) and isinstance(old, (bool, int, str)) and old == new

@@ -1,0 +1,209 @@
+"""Lists of the program: lists that change their length inside a captured block.
+
+The Python list object stays the user's handle; each operation on it becomes an operation of the program, in place, so every name
+that holds the list sees the change, as in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture import lattice
+from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.journal import ContentsPlace
+from dy2st.capture.session import NeedsRuntimeList, Session
+from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, unpack_list
+from dy2st_runtime import control
+
+
+def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
+    """The rows of a tensor whose first size is known only at run time."""
+    with session.quiet():
+        row = tensor.new_empty(tensor.shape[1:])
+        if tensor.requires_grad:
+            row = row.requires_grad_().clone()
+    made = session.new_list(lattice.type_of(row))
+    session.builder.call(torch.ops.aten.unbind.int, (tensor, 0), {}, made)
+    return made
+
+
+def iterable(session: Session, items: RuntimeList) -> RuntimeIterable:
+    """A list of the program as something to loop over."""
+    return RuntimeIterable(lambda: length(session, items), lambda k: get(session, items, k), "a list")
+
+
+def length(session: Session, items: RuntimeList) -> Any:
+    """``len(items)``."""
+    made = session.shapes.fresh_int(size=True)
+    session.builder.call(control.list_len, (items,), {}, made)
+    return made
+
+
+def get(session: Session, items: RuntimeList, index: Any) -> Any:
+    """``items[index]``."""
+    if isinstance(index, slice):
+        made = session.new_list(items.element)
+        session.builder.call(control.list_slice, (items, index), {}, made)
+        return made.items
+    return _take(session, items, control.list_get, (items, session.to_number(index)))
+
+
+def _take(session: Session, items: RuntimeList, target: control.Control, args: tuple[Any, ...]) -> Any:
+    made: list[Any] = []
+    if items.element is None:
+        raise errors.CaptureError("this takes an item out of a list before anything has been put in", session.here())
+    value = lattice.fresh(items.element, session.new_value, made)
+    if len(made) != 1:
+        raise errors.CaptureError(
+            f"a list that changes length inside a captured block holds {lattice.text(items.element)}",
+            session.here(),
+            fix="keep one list of tensors or numbers for each part",
+        )
+    session.builder.call(target, args, {}, made[0])
+    return unpack_list(value)
+
+
+def widen(session: Session, items: RuntimeList, value: Any) -> None:
+    """Make room for a new element in the type of the elements.
+
+    Raises:
+        LoopVariableError: it is of another kind than those in the list.
+    """
+    value = session.runtime_list(value) or value
+    if not isinstance(value, (torch.Tensor, RuntimeList, bool, int, float, *SYMBOLIC_NUMBERS)):
+        raise errors.CaptureError(
+            "a list that changes length inside a captured block can hold tensors and numbers only",
+            session.here(),
+            seen=lattice.text(lattice.type_of(value)),
+            fix="keep one list for each part",
+        )
+    kind = lattice.type_of(value)
+    if isinstance(kind, lattice.SameType):
+        kind = lattice.NumberType("bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float")
+    try:
+        joined = lattice.join_elements(items.element, kind)
+    except lattice.Mismatch as error:
+        raise errors.LoopVariableError(
+            "the elements of this list are not of one kind",
+            session.here(),
+            seen=str(error).replace("on one path", "in the list").replace("on the other", "as the new element"),
+            fix="give every element the same dtype and number of dimensions",
+        ) from None
+    if joined != items.element:
+        items.element = joined
+        session.lists_version += 1
+
+
+def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a list, called by converted code."""
+    known = session.runtime_list(target)
+    if known is None:
+        if name in _CHANGING:
+            session.write(ContentsPlace(target))
+        if name == "pop" and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
+            raise NeedsRuntimeList(target)
+        result = getattr(target, name)(*args, **kwargs)
+        if name == "copy":
+            session.own_list(result)
+        return result
+    handler = _METHODS.get(name)
+    if handler is None:
+        raise errors.CaptureError(
+            f"list.{name}() is not available on a list that changes length inside a captured block",
+            session.here(),
+            fix="use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
+        )
+    return handler(session, known, *args, **kwargs)
+
+
+def _append(session: Session, items: RuntimeList, value: Any) -> None:
+    widen(session, items, value)
+    session.builder.call(control.list_append, (items, session.runtime_list(value) or value))
+
+
+def _extend(session: Session, items: RuntimeList, values: Any) -> None:
+    other = session.runtime_list(values)
+    if other is not None:
+        items.element = lattice.join_elements(items.element, other.element)
+        session.builder.call(control.list_extend, (items, other))
+        return
+    for value in values.unbind(0) if isinstance(values, torch.Tensor) else values:
+        _append(session, items, value)
+
+
+def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
+    widen(session, items, value)
+    session.builder.call(control.list_insert, (items, session.to_number(index), value))
+
+
+def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
+    return _take(session, items, control.list_pop, (items, session.to_number(index)))
+
+
+def _clear(session: Session, items: RuntimeList) -> None:
+    session.builder.call(control.list_clear, (items,))
+
+
+def _reverse(session: Session, items: RuntimeList) -> None:
+    session.builder.call(control.list_reverse, (items,))
+
+
+def copy(session: Session, items: RuntimeList) -> Any:
+    """``items.copy()``."""
+    made = session.new_list(items.element)
+    session.builder.call(control.list_copy, (items,), {}, made)
+    return made.items
+
+
+_METHODS = {
+    "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
+}  # fmt: skip
+_CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", "sort"}
+
+
+def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
+    """``items[index] = value``."""
+    widen(session, items, value)
+    session.builder.call(control.list_set, (items, session.to_number(index), value))
+
+
+def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
+    """``torch.stack(items, dim)``."""
+    example = _example(session, items)
+    with session.quiet():
+        made = torch.stack([example], dim)
+        dim = dim % made.dim()
+        shape = list(made.shape)
+        shape[dim] = session.shapes.fresh_int(size=True)
+        made = _like(made, shape)
+    session.builder.call(torch.ops.aten.stack.default, (items, dim), {}, made)
+    return made
+
+
+def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
+    """``torch.cat(items, dim)``."""
+    example = _example(session, items)
+    with session.quiet():
+        shape = list(example.shape)
+        shape[dim % example.dim()] = session.shapes.fresh_int(size=True)
+        made = _like(example, shape)
+    session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, made)
+    return made
+
+
+def _example(session: Session, items: RuntimeList) -> torch.Tensor:
+    if not isinstance(items.element, lattice.TensorType):
+        raise errors.CaptureError(
+            "this needs a list of tensors", session.here(), seen=f"a list of {lattice.text(items.element)}"
+        )
+    example: torch.Tensor = session.new_value(items.element)
+    return example
+
+
+def _like(tensor: torch.Tensor, shape: list[Any]) -> torch.Tensor:
+    made = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+    with torch.enable_grad():
+        return made.requires_grad_().clone() if tensor.requires_grad else made

@@ -1,0 +1,214 @@
+"""Loops whose test is known only at run time: the body becomes a block, what it changes becomes a carried value.
+
+The body is captured again and again until the types of the carried values no longer change: a size that the body changes becomes
+unknown, a number that it changes becomes symbolic. The test is evaluated once before the loop and again at the end of the body, so
+one block runs per trip, and names that the test itself binds are carried like any other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture import lattice
+from dy2st.capture.block import align_operands
+from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
+from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, cells_of, need
+from dy2st.capture.values import Undefined, is_symbolic, unpack_list
+from dy2st_runtime import control
+
+_ATTEMPTS = 64
+
+
+@dataclasses.dataclass
+class Carry:
+    """A place that the loop changes.
+
+    Attributes:
+        initial: what it holds before the loop.
+        kind: the type that fits it at the start of every trip.
+    """
+
+    place: Place
+    initial: Any
+    kind: lattice.Type
+
+
+def capture_while(test: Any, body: Any, live: Sequence[str]) -> None:
+    """A ``while`` statement; it is captured from the first trip whose test is known only at run time.
+
+    Args:
+        test: a function without arguments that gives the test's value.
+        body: a function without arguments.
+        live: the names that are read after a trip or after the loop.
+    """
+    session = need()
+    session.emit_checks()
+    cells = cells_of(test, body)
+    pred = test()
+    trips = 0
+    while not is_symbolic(pred):
+        if not pred:
+            session.site("while", "plain Python" if trips == 0 else "unrolled", f"the test is a Python value; {trips} trips")
+            return
+        attempt = session.begin_attempt(cells)
+        body()
+        pred = test()
+        trips += 1
+        if is_symbolic(pred):
+            session.roll_back(attempt)
+            pred = True
+            if _try_loop(session, pred, test, body, cells, live):
+                return
+            body()  # the first trip is different: unroll it and capture the rest
+            pred = test()
+            continue
+        session.commit(attempt)
+    session.site("while", "captured", "the test depends on a tensor")
+    capture_loop(session, pred, test, body, cells, live)
+
+
+def _try_loop(session: Session, pred: Any, test: Any, body: Any, cells: Sequence[CellPlace], live: Sequence[str]) -> bool:
+    attempt = session.begin_attempt(cells)
+    try:
+        capture_loop(session, pred, test, body, cells, live)
+    except errors.CaptureError:
+        session.roll_back(attempt)
+        return False
+    session.commit(attempt)
+    session.site("while", "captured", "the test depends on a tensor")
+    return True
+
+
+def capture_loop(
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[CellPlace], live: Sequence[str]
+) -> None:
+    """Record one loop.
+
+    Args:
+        pred: whether the first trip happens.
+        test: whether another trip happens, evaluated at the end of each.
+        body: one trip.
+        cells: the variables that test and body share with the code around them.
+        live: the names of those that are read after a trip or after the loop.
+
+    Raises:
+        LoopVariableError: a variable changes its kind from trip to trip.
+    """
+    carries: dict[tuple[Any, ...], Carry] = {}
+    for _ in range(_ATTEMPTS):
+        version = session.lists_version
+        try:
+            if _attempt(session, pred, test, body, cells, live, carries) and session.lists_version == version:
+                return
+        except NeedsRuntimeList as need_list:
+            if not session.owner_is_here(need_list.items) or session.runtime_list(need_list.items):
+                raise
+            session.make_runtime_list(need_list.items)
+            carries.clear()
+    raise errors.LoopVariableError("the types of this loop's variables do not settle", session.here())
+
+
+def _attempt(
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[CellPlace], live: Sequence[str],
+    carries: dict[tuple[Any, ...], Carry],
+) -> bool:  # fmt: skip
+    """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
+    with session.block(cells) as region:
+        inputs = _start_trip(session, carries)
+        dead = False
+        try:
+            body()
+            again = test()
+        except Unreachable:
+            dead, again = True, False
+        session.emit_checks()
+        writes = region.journal.writes()
+        settled = True
+        for key, write in writes.items():
+            if isinstance(write.place, CellPlace) and write.place.name not in live:
+                continue
+            if not dead:
+                settled &= _update(session, carries, key, write.place, write.old, write.new)
+        if not settled:
+            return False
+        outputs: list[Any] = [again]
+        for key, carry in carries.items():
+            final = lattice.ABSENT if dead else _seen(session, carry.place, writes[key].new if key in writes else carry.place.read())
+            lattice.leaves(carry.kind, final, outputs)
+        builder = region.builder
+        block = builder.finish(tuple(outputs))
+        operands = align_operands(builder)
+        assert len(inputs) == len(outputs) - 1
+    _record(session, pred, block, operands, carries)
+    return True
+
+
+def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> list[Any]:
+    """Give each carried place a fresh value that an input of the body stands for."""
+    inputs: list[Any] = []
+    for carry in carries.values():
+        made: list[Any] = []
+        value = lattice.fresh(carry.kind, session.new_value, made)
+        for index, leaf in enumerate(made):
+            name = str(carry.place) if len(made) == 1 else f"{carry.place}_{index}"
+            node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
+            session.builder.bind(leaf, node)
+        inputs += made
+        session.write(carry.place)
+        carry.place.write(unpack_list(value))
+    return inputs
+
+
+def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, place: Place, old: Any, new: Any) -> bool:
+    """Widen the type of a carried place so that it fits what a trip leaves; whether it fitted already."""
+    carry = carries.get(key)
+    try:
+        seen = lattice.type_of(_seen(session, place, new))
+        if carry is None:
+            initial = _seen(session, place, old)
+            carries[key] = Carry(place, initial, lattice.join(lattice.type_of(initial), seen))
+            return False
+        kind = lattice.join(carry.kind, seen)
+    except lattice.LengthMismatch as error:
+        if isinstance(place, ContentsPlace) and isinstance(place.owner, list):
+            raise NeedsRuntimeList(place.owner) from None
+        raise _loop_error(session, place, error) from None
+    except lattice.Mismatch as error:
+        raise _loop_error(session, place, error) from None
+    if kind == carry.kind:
+        return True
+    carry.kind = kind
+    return False
+
+
+def _seen(session: Session, place: Place, value: Any) -> Any:
+    if value is MISSING:
+        return Undefined(str(place))
+    return session.runtime_list(value) or value
+
+
+def _loop_error(session: Session, place: Place, error: Exception) -> errors.LoopVariableError:
+    return errors.LoopVariableError(
+        f"'{place}' is not the same kind of value before and after a trip of this loop",
+        session.here(),
+        seen=str(error).replace("on one path", "before").replace("on the other", "after"),
+        fix=f"give '{place}' its final dtype, number of dimensions and structure before the loop",
+    )
+
+
+def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dict[tuple[Any, ...], Carry]) -> None:
+    started: list[Any] = []
+    made: list[Any] = []
+    values = []
+    for carry in carries.values():
+        lattice.leaves(carry.kind, carry.initial, started)
+        values.append((carry.place, lattice.fresh(carry.kind, session.new_value, made)))
+    builder = session.builder
+    node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
+    builder.bind(tuple(made), node)
+    for place, value in values:
+        session.write(place)
+        place.write(unpack_list(value))

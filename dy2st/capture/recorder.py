@@ -1,0 +1,127 @@
+"""The dispatch mode that records: every torch operation becomes a node, before autograd takes it apart.
+
+It sits at the PreDispatch key, so ``linear``, ``batch_norm`` or ``dropout`` stay whole, and running the node under autograd gives
+exactly what eager gives. The operation itself then runs on fake tensors, for the shapes of its results.
+
+Arithmetic on symbolic ints is not recorded: it stays in the expression and becomes operations when it is used. Arithmetic
+on floats is recorded operation by operation, because algebra would round differently.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from dy2st.capture.block import BlockBuilder
+from dy2st.capture.shapes import CaptureShapes
+from dy2st.capture.values import SYMBOLIC_NUMBERS, number_kind
+from dy2st_runtime import scalars
+
+_NOT_RECORDED = {
+    torch.ops.prim.device.default, torch.ops.aten.size.default, torch.ops.aten.sym_size.default, torch.ops.aten.sym_size.int,
+    torch.ops.aten.sym_stride.default, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default,
+    torch.ops.aten.sym_storage_offset.default, torch.ops.aten.is_contiguous.default, torch.ops.aten.is_contiguous.memory_format,
+    torch.ops.aten.dim.default, torch.ops.aten.is_same_size.default, torch.ops.aten.is_floating_point.default,
+}  # fmt: skip
+_MEMOS = ("_item_memo", "_nonzero_memo", "_unique_memo", "_unique_consecutive_memo")
+_TARGETS: dict[Any, Callable[..., Any]] = {
+    torch.sym_float: scalars.to_float,
+    torch.sym_int: scalars.to_int,
+    torch.sym_max: scalars.maximum,
+    torch.sym_min: scalars.minimum,
+    torch.sym_not: scalars.logical_not,
+    torch.sym_ite: scalars.where,
+    **{getattr(torch, f"_sym_{name}"): getattr(math, name) for name in "sqrt cos cosh sin sinh tan tanh asin acos atan log2".split()},
+}
+_COMPARISONS = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
+
+
+class Capturing(Protocol):
+    """What the recorder needs of the session."""
+
+    shapes: CaptureShapes
+
+    @property
+    def builder(self) -> BlockBuilder: ...
+
+    def adopt(self, real: torch.Tensor) -> torch.Tensor: ...
+
+    def emit_checks(self) -> None: ...
+
+
+class Recorder(ProxyTorchDispatchMode):
+    """Records into the block that the session is building now."""
+
+    def __init__(self, session: Capturing) -> None:
+        super().__init__(None, "symbolic", pre_dispatch=True)  # type: ignore[arg-type]
+        self.session = session
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operation on fake tensors and record it."""
+        kwargs = kwargs or {}
+        if func is torch.ops.aten.lift_fresh.default:
+            func = torch.ops.aten.lift_fresh_copy.default
+        args, kwargs = tree_map_only(torch.Tensor, self._stand_in, (args, kwargs))
+        result = func(*args, **kwargs)
+        if func in _NOT_RECORDED:
+            return result
+        tree_map_only(FakeTensor, _forget_constant, result)
+        self.session.builder.call(func, args, kwargs, result)
+        self.session.emit_checks()
+        return result
+
+    def _stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, FakeTensor):
+            return self.session.adopt(tensor)
+        for memo in _MEMOS:  # an in-place change inside a block that runs again makes what was remembered wrong
+            setattr(tensor, memo, None)
+        return tensor
+
+    def __sym_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Arithmetic on symbolic numbers: recorded where floats take part."""
+        target = _TARGETS.get(func, func)
+        float_result = target in (operator.truediv, scalars.to_float) or getattr(target, "__module__", "") == "math"
+        if not float_result and not any(isinstance(a, (float, torch.SymFloat)) for a in args):
+            return func(*args, **kwargs)
+        return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
+
+
+def _result_kind(target: Any, args: Any) -> str:
+    if target in (math.ceil, math.floor, math.trunc, scalars.to_int) or (target is round and len(args) == 1):
+        return "int"
+    return "bool" if target is scalars.logical_not else "float"
+
+
+def record_number(session: Capturing, target: Callable[..., Any], args: tuple[Any, ...], kind: str) -> Any:
+    """Record a function of numbers (or of a tensor with one element) and give a new symbolic number for its result.
+
+    Args:
+        target: one of :data:`dy2st_runtime.scalars.TARGETS`.
+        args: numbers, symbolic numbers, tensors.
+        kind: ``"int"``, ``"float"`` or ``"bool"``, the type of the result.
+    """
+    number = fresh_number(session.shapes, kind)
+    session.builder.call(target, tuple(args), {}, number)
+    return number
+
+
+def fresh_number(shapes: CaptureShapes, kind: str) -> Any:
+    """A new symbolic number."""
+    return {"int": shapes.fresh_int, "float": shapes.fresh_float, "bool": shapes.fresh_bool}[kind]()
+
+
+def is_exact(*values: Any) -> bool:
+    """Whether all are ints or bools, for which algebra is exact."""
+    return all(not isinstance(v, SYMBOLIC_NUMBERS) or number_kind(v) != "float" for v in values)
+
+
+def _forget_constant(tensor: FakeTensor) -> FakeTensor:
+    tensor.constant = None  # the value known at capture is not the value of a later trip or call
+    return tensor

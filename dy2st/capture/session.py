@@ -1,0 +1,461 @@
+"""One capture: converted code runs once, on fake tensors, and leaves a program behind."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import CellType, CodeType, FunctionType, SimpleNamespace
+from typing import Any
+
+import sympy
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+from dy2st import errors
+from dy2st.capture import lattice
+from dy2st.capture.block import BlockBuilder
+from dy2st.capture.functions import TorchFunctions
+from dy2st.capture.journal import CellPlace, Journal, Place
+from dy2st.capture.recorder import Recorder, fresh_number, record_number
+from dy2st.capture.shapes import CaptureShapes
+from dy2st.capture.sources import Source
+from dy2st.capture.tracking import Tracker
+from dy2st.capture.values import RuntimeList, is_symbolic
+from dy2st.errors import CaptureError
+from dy2st_runtime import control
+from dy2st_runtime.program import Location, StateSlot
+
+_local = threading.local()
+
+
+class Signal(BaseException):
+    """Control flow of the capture itself; user code that catches ``Exception`` does not see it."""
+
+
+class Unreachable(Signal):
+    """The rest of the block never runs: an exception has been recorded in it."""
+
+
+class NeedsRuntimeList(Signal):
+    """A list has to become a list of the program in the block that made it, and the capture of what follows starts again."""
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__("a list changes length inside a captured block")
+        self.items = items
+
+
+@dataclasses.dataclass
+class Region:
+    """A part of the capture whose effects can be undone.
+
+    Attributes:
+        builder: the block that is recorded into.
+        journal: what was written since the region began.
+        facts: what was known about sizes when it began.
+        number: unique, for the owners of lists.
+    """
+
+    builder: BlockBuilder
+    journal: Journal
+    facts: dict[str, Any]
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """One control-flow statement of the user's code and what became of it.
+
+    Attributes:
+        location: the user's file and line.
+        construct: ``"if"``, ``"while"``, ``"for"``, …
+        outcome: ``"captured"``, ``"plain Python"`` or ``"unrolled"``.
+        reason: why.
+    """
+
+    location: Location
+    construct: str
+    outcome: str
+    reason: str
+
+
+@dataclasses.dataclass
+class State:
+    """A value from outside that the program takes as an input."""
+
+    slot: StateSlot
+    source: Source | None
+    value: Any
+    stand_in: Any
+
+
+class Session:
+    """The state of one capture.
+
+    Args:
+        convert: gives the converted form of a user function, or ``None`` for one that is called as it is.
+        call: the call operator.
+        operators: the operator namespace of converted functions.
+        name: the captured function's name, for messages.
+
+    Attributes:
+        builder: the block that is being recorded.
+        tracker: sources and guards.
+        sites: what became of each control-flow statement.
+    """
+
+    def __init__(self, convert: Callable[[FunctionType], Any], call: Callable[..., Any], operators: Any, name: str) -> None:
+        self.convert, self.call_operator, self.operators, self.name = convert, call, operators, name
+        self.shapes = CaptureShapes()
+        self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
+        self.recorder = Recorder(self)
+        self.functions = TorchFunctions(self)
+        self.tracker = Tracker()
+        self.sites: dict[tuple[str, int, str], Site] = {}
+        self.states: list[State] = []
+        self.dynamic_state: Mapping[str, Collection[int] | None] = {}
+        self.user_files: set[str] = set()
+        self.entry_code: CodeType | None = None
+        """The code of the function that started the capture; the user's frames are above it."""
+        self.outside_cells: set[int] = set()
+        """Variables of enclosing functions that existed before the capture and are written by it."""
+        self.lists: dict[int, RuntimeList] = {}
+        self.lists_version = 0
+        self.created: dict[int, Any] = {}
+        self.depth = 0
+        self._list_owner: dict[int, int] = {}
+        self._state_by_id: dict[int, State] = {}
+        self._checks: list[tuple[sympy.Basic, str]] = []
+        self._regions: list[Region] = []
+        self._region_count = 0
+        self.shapes.on_assumption = self._assume
+
+    # -- where we are ------------------------------------------------------------------------------------------------------
+
+    @property
+    def region(self) -> Region:
+        """The innermost region."""
+        return self._regions[-1]
+
+    @property
+    def builder(self) -> BlockBuilder:
+        """The block that is recorded now."""
+        return self._regions[-1].builder
+
+    @property
+    def origins(self) -> dict[int, Location]:
+        """The user's lines that computed values, by the value's identity."""
+        return self.builder.origins
+
+    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function as converted code does."""
+        return self.call_operator(function, *args, **kwargs)
+
+    def was_written(self, key: tuple[Any, ...]) -> bool:
+        """Whether the captured code has written a place, so that what it holds now is no value from outside."""
+        return any(key in region.journal.entries for region in self._regions)
+
+    def is_stand_in(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is a fake one of this capture."""
+        return getattr(tensor, "fake_mode", None) is self.fake
+
+    @property
+    def at_root(self) -> bool:
+        """Whether the code that runs now runs at every call."""
+        return self.builder.parent is None
+
+    def locate(self) -> Location | None:
+        """The user's line that runs now: the innermost frame of converted code or of a file that has some."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if code is self.entry_code:
+                return None
+            if code.co_filename in self.user_files:
+                return Location(code.co_filename, frame.f_lineno, code.co_name)
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+    def here(self) -> errors.Location | None:
+        """The user's line that runs now, for an error."""
+        location = self.locate()
+        return errors.Location(location.file, location.line, location.function) if location else None
+
+    def site(self, construct: str, outcome: str, reason: str) -> None:
+        """Report what became of the control-flow statement that runs now; "captured" once stays."""
+        location = self.locate()
+        if location is None:
+            return
+        key = (location.file, location.line, construct)
+        known = self.sites.get(key)
+        if known is None or known.outcome != "captured":
+            self.sites[key] = Site(location, construct, outcome, reason)
+
+    # -- modes and regions ---------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[BlockBuilder]:
+        """Everything inside is captured; gives the root block."""
+        root = BlockBuilder(None, self.locate, self.adopt)
+        outer, _local.session = getattr(_local, "session", None), self
+        try:
+            with self.fake, enable_python_dispatcher(), self.functions, self.recorder:
+                self._push(root)
+                try:
+                    yield root
+                finally:
+                    self._regions.pop().journal.undo()
+        finally:
+            _local.session = outer
+
+    def _push(self, builder: BlockBuilder) -> Region:
+        self._region_count += 1
+        region = Region(builder, Journal(), self.shapes.facts(), self._region_count)
+        self._regions.append(region)
+        return region
+
+    @contextlib.contextmanager
+    def block(self, cells: Sequence[CellPlace]) -> Iterator[Region]:
+        """A nested block; all it writes is undone at the end, all it learned forgotten."""
+        region = self._push(BlockBuilder(self.builder, self.locate, self.adopt))
+        for cell in cells:
+            region.journal.note(cell)
+        try:
+            yield region
+        finally:
+            self.close_block(region)
+
+    def close_block(self, region: Region) -> None:
+        """Undo a block; a second call does nothing."""
+        if region in self._regions:
+            del self._regions[self._regions.index(region) :]
+            region.journal.undo()
+            self.shapes.forget_since(region.facts)
+            self._checks.clear()
+
+    def begin_attempt(self, cells: Sequence[CellPlace]) -> tuple[Region, Any]:
+        """Go on recording into the same block, with the possibility to take it back."""
+        mark = self.builder.mark()
+        region = self._push(self.builder)
+        for cell in cells:
+            region.journal.note(cell)
+        return region, mark
+
+    def commit(self, attempt: tuple[Region, Any]) -> None:
+        """Keep what was done since :meth:`begin_attempt`."""
+        region = self._regions.pop()
+        assert region is attempt[0]
+        self.region.journal.absorb(region.journal)
+        for owned, number in self._list_owner.items():
+            if number == region.number:
+                self._list_owner[owned] = self.region.number
+
+    def roll_back(self, attempt: tuple[Region, Any]) -> None:
+        """Take back what was done since :meth:`begin_attempt`."""
+        region, mark = attempt
+        self.close_block(region)
+        region.builder.rollback(mark)
+
+    def write(self, place: Place) -> None:
+        """Note a place that is about to be written."""
+        self.region.journal.note(place)
+
+    # -- values --------------------------------------------------------------------------------------------------------------
+
+    def quiet(self) -> contextlib.AbstractContextManager[Any]:
+        """Torch calls inside are not recorded."""
+        stack = contextlib.ExitStack()
+        stack.enter_context(disable_proxy_modes_tracing())
+        stack.enter_context(torch._C.DisableTorchFunction())
+        return stack
+
+    def new_value(self, kind: lattice.Type) -> Any:
+        """A value of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
+        if isinstance(kind, lattice.NumberType):
+            return fresh_number(self.shapes, kind.kind)
+        if isinstance(kind, lattice.ListType):
+            return self.new_list(kind.element)
+        assert isinstance(kind, lattice.TensorType)
+        sizes = [self._new_size(size) for size in kind.sizes]
+        with self.quiet(), torch.enable_grad():
+            if kind.strides is None or not all(type(s) is int for s in sizes):
+                made = torch.empty(sizes, dtype=kind.dtype, device=kind.device)
+            else:
+                strides = [self.symbolic_int(stride) for stride in kind.strides]
+                made = torch.empty_strided(sizes, strides, dtype=kind.dtype, device=kind.device)
+            return made.requires_grad_().clone() if kind.requires_grad else made
+
+    def _new_size(self, size: Any) -> Any:
+        return self.shapes.fresh_int(size=True) if size is lattice.LOOSE else self.symbolic_int(size)
+
+    def symbolic_int(self, expr: Any) -> Any:
+        """The symbolic int of an expression."""
+        if isinstance(expr, int):
+            return expr
+        return int(expr) if expr.is_number else self.shapes.create_symintnode(expr, hint=None)
+
+    def number(self, target: Callable[..., Any], args: Sequence[Any], kind: str) -> Any:
+        """Record a function of numbers; see :func:`~dy2st.capture.recorder.record_number`."""
+        return record_number(self, target, tuple(args), kind)
+
+    def to_number(self, value: Any) -> Any:
+        """The number in a tensor with one element; numbers stay as they are."""
+        return value.item() if isinstance(value, torch.Tensor) else value
+
+    # -- state from outside ----------------------------------------------------------------------------------------------------
+
+    def adopt(self, real: torch.Tensor) -> torch.Tensor:
+        """The stand-in of a real tensor: it becomes an input of the program, fetched anew at each call."""
+        if self.is_stand_in(real):
+            raise CaptureError("a tensor of the capture has no operation that made it; please report this", self.here())
+        state = self._state_by_id.get(id(real))
+        if state is None:
+            source = self.tracker.source_of(real)
+            dims = self.dynamic_state.get(source.name) if source else None
+            if dims:
+                stand_in = self.stand_in(real, dims)
+            else:
+                with self.quiet():
+                    stand_in = self.fake.from_tensor(real, static_shapes=True)
+            name = source.name if source else f"constant_{len(self.states)}"
+            kind = "constant" if source is None else "attribute"
+            shape = tuple(size if isinstance(size, int) else str(size) for size in stand_in.shape)
+            slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
+            state = self._add_state(State(slot, source, real, stand_in))
+            self._state_by_id[id(real)] = state
+            if source is not None:
+                self.tracker.guards.tensor(source, real, dims or frozenset())
+        return state.stand_in  # type: ignore[no-any-return]
+
+    def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
+        """A fake tensor like a real one, with unknown sizes in some dimensions."""
+        if real.layout != torch.strided:
+            raise CaptureError(f"a tensor of layout {real.layout} cannot be captured", self.here(), fix="use to_dense()")
+        sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
+        strides = None if dynamic else tuple(real.stride())
+        made = self.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, real.requires_grad))
+        return made  # type: ignore[no-any-return]
+
+    def dynamic_number(self, source: Source, value: Any) -> Any:
+        """A Python number that differs from call to call: an input of the program."""
+        for state in self.states:
+            if state.source is source:
+                return state.stand_in
+        kind = "int" if isinstance(value, int) else "float"
+        slot = StateSlot(source.name, "number")
+        self.tracker.guards.same_type(source, value)
+        return self._add_state(State(slot, source, value, fresh_number(self.shapes, kind))).stand_in
+
+    def _add_state(self, state: State) -> State:
+        root = self._regions[0].builder
+        self.states.append(state)
+        root.bind(state.stand_in, root.placeholder(state.slot.name.replace(".", "_"), state.stand_in))
+        return state
+
+    def read(self, value: Any, source: Source) -> Any:
+        """Converted code reads a value from outside; gives what it sees."""
+        self.tracker.read(value, source)
+        if source.name in self.tracker.dynamic and type(value) in (int, float):
+            return self.dynamic_number(source, value)
+        return value
+
+    # -- checks ------------------------------------------------------------------------------------------------------------------
+
+    def _assume(self, expr: sympy.Basic, message: str) -> None:
+        self._checks.append((expr, message))
+
+    def emit_checks(self) -> None:
+        """Record the checks of what has been assumed since the last call."""
+        while self._checks:
+            expr, message = self._checks.pop(0)
+            condition = self.builder.expression_node(expr)
+            self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
+
+    def check(self, condition: Any, exception: type[BaseException], *arguments: Any) -> None:
+        """Record a check that raises an exception at run time."""
+        self.builder.call(control.assert_, (condition, exception, *arguments))
+
+    # -- lists -------------------------------------------------------------------------------------------------------------------
+
+    def own_list(self, items: list[Any]) -> None:
+        """A list has been made by the code that runs now."""
+        self._list_owner[id(items)] = self.region.number
+        self.created[id(items)] = items
+
+    def new_list(self, element: Any) -> RuntimeList:
+        """A list of the program."""
+        items: list[Any] = []
+        made = RuntimeList(items, element)
+        self.lists[id(items)] = made
+        self.created[id(items)] = items
+        return made
+
+    def owner_is_here(self, items: list[Any]) -> bool:
+        """Whether a list was made in the innermost region (or before the capture began, and this is the root)."""
+        return self._list_owner.get(id(items), self._regions[0].number) == self.region.number
+
+    def make_runtime_list(self, items: list[Any]) -> RuntimeList:
+        """Turn a Python list into a list of the program, here and now.
+
+        Raises:
+            CaptureError: its elements are of different kinds.
+        """
+        element = None
+        try:
+            for item in items:
+                element = lattice.join_elements(element, lattice.type_of(item))
+        except lattice.Mismatch as error:
+            raise CaptureError(f"a list that changes length inside a captured block holds {error}", self.here()) from None
+        made = RuntimeList(items, element)
+        self.lists[id(items)] = made
+        self.created[id(items)] = items
+        self.builder.call(control.list_, (list(items),), {}, made)
+        return made
+
+    def runtime_list(self, value: Any) -> RuntimeList | None:
+        """The list of the program that a Python list has become, if it has."""
+        return self.lists.get(id(value)) if isinstance(value, list) else None
+
+
+def current() -> Session | None:
+    """The capture that this thread is in."""
+    return getattr(_local, "session", None)
+
+
+def need() -> Session:
+    """The capture that this thread is in; converted code only runs inside one."""
+    session = current()
+    assert session is not None, "converted code runs only during a capture"
+    return session
+
+
+def report_site(construct: str, outcome: str, reason: str) -> None:
+    """Report what became of the statement that runs now, if there is a capture."""
+    session = current()
+    if session is not None:
+        session.site(construct, outcome, reason)
+
+
+def cells_of(*functions: FunctionType) -> list[CellPlace]:
+    """The variables that block functions share with the code around them."""
+    found: dict[int, CellPlace] = {}
+    for function in functions:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            if not isinstance(cell_value(cell), SimpleNamespace):
+                found.setdefault(id(cell), CellPlace(cell, name))
+    return list(found.values())
+
+
+def cell_value(cell: CellType) -> Any:
+    """The content of a cell, or ``None`` while it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+__all__ = ["NeedsRuntimeList", "Session", "Signal", "Site", "Unreachable", "cells_of", "current", "is_symbolic", "need"]

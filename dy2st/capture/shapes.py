@@ -1,0 +1,97 @@
+"""Sizes and numbers that are known only at run time: a ``ShapeEnv`` that never specialises in silence.
+
+torch's own environment learns facts when it is told ``u0 == 3`` and answers later questions from them. A fact learned inside
+one branch must not leak into the other, so it is forgotten where the branch ends, and each becomes a check in the
+block where it was learned.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+_FACTS = (
+    "replacements", "replacements_slocs", "var_to_range", "var_to_range_sloc", "axioms", "divisible",
+    "deferred_runtime_asserts", "unbacked_renamings", "size_like", "dim_constraints",
+)  # fmt: skip
+
+
+class CaptureShapes(ShapeEnv):  # type: ignore[misc]
+    """The shape environment of one capture.
+
+    Attributes:
+        on_assumption: called with an expression that later operations rely on, and a message.
+    """
+
+    on_assumption: Callable[[sympy.Basic, str], None] | None = None
+
+    def __init__(self) -> None:
+        super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
+
+    def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
+        """Assume an expression; what cannot be shown becomes a check in the program."""
+        known = self._maybe_evaluate_static(orig_expr)
+        if known is not None:
+            return bool(known)
+        result = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
+        if self.on_assumption is not None:
+            self.on_assumption(orig_expr, msg)
+        return bool(result)
+
+    def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+        """Decide an expression; "is this size 0?" (or 1) is answered no, with a check in the program."""
+        try:
+            return super().evaluate_expr(orig_expr, *args, **kwargs)
+        except GuardOnDataDependentSymNode:
+            answer = _zero_one_question(orig_expr)
+            if answer is None or self.on_assumption is None:
+                raise
+            if orig_expr.rhs == 1:  # an empty tensor needs no check: the operation itself knows what to do with one
+                assumed = orig_expr if answer else sympy.Not(orig_expr)
+                self.on_assumption(assumed, "this size is taken not to be 1")
+            return sympy.true if answer else sympy.false
+
+    def facts(self) -> dict[str, Any]:
+        """What has been learned so far, for :meth:`forget_since`."""
+        return {name: copy.copy(getattr(self, name)) for name in _FACTS if hasattr(self, name)}
+
+    def forget_since(self, facts: dict[str, Any]) -> None:
+        """Go back to what was known when :meth:`facts` was called."""
+        created = self.var_to_range
+        for name, value in facts.items():
+            setattr(self, name, copy.copy(value))
+        for symbol, known in created.items():  # symbols made since may still be named by values that are about to be dropped
+            self.var_to_range.setdefault(symbol, known)
+        self._update_version_counter()
+
+    def fresh_int(self, size: bool = False) -> Any:
+        """A new symbolic int; with ``size`` one that is never negative."""
+        number = self.create_unbacked_symint()
+        if size:
+            self.constrain_size(number)
+        return number
+
+    def constrain_size(self, number: torch.SymInt) -> None:
+        """Say that a number is a size."""
+        self._constrain_range_for_size(number.node.expr)
+        self._update_version_counter()
+
+    def fresh_float(self) -> Any:
+        """A new symbolic float."""
+        return self.create_unbacked_symfloat()
+
+    def fresh_bool(self) -> Any:
+        """A new symbolic bool."""
+        return self.create_unbacked_symbool()
+
+
+def _zero_one_question(expr: Any) -> bool | None:
+    """The assumed answer to "is it 0 / 1?": no; ``None`` for any other question."""
+    if isinstance(expr, (sympy.Eq, sympy.Ne)) and expr.rhs in (0, 1):
+        return isinstance(expr, sympy.Ne)
+    return None

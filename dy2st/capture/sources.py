@@ -1,0 +1,97 @@
+"""Where a value that the capture met comes from, so that it can be fetched and checked again at each call.
+
+A source is a step from another source: an attribute, an item, the content of a closure cell. Its root is an argument of the
+call, or an object held weakly where that is possible, so that a program never keeps a module alive.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+GONE: Any = type("Gone", (), {"__repr__": lambda self: "<gone>"})()
+"""What a source gives when the way to it no longer exists."""
+
+
+class Source:
+    """One step of a path.
+
+    Attributes:
+        parent: the source it starts from; ``None`` for a root.
+        name: the path as the user would write it (``self.conv.weight``).
+        step: takes the parent's value (for a root: the arguments) to this one.
+        index: its position in the table.
+    """
+
+    __slots__ = ("index", "name", "parent", "step")
+
+    def __init__(self, parent: Source | None, name: str, step: Callable[[Any], Any], index: int) -> None:
+        self.parent, self.name, self.step, self.index = parent, name, step, index
+
+
+class SourceTable:
+    """All sources of one program; parents come before children."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self._known: dict[tuple[Any, ...], Source] = {}
+
+    def argument(self, position: int, name: str) -> Source:
+        """The leaf or opaque object at a position of the call's arguments."""
+        return self._make(("argument", position), None, name, lambda arguments: arguments[position])
+
+    def held(self, value: Any, name: str) -> Source:
+        """An object by itself; weakly if its class allows."""
+        try:
+            reference: Callable[[], Any] = weakref.ref(value)
+        except TypeError:
+            reference = lambda: value  # noqa: E731
+        return self._make(("held", id(value)), None, name, lambda arguments: reference())
+
+    def strong(self, value: Any, name: str) -> Source:
+        """An object that the captured function itself keeps alive: its globals, a cell of its closure."""
+        return self._make(("held", id(value)), None, name, lambda arguments: value)
+
+    def attribute(self, parent: Source, name: str) -> Source:
+        """An attribute of the parent's value."""
+        return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", operator.attrgetter(name))
+
+    def item(self, parent: Source, key: Any, name: str | None = None) -> Source:
+        """An item of the parent's value."""
+        text = name if name is not None else f"{parent.name}[{key!r}]"
+        return self._make(("item", parent.index, type(key), key), parent, text, operator.itemgetter(key))
+
+    def cell(self, parent: Source, name: str) -> Source:
+        """The content of a closure cell."""
+        return self._make(("cell", parent.index), parent, name, operator.attrgetter("cell_contents"))
+
+    def child(self, parent: Source, kind: str, key: str) -> Source:
+        """An entry of ``_modules``, ``_parameters`` or ``_buffers``, under the name that the module tree gives it."""
+        get = operator.attrgetter(kind)
+        return self._make((kind, parent.index, key), parent, f"{parent.name}.{key}", lambda module: get(module)[key])
+
+    def _make(self, key: tuple[Any, ...], parent: Source | None, name: str, step: Callable[[Any], Any]) -> Source:
+        if key not in self._known:
+            self._known[key] = source = Source(parent, name, step, len(self.sources))
+            self.sources.append(source)
+        return self._known[key]
+
+
+def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:
+    """The values of all sources now; :data:`GONE` where a path has broken."""
+    values: list[Any] = []
+    for source in sources:
+        start = arguments if source.parent is None else values[source.parent.index]
+        values.append(_step(source, start))
+    return values
+
+
+def _step(source: Source, start: Any) -> Any:
+    if start is GONE or start is None:
+        return GONE
+    try:
+        return source.step(start)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        return GONE

@@ -1,0 +1,87 @@
+"""Strings that contain values known only at run time: put together when the program prints or raises them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dy2st.capture.session import Session, current
+from dy2st.capture.values import Maybe, Text, is_symbolic
+from dy2st_runtime import control, scalars, text
+
+
+def has_runtime_parts(session: Session, value: Any) -> bool:
+    """Whether the text of a value is known only at run time."""
+    if is_symbolic(value) or isinstance(value, (Text, Maybe)) or session.runtime_list(value) is not None:
+        return True
+    if isinstance(value, dict):
+        return any(has_runtime_parts(session, item) for item in value.values())
+    return isinstance(value, (list, tuple)) and any(has_runtime_parts(session, item) for item in value)
+
+
+def fstring(*parts: Any) -> Any:
+    """An f-string; each part is text, or ``(value, conversion or None, format specification)``."""
+    session = current()
+    runtime = session is not None and any(
+        has_runtime_parts(session, p if isinstance(p, Text) else (p[0], p[2])) for p in parts if not isinstance(p, str)
+    )
+    if not runtime:
+        return text.join_parts(parts)
+    assert session is not None
+    return Text(_flat(session, parts))
+
+
+def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any, ...]:
+    """The parts of ``separator.join(map(str, values))``, as arguments of a node."""
+    parts: list[Any] = []
+    for index, value in enumerate(values):
+        if index and separator:
+            parts.append(separator)
+        parts.append((value, "s", ""))
+    return _flat(session, parts)
+
+
+def value(session: Session, given: Any) -> Any:
+    """A value as an argument of a node: a text becomes the string that an operation makes."""
+    if isinstance(given, Text):
+        return session.builder.call_raw(control.format_, (session.builder.argument(_flat(session, given.parts)),))
+    return session.runtime_list(given) or sized(session, given)
+
+
+def sized(session: Session, given: Any) -> Any:
+    """A ``torch.Size`` with symbolic sizes as the operation that makes it; everything else as it is."""
+    if isinstance(given, torch.Size) and any(map(is_symbolic, given)):
+        return session.builder.call_raw(scalars.size_of, tuple(session.builder.argument(size) for size in given))
+    return given
+
+
+def _flat(session: Session, parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Texts inside texts spliced in, Python values turned into text, neighbouring strings joined."""
+    flat: list[Any] = []
+    for part in parts:
+        if isinstance(part, str):
+            _add(flat, part)
+            continue
+        inner, conversion, specification = part
+        inner = inner.value if isinstance(inner, Maybe) else inner
+        if isinstance(inner, Text) and conversion in (None, "s") and specification == "":
+            for piece in _flat(session, inner.parts):
+                _add(flat, piece)
+        elif has_runtime_parts(session, inner) or isinstance(specification, Text):
+            spec = tuple(_flat(session, specification.parts)) if isinstance(specification, Text) else specification
+            flat.append((value(session, inner), conversion, spec))
+        else:
+            _add(flat, text.join_parts([(inner, conversion, specification)]))
+    return tuple(flat)
+
+
+def _add(flat: list[Any], piece: Any) -> None:
+    if isinstance(piece, str) and flat and isinstance(flat[-1], str):
+        flat[-1] += piece
+    elif piece != "":
+        flat.append(piece)
+
+
+__all__ = ["Text", "fstring", "has_runtime_parts", "joined", "sized", "value"]

@@ -1,0 +1,54 @@
+"""Truth values of what is known only at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dy2st.capture import access, lists
+from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.session import Session, current
+from dy2st.capture.values import Maybe, is_symbolic
+from dy2st_runtime import scalars
+
+
+def condition(value: Any) -> Any:
+    """A value as the test of a statement: symbolic if it is known only at run time, else something Python can decide."""
+    session = current()
+    if session is None or is_symbolic(value):
+        return value
+    if isinstance(value, Maybe) or session.runtime_list(value) is not None:
+        return truth(session, value)
+    return value
+
+
+def truth(session: Session, value: Any) -> Any:
+    """The truth value: a Python bool, or a symbolic one."""
+    known = session.runtime_list(value)
+    if known is not None:
+        return lists.length(session, known) > 0
+    if isinstance(value, Maybe):
+        if value.missing is not None:
+            return truth(session, access.unwrap(value))
+        return capture_if_exp(value.present, lambda: truth(session, value.value), lambda: False)
+    if not is_symbolic(value):
+        return bool(value)
+    if isinstance(value, torch.SymBool):
+        return value
+    return session.number(scalars.to_bool, (value,), "bool")
+
+
+def truth_value(value: Any) -> Any:
+    """The truth value during a capture; any value as it is outside of one."""
+    session = current()
+    return value if session is None else truth(session, value)
+
+
+def logical_not(value: Any) -> Any:
+    """``not value``."""
+    session = current()
+    value = condition(value)
+    if session is None or not is_symbolic(value):
+        return not value
+    return session.number(scalars.logical_not, (value,), "bool")

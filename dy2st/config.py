@@ -1,0 +1,27 @@
+"""Settings of the process, and the environment variables they start from."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+MAX_PROGRAMS = int(os.environ.get("DY2ST_MAX_PROGRAMS", "64"))
+"""How many programs one function keeps; the least recently used goes first."""
+
+SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
+"""Whether tracebacks show frames of dy2st itself."""
+
+_enabled = True
+_lock = threading.Lock()
+
+
+def set_enabled(value: bool) -> None:
+    """Switch static execution on or off for the whole process."""
+    global _enabled
+    with _lock:
+        _enabled = value
+
+
+def is_enabled() -> bool:
+    """Whether static functions run as programs."""
+    return _enabled

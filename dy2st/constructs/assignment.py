@@ -1,0 +1,116 @@
+"""Writing and deleting attributes, items and shared names.
+
+    a.b = v                 →   value_1 = v
+                                _dy2st.set_attr(a, 'b', value_1)
+    a[k] = 1                →   _dy2st.set_item(a, k, 1)
+    a.b, c = v              →   item_1, c = v
+                                _dy2st.set_attr(a, 'b', item_1)
+    with m as a.b: ...      →   with m as item_1:
+                                    _dy2st.set_attr(a, 'b', item_1)
+    del a.b, a[k], y        →   _dy2st.del_attr(a, 'b')
+                                _dy2st.del_item(a, k)
+                                y = _dy2st.deleted(y, 'y')
+
+Python evaluates the value first and the target after it, so the value waits in a temporary.
+"""
+
+from __future__ import annotations
+
+import gast
+
+from dy2st import names
+from dy2st.constructs.context import Context
+from dy2st.constructs.registry import Phase, rewrites
+from dy2st.source import template
+
+
+@rewrites(gast.Assign, Phase.ACCESS)
+def rewrite_assign(node: gast.Assign, context: Context) -> list[gast.stmt]:
+    """One statement per target."""
+    if all(_is_plain(target) for target in node.targets):
+        return [node]
+    target = node.targets[0]
+    waits = not isinstance(target, gast.Tuple | gast.List) and not isinstance(node.value, gast.Constant)
+    if len(node.targets) == 1 and not waits:
+        return store(target, node.value, node, context)
+    (value,) = context.namer.numbered(names.VALUE)
+    made = context.statements("name = value", node, name=value, value=node.value)
+    for target in node.targets:
+        made.extend(store(target, template.load(value, node), node, context))
+    return made
+
+
+@rewrites(gast.With, Phase.ACCESS)
+def rewrite_with(node: gast.With, context: Context) -> gast.With:
+    """Targets become the first statements of the body."""
+    for index, item in enumerate(node.items):
+        target = item.optional_vars
+        if target is None or _is_plain(target):
+            continue
+        if index + 1 < len(node.items):
+            rest = gast.With(items=node.items[index + 1 :], body=node.body, type_comment=None)
+            node.items = node.items[: index + 1]
+            node.body = [rewrite_with(template.place(rest, node), context)]
+        (name,) = context.namer.numbered(names.ITEM)
+        item.optional_vars = template.store(name, target)
+        node.body = [*store(target, template.load(name, target), target, context), *node.body]
+    return node
+
+
+@rewrites(gast.Delete, Phase.ACCESS)
+def rewrite_delete(node: gast.Delete, context: Context) -> list[gast.stmt]:
+    """One statement per target."""
+    return [statement for target in node.targets for statement in _delete(target, node, context)]
+
+
+def store(target: gast.expr, value: gast.expr, at: gast.AST, context: Context) -> list[gast.stmt]:
+    """Statements that bind `target` to `value`, whose evaluation comes first."""
+    if isinstance(target, gast.Attribute):
+        name = template.constant(target.attr, target)
+        text = "_dy2st.set_attr(target, name, value)"
+        return context.statements(text, at, target=target.value, name=name, value=value)
+    if isinstance(target, gast.Subscript):
+        text = "_dy2st.set_item(target, key, value)"
+        return context.statements(text, at, target=target.value, key=target.slice, value=value)
+    if _is_plain(target):
+        return context.statements("target = value", at, target=target, value=value)
+    return _unpack(target, value, at, context)
+
+
+def _unpack(target: gast.expr, value: gast.expr, at: gast.AST, context: Context) -> list[gast.stmt]:
+    later: list[gast.stmt] = []
+    for index, element in enumerate(target.elts):
+        inner = element.value if isinstance(element, gast.Starred) else element
+        (name,) = context.namer.numbered(names.ITEM)
+        temporary = template.store(name, inner)
+        if isinstance(element, gast.Starred):
+            element.value = temporary
+        else:
+            target.elts[index] = temporary
+        later.extend(store(inner, template.load(name, inner), inner, context))
+    return [*context.statements("target = value", at, target=target, value=value), *later]
+
+
+def _delete(target: gast.expr, at: gast.stmt, context: Context) -> list[gast.stmt]:
+    if isinstance(target, gast.Attribute):
+        name = template.constant(target.attr, target)
+        return context.statements("_dy2st.del_attr(target, name)", at, target=target.value, name=name)
+    if isinstance(target, gast.Subscript):
+        return context.statements("_dy2st.del_item(target, key)", at, target=target.value, key=target.slice)
+    if isinstance(target, gast.Tuple | gast.List):
+        return [statement for element in target.elts for statement in _delete(element, at, context)]
+    if target.id in context.marked:
+        name = template.constant(target.id, target)
+        value = template.load(target.id, target)
+        text = "target = _dy2st.deleted(value, name)"
+        return context.statements(text, at, target=target.id, value=value, name=name)
+    return context.statements("del target", at, target=target)
+
+
+def _is_plain(target: gast.expr) -> bool:
+    """Whether storing to `target` touches names only."""
+    if isinstance(target, gast.Tuple | gast.List):
+        return all(_is_plain(element) for element in target.elts)
+    if isinstance(target, gast.Starred):
+        return _is_plain(target.value)
+    return isinstance(target, gast.Name)

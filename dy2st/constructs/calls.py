@@ -1,0 +1,37 @@
+"""Calls.
+
+    f(x, *xs, k=1)          →   _dy2st.call(f, x, *xs, k=1)
+
+Builtins that look at the frame of their caller (`globals()`, `eval(text, names)`) are left alone; those that look at
+its local variables are refused (see analysis/fence.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+
+from dy2st.capture import calls
+from dy2st.constructs.context import Context
+from dy2st.constructs.registry import Phase, operator, rewrites
+
+FRAME_BUILTINS = frozenset({"locals", "globals", "vars", "dir", "eval", "exec"})
+
+
+@rewrites(gast.Call, Phase.CALLS)
+def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
+    """Every call of the user's."""
+    is_frame_builtin = isinstance(node.func, gast.Name) and node.func.id in FRAME_BUILTINS
+    if context.is_generated_call(node) or is_frame_builtin:
+        return node
+    call = context.expression("_dy2st.call(function)", node, function=node.func)
+    call.args.extend(node.args)
+    call.keywords.extend(node.keywords)
+    return call
+
+
+@operator("call")
+def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call."""
+    return calls.call(function, *args, **kwargs)

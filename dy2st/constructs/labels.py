@@ -1,0 +1,33 @@
+"""Names of block functions, numbered from the outside in and from top to bottom, as the user reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import gast
+
+from dy2st import names
+from dy2st.analysis.flow import children
+from dy2st.constructs.context import Context
+from dy2st.source.nodes import GuardedFor
+
+_BASES: dict[type, tuple[str, str]] = {
+    gast.If: (names.THEN, names.ELSE),
+    gast.While: (names.TEST, names.BODY),
+    gast.For: (names.BODY, names.ITEM),
+    GuardedFor: (names.BODY, names.ITEM),
+}
+
+
+def label_blocks(context: Context) -> dict[int, tuple[str, ...]]:
+    """The names for each `if`, `while` and `for` of the function, by the identity of the statement."""
+    return {id(node): context.functions(*_BASES[type(node)]) for node in _block_statements(context.root, context)}
+
+
+def _block_statements(node: gast.AST, context: Context) -> Iterator[gast.stmt]:
+    if context.is_opaque(node):
+        return
+    if type(node) in _BASES:
+        yield node
+    for child in children(node):
+        yield from _block_statements(child, context)

@@ -1,0 +1,74 @@
+"""The phases of the rewrite, and the tables of rewrites and operators that the construct files fill.
+
+The order of the phases is the order of the enum; a (phase, node type) pair and an operator name register once.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import gast
+
+if TYPE_CHECKING:
+    from dy2st.constructs.context import Context
+
+Rewritten: TypeAlias = "gast.AST | list[gast.stmt]"
+Rewrite: TypeAlias = "Callable[[Any, Context], Rewritten]"
+Operator = TypeVar("Operator", bound=Callable[..., Any])
+RewriteT = TypeVar("RewriteT", bound=Callable[..., Any])
+
+
+class Phase(enum.Enum):
+    """What is true after each phase."""
+
+    DESUGAR = "no zero-argument super(), annotated assignment, private name; global and nonlocal stand first"
+    RETURNS = "no return inside if, while or for"
+    JUMPS = "no break, continue or loop else"
+    BLOCKS = "no if, while or for statement"
+    EXPRESSIONS = "and, or, not, a if b else c, is, in, a < b < c, f-string, assert and raise are operators"
+    CALLS = "every call goes through the call operator"
+    ACCESS = "every attribute, item and possibly undefined name goes through an operator"
+
+
+LAST_READABLE = Phase.EXPRESSIONS
+"""The phase after which the tree is shown to users; the later ones only add noise for a reader."""
+
+_rewrites: dict[tuple[Phase, type], Rewrite] = {}
+_operators: dict[str, Callable[..., Any]] = {}
+
+
+def rewrites(node_type: type, phase: Phase) -> Callable[[RewriteT], RewriteT]:
+    """Register a function `(node, context) -> replacement` for one node type in one phase."""
+
+    def register(rewrite: RewriteT) -> RewriteT:
+        if (phase, node_type) in _rewrites:
+            raise RuntimeError(f"{node_type.__name__} already has a rewrite in phase {phase.name}")
+        _rewrites[phase, node_type] = rewrite
+        return rewrite
+
+    return register
+
+
+def operator(name: str) -> Callable[[Operator], Operator]:
+    """Register the run-time half of a construct under the name that generated code uses."""
+
+    def register(function: Operator) -> Operator:
+        if name in _operators:
+            raise RuntimeError(f"operator {name} is defined twice")
+        _operators[name] = function
+        return function
+
+    return register
+
+
+def rewrite_for(node: gast.AST, phase: Phase) -> Rewrite | None:
+    """The rewrite of a node's type in a phase."""
+    return _rewrites.get((phase, type(node)))
+
+
+def namespace() -> types.SimpleNamespace:
+    """A new object with every operator as an attribute: what the hidden cell of a converted function holds."""
+    return types.SimpleNamespace(**_operators)

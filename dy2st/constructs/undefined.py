@@ -1,0 +1,95 @@
+"""Names that are bound on some ways only.
+
+    if c:                   →   y = _dy2st.undefined('y')
+        y = 1                   def then_1():
+    return y                        nonlocal y
+                                    y = 1
+                                ...
+                                return _dy2st.ld(y, 'y')
+
+A `nonlocal` needs a binding in the function around it, so such a name starts as a marker, and reading the marker raises
+what Python raises. `del` brings the marker back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+
+from dy2st import names
+from dy2st.analysis.scopes import names_in, parameters
+from dy2st.capture import Undefined, access
+from dy2st.constructs.context import Context
+from dy2st.constructs.registry import Phase, operator, rewrites
+from dy2st.constructs.walk import insert_at_start
+from dy2st.source import template
+
+
+@rewrites(gast.FunctionDef, Phase.BLOCKS)
+def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
+    """Start the names of the user's function that its blocks may see unbound."""
+    if node is not context.root:
+        return node
+    undefined = context.plan.undefined
+    context.marked.update(undefined, context.plan.unbindable)
+    insert_at_start(node, context.undefined(undefined, node.body[0]))
+    return node
+
+
+def lost_names(context: Context) -> tuple[str, ...]:
+    """Local names whose bindings stood in dead code, or were annotations only: they stay local, and unbound."""
+    bound = {*names_in(context.root.body).writes, *parameters(context.root)}
+    return tuple(name for name in context.local_names if name not in bound)
+
+
+@rewrites(gast.Name, Phase.ACCESS)
+def rewrite_name(node: gast.Name, context: Context) -> gast.expr:
+    """Check the reads of names that may hold the marker."""
+    if not isinstance(node.ctx, gast.Load):
+        return node
+    name = template.constant(node.id, node)
+    if node.id in context.marked:
+        return context.expression("_dy2st.ld(value, name)", node, value=node, name=name)
+    if node.id in context.free_names:
+        return context.expression("_dy2st.ld_free(value, name)", node, value=node, name=name)
+    return node
+
+
+@rewrites(gast.ExceptHandler, Phase.ACCESS)
+def rewrite_handler(node: gast.ExceptHandler, context: Context) -> gast.ExceptHandler:
+    """`except E as e` unbinds `e` at its end; a shared `e` gets the marker back instead of an empty cell."""
+    if node.name is None or node.name.id not in context.plan.unbindable:
+        return node
+    name = node.name.id
+    (error,) = context.namer.numbered(names.ERROR)
+    text = "name = error\ntry:\n    body\nfinally:\n    undefined"
+    undefined = context.undefined([name], node)
+    node.body = context.statements(text, node, name=name, error=error, body=node.body, undefined=undefined)
+    node.name = template.store(error, node)
+    return node
+
+
+@operator("undefined")
+def undefined(name: str) -> Undefined:
+    """The marker of a name."""
+    return Undefined(name)
+
+
+@operator("ld")
+def ld(value: Any, name: str) -> Any:
+    """The value of a local name, or Python's own error."""
+    return access.ld(value, name)
+
+
+@operator("ld_free")
+def ld_free(value: Any, name: str) -> Any:
+    """The value of a name of an enclosing function, or Python's own error."""
+    return access.ld(value, name, free=True)
+
+
+@operator("deleted")
+def deleted(value: Any, name: str) -> Undefined:
+    """`del name`."""
+    ld(value, name)
+    return Undefined(name)

@@ -1,0 +1,159 @@
+"""A function becomes a converted function: parse, fence, phases, compile.
+
+The result is cached by code object: closures made from one definition share it, and each is bound to its own cells.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import threading
+import types
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gast
+
+import dy2st.constructs  # noqa: F401  # registers every construct
+from dy2st import names
+from dy2st.analysis.blocks import plan_blocks
+from dy2st.analysis.fence import check_fence
+from dy2st.analysis.scopes import NESTED_SCOPES, names_in, parameters
+from dy2st.constructs.context import Context
+from dy2st.constructs.labels import label_blocks
+from dy2st.constructs.registry import LAST_READABLE, Phase
+from dy2st.constructs.undefined import lost_names
+from dy2st.constructs.walk import run_phase
+from dy2st.names import Namer
+from dy2st.source.compile import compile_function
+from dy2st.source.parse import identifiers, parse_function
+from dy2st.source.unparse import unparse
+
+_GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__kwdefaults__")
+
+
+@dataclass(frozen=True)
+class ConvertedFunction:
+    """The outcome for one code object; `bind` makes it callable with the state of one function."""
+
+    code: types.CodeType
+    original: weakref.ref[types.CodeType]
+    namespace_name: str
+    free_names: tuple[str, ...]
+    """What it takes from enclosing functions, the hidden namespace excepted."""
+    global_names: tuple[str, ...]
+    """The globals and builtins that it reads or writes itself, not in nested functions of the user's."""
+    written_globals: tuple[str, ...]
+    written_free: tuple[str, ...]
+
+    @functools.cached_property
+    def source(self) -> str:
+        """The function with its control flow rewritten, for people to read."""
+        return self._printed(LAST_READABLE)
+
+    @functools.cached_property
+    def full_source(self) -> str:
+        """The same with every call and access rewritten: what is compiled."""
+        return self._printed(Phase.ACCESS)
+
+    def _printed(self, last: Phase) -> str:
+        original = self.original()
+        if original is None:
+            raise ReferenceError("the function that this code was made from is gone")
+        return unparse(_rewritten(original, None, last).root)
+
+    def bind(self, function: types.FunctionType, operators: object) -> types.FunctionType:
+        """A function with the globals, cells, defaults and names of `function`, that runs the converted code."""
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        cells[self.namespace_name] = types.CellType(operators)
+        closure = tuple(cells[name] for name in self.code.co_freevars)
+        bound = types.FunctionType(
+            self.code, function.__globals__, function.__name__, function.__defaults__, closure
+        )
+        for attribute in _WRAPPER_ATTRIBUTES:
+            setattr(bound, attribute, getattr(function, attribute))
+        bound.__annotations__ = function.__annotations__
+        bound.__dict__.update(function.__dict__)
+        return bound
+
+
+_cache: dict[int, ConvertedFunction] = {}
+_lock = threading.RLock()
+
+
+def convert(function: types.FunctionType) -> ConvertedFunction:
+    """The converted form of a Python function; raises ConversionError when there is none."""
+    code = function.__code__
+    with _lock:
+        found = _cache.get(id(code))  # by identity: code objects of different files may compare equal
+        if found is None or found.original() is not code:
+            found = _cache[id(code)] = _convert(function)
+        return found
+
+
+def _convert(function: types.FunctionType) -> ConvertedFunction:
+    code = function.__code__
+    context = _rewritten(code, function.__globals__, Phase.ACCESS)
+    free = (context.operators, *code.co_freevars)
+    compiled = compile_function(context.root, code, function.__qualname__, free, frozenset(context.generated))
+    return ConvertedFunction(
+        code=compiled,
+        original=weakref.ref(code, functools.partial(_forget, _cache, id(code))),
+        namespace_name=context.operators,
+        free_names=tuple(name for name in compiled.co_freevars if name != context.operators),
+        global_names=tuple(dict.fromkeys(_global_names(compiled))),
+        written_globals=tuple(name for name in context.declared_globals if name in context.assigned),
+        written_free=tuple(name for name in context.declared_nonlocals if name in context.assigned),
+    )
+
+
+def _forget(cache: dict[int, ConvertedFunction], key: int, _: object) -> None:
+    """Drop a code object that is gone; it may run while the interpreter shuts down, so it uses no globals."""
+    cache.pop(key, None)
+
+
+def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last: Phase) -> Context:
+    parsed = parse_function(code, module_globals)
+    check_fence(parsed.tree, code.co_filename)
+    context = _context(parsed.tree, parsed.class_name, code)
+    for phase in Phase:
+        if phase is Phase.BLOCKS:
+            context.plan = plan_blocks(context.root, lost_names(context))
+            context.labels = label_blocks(context)
+        run_phase(context, phase)
+        if phase is last:
+            break
+    return context
+
+
+def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeType) -> Context:
+    use = names_in(tree.body)
+    declared = {*use.global_names, *use.nonlocal_names}
+    local_names = tuple(name for name in use.writes if name not in declared)
+    namer = Namer({*identifiers(tree), *code.co_freevars})
+    nested = [node for node in gast.walk(tree) if isinstance(node, NESTED_SCOPES) and node is not tree]
+    return Context(
+        root=tree,
+        namer=namer,
+        class_name=class_name,
+        opaque={id(node): node for node in nested},
+        local_names=tuple(name for name in local_names if name not in parameters(tree)),
+        free_names=frozenset(code.co_freevars) - {"__class__"},
+        declared_globals=use.global_names,
+        declared_nonlocals=use.nonlocal_names,
+        assigned=frozenset(use.writes),
+        operators=namer.fresh(names.OPERATORS),
+    )
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """The names that a code object, or one inside it, looks up among globals and builtins, in order."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL_LOADS:
+            yield instruction.argval
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _global_names(const)

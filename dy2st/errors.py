@@ -1,0 +1,182 @@
+"""Everything that dy2st raises, as one tree.
+
+    Dy2stError
+    ├── ConversionError (SyntaxError)        the source cannot be rewritten: file, line and caret
+    │   ├── UnsupportedSyntaxError           a statement that has no static meaning
+    │   └── SourceNotFoundError              there is no source to rewrite
+    ├── CaptureError                         the program cannot be recorded: file, line and caret
+    │   ├── DataDependentError               Python asks for the value of a tensor
+    │   ├── BranchMismatchError              the two ways to a point cannot be joined; names both places
+    │   ├── UndefinedNameError (UnboundLocalError)   a name is bound on some ways only, and read
+    │   └── LoopVariableError                a loop changes a variable in a way that one program cannot follow
+    ├── SignatureError (TypeError)           arguments or specifications do not fit the function
+    ├── ProgramError                         a program breaks a rule of the representation
+    ├── SaveError                            a program cannot be written
+    └── LoadError                            a file is not an archive, or a damaged one
+
+The root and the last three are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
+"""
+
+from __future__ import annotations
+
+import linecache
+import types
+from dataclasses import dataclass
+
+from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError
+
+__all__ = [
+    "BranchMismatchError",
+    "CaptureError",
+    "ConversionError",
+    "DataDependentError",
+    "Dy2stError",
+    "LoadError",
+    "Location",
+    "LoopVariableError",
+    "ProgramError",
+    "SaveError",
+    "SignatureError",
+    "SourceNotFoundError",
+    "UndefinedNameError",
+    "UnsupportedSyntaxError",
+]
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the user's code; columns count characters from 0, and None means the whole line."""
+
+    file: str
+    line: int
+    function: str = ""
+    column: int | None = None
+    end_column: int | None = None
+
+    def render(self) -> str:
+        """The place as a traceback shows it: file, line, the line's text and a caret line under it."""
+        where = f'  File "{self.file}", line {self.line}'
+        header = f"{where}, in {self.function}" if self.function else where
+        text = linecache.getline(self.file, self.line).rstrip()
+        if not text.strip():
+            return header
+        indent = len(text) - len(text.lstrip())
+        start = indent if self.column is None else max(self.column, indent)
+        end = len(text) if self.end_column is None else min(self.end_column, len(text))
+        carets = " " * (start - indent) + "^" * max(end - start, 1)
+        return f"{header}\n    {text.lstrip()}\n    {carets}"
+
+
+class ConversionError(Dy2stError, SyntaxError):
+    """The source of a function cannot be rewritten. Base class: see the subclasses for causes and fixes."""
+
+
+class UnsupportedSyntaxError(ConversionError):
+    """A statement that has no meaning in a static program.
+
+    Cause: the function yields, awaits, or leaves a `finally` block early.
+    Example: `@to_static def f(x): yield x`.
+    Fix: what the message says to write instead, or keep the function as it is with `@dy2st.not_to_static`.
+    """
+
+
+class SourceNotFoundError(ConversionError):
+    """There is no source to rewrite.
+
+    Cause: the function was made by `exec`, typed at a plain Python prompt, or its file changed since the import.
+    Example: `exec("def f(x): ..."); to_static(f)`.
+    Fix: define it in a file or a notebook cell, or keep it as it is with `@dy2st.not_to_static`.
+    """
+
+    def __init__(self, code: types.CodeType, reason: str) -> None:
+        message = (
+            f"cannot find the source of {code.co_name!r}: {reason}. "
+            "Define it in a file or a notebook cell, or mark it with @dy2st.not_to_static"
+        )
+        super().__init__(message, (code.co_filename, code.co_firstlineno, None, None))
+
+
+class CaptureError(Dy2stError):
+    """The program of a function cannot be recorded. Base class: see the subclasses for causes and fixes."""
+
+    def __init__(
+        self, message: str, location: Location | None = None, *, seen: str | None = None, fix: str | None = None
+    ) -> None:
+        super().__init__(message, location)
+        self.message = message
+        self.location = location
+        self.seen = seen
+        self.fix = fix
+
+    def places(self) -> list[str]:
+        """The places to show, rendered."""
+        return [self.location.render()] if self.location is not None else []
+
+    def __str__(self) -> str:
+        lines = [self.message, *self.places()]
+        if self.seen is not None:
+            lines.append(f"Seen: {self.seen}")
+        if self.fix is not None:
+            lines.append(f"Fix: {self.fix}")
+        return "\n".join(lines)
+
+
+class DataDependentError(CaptureError):
+    """Python asks for the value of a tensor that is known only when the program runs.
+
+    Cause: a truth value, a number or a list is taken from a tensor in code that was not converted.
+    Example: `math.floor(x.sum())`, or `if x.sum() > 0:` inside a library without source.
+    Fix: use the tensor operation (`x.sum().floor()`), or convert that function too.
+    """
+
+
+class BranchMismatchError(CaptureError):
+    """The two ways to one point leave values that no single value can stand for.
+
+    Cause: the branches give a name another dtype, another number of dimensions or another structure.
+    Example: `if x.sum() > 0: y = x` / `else: y = x.long()`.
+    Fix: make the branches agree, for example with `.to(x.dtype)`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        location: Location | None = None,
+        other: Location | None = None,
+        *,
+        seen: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(message, location, seen=seen, fix=fix)
+        self.other = other
+
+    def places(self) -> list[str]:
+        """Both places, rendered."""
+        return [place.render() for place in (self.location, self.other) if place is not None]
+
+
+class UndefinedNameError(CaptureError, UnboundLocalError):
+    """A name is bound on some ways to a point only, and read there.
+
+    Cause: only one branch of a tensor `if`, or the body of a tensor loop, binds the name.
+    Example: `if x.sum() > 0: y = x` and then `return y`.
+    Fix: bind the name before the statement, or in both branches.
+    """
+
+
+class LoopVariableError(CaptureError):
+    """A loop changes a variable in a way that one program cannot follow.
+
+    Cause: the variable changes its dtype, its number of dimensions or its kind from one iteration to the next.
+    Example: `h = None` before a tensor `while` whose body sets `h = x`.
+    Fix: give the variable its final kind before the loop.
+    """
+
+
+class SignatureError(Dy2stError, TypeError):
+    """The arguments of a call, or an InputSpec, do not fit the function.
+
+    Cause: a missing or extra argument, or a specification with another structure than the arguments.
+    Example: `to_static(f, input_spec=[InputSpec([None])])` for a function of two tensors.
+    Fix: pass one specification per tensor argument.
+    """

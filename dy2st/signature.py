@@ -1,0 +1,262 @@
+"""The description of a call: what decides which program it runs.
+
+    InputSpec([None, 8], "float32")    a tensor whose first size may differ from call to call
+
+A call is taken apart into tensors, opaque objects (modules, user objects: what a program reads of them is guarded one by one) and
+constants. Dtypes, devices, sizes and constants are part of the key; sizes that are declared dynamic are not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st.capture.tracking import CONSTANTS
+from dy2st.errors import SignatureError
+from dy2st_runtime.structure import Structure, children, flatten
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class InputSpec:
+    """What a static function expects of one tensor.
+
+    Args:
+        shape: sizes; ``None`` (or -1) for one that may differ from call to call.
+        dtype: a ``torch.dtype`` or its name, such as ``"float32"``.
+        name: a name for messages and for the saved model; the parameter's name if left out.
+
+    Raises:
+        SignatureError: the shape or dtype makes no sense.
+
+    Example:
+        >>> InputSpec([None, 8], "float32", name="x")
+        InputSpec(shape=(None, 8), dtype=torch.float32, name='x')
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: torch.dtype
+    name: str | None
+
+    def __init__(self, shape: Sequence[int | None], dtype: torch.dtype | str = torch.float32, name: str | None = None) -> None:
+        object.__setattr__(self, "shape", tuple(_checked_size(size) for size in shape))
+        object.__setattr__(self, "dtype", _checked_dtype(dtype))
+        object.__setattr__(self, "name", name)
+
+    @classmethod
+    def from_tensor(cls, tensor: torch.Tensor, name: str | None = None) -> InputSpec:
+        """The specification of exactly this tensor's shape and dtype."""
+        return cls(tuple(tensor.shape), tensor.dtype, name)
+
+    @property
+    def dynamic_dims(self) -> frozenset[int]:
+        """The dimensions whose size may differ from call to call."""
+        return frozenset(dim for dim, size in enumerate(self.shape) if size is None)
+
+    def example(self) -> torch.Tensor:
+        """A tensor of zeros that fits, with 2 for each dynamic size."""
+        return torch.zeros([2 if size is None else size for size in self.shape], dtype=self.dtype)
+
+    def check(self, tensor: Any, name: str) -> None:
+        """Compare a tensor with the specification.
+
+        Raises:
+            SignatureError: it does not fit; the message names both.
+        """
+        if not isinstance(tensor, torch.Tensor):
+            raise SignatureError(f"'{name}' is specified as a tensor {self}, but a {type(tensor).__name__} was given")
+        if tensor.dtype != self.dtype:
+            raise SignatureError(f"'{name}' is specified with dtype {self.dtype}, but has {tensor.dtype}; convert it with .to()")
+        fits = tensor.dim() == len(self.shape) and all(s in (None, t) for s, t in zip(self.shape, tensor.shape))
+        if not fits:
+            raise SignatureError(
+                f"'{name}' is specified with shape {list(self.shape)}, but has {list(tensor.shape)}; None in the shape allows any size"
+            )
+
+
+def _checked_size(size: Any) -> int | None:
+    if size is None or size == -1:
+        return None
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise SignatureError(f"a size must be a number, or None where it may differ, not {size!r}")
+    return size
+
+
+def _checked_dtype(dtype: Any) -> torch.dtype:
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype):
+        raise SignatureError(f"{dtype!r} is no dtype of torch")
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call, taken apart.
+
+    Attributes:
+        structure: how ``(args, kwargs)`` are made from the leaves.
+        leaves: tensors and opaque objects.
+        names: one for each leaf.
+        key: hashable; calls with equal keys can share a program.
+        dynamic_dims: for each leaf, the dimensions that are declared dynamic.
+    """
+
+    structure: Structure
+    leaves: list[Any]
+    names: list[str]
+    key: Any
+    dynamic_dims: list[frozenset[int]]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The leaves that are tensors: the inputs of the program."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+
+class CallSignature:
+    """The parameters of a function, with their specifications.
+
+    Args:
+        function: a Python function.
+        specs: one for each parameter (``self`` left out), in order: an :class:`InputSpec`, a nest of them, or a constant; ``None``
+            for no specification.
+
+    Raises:
+        SignatureError: there are more specifications than parameters.
+    """
+
+    def __init__(self, function: Callable[..., Any], specs: Sequence[Any] | None, bound: bool) -> None:
+        self.signature = inspect.signature(function)
+        self.specs = specs
+        self.name = getattr(function, "__qualname__", str(function))
+        names = [p.name for p in self.signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
+        self.spec_names = names[1:] if bound else names
+        variadic = any(p.kind is p.VAR_POSITIONAL for p in self.signature.parameters.values())
+        if specs is not None and len(specs) > len(self.spec_names) and not variadic:
+            raise SignatureError(f"{self.name}() has {len(self.spec_names)} parameters, but input_spec has {len(specs)} entries")
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        """Fit arguments to the parameters.
+
+        Raises:
+            SignatureError: they do not fit.
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise SignatureError(f"{self.name}(): {error}") from None
+        bound.apply_defaults()
+        return bound
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Take a call apart.
+
+        Raises:
+            SignatureError: the arguments do not fit the parameters or the specifications.
+        """
+        bound = self.bind(args, kwargs)
+        leaves, structure = flatten((bound.args, bound.kwargs), _is_leaf)
+        names = leaf_names(bound)
+        dims = [frozenset[int]()] * len(leaves)
+        if self.specs is not None:
+            dims = self._check_specs(bound, leaves)
+        return Call(structure, leaves, names, (structure, _leaf_keys(leaves, dims), _modes()), dims)
+
+    def _check_specs(self, bound: inspect.BoundArguments, leaves: list[Any]) -> list[frozenset[int]]:
+        assert self.specs is not None
+        dims: dict[int, frozenset[int]] = {}
+        given = dict(zip(self.spec_names, self.specs))
+        for name, spec in given.items():
+            if name not in bound.arguments:
+                raise SignatureError(f"{self.name}(): '{name}' is specified in input_spec, but was not given")
+            self._check_spec(name, spec, bound.arguments[name], dims)
+        return [dims.get(id(leaf), frozenset()) for leaf in leaves]
+
+    def _check_spec(self, name: str, spec: Any, value: Any, dims: dict[int, frozenset[int]]) -> None:
+        if isinstance(spec, InputSpec):
+            spec.check(value, spec.name or name)
+            dims[id(value)] = dims.get(id(value), frozenset()) | spec.dynamic_dims
+            return
+        parts, expected = children(value), children(spec)
+        if parts is None or expected is None:
+            return
+        if len(parts[0]) != len(expected[0]):
+            raise SignatureError(f"'{name}' is specified with {len(expected[0])} parts, but has {len(parts[0])}")
+        for index, (inner_spec, inner) in enumerate(zip(expected[0], parts[0])):
+            self._check_spec(f"{name}.{index}", inner_spec, inner, dims)
+
+    def examples(self) -> tuple[Any, ...]:
+        """Arguments that fit the specifications.
+
+        Raises:
+            SignatureError: there are none.
+        """
+        if self.specs is None:
+            raise SignatureError(f"{self.name}() needs an input_spec, or arguments, to know what to capture")
+        return tuple(_example(spec) for spec in self.specs)
+
+
+def _example(spec: Any) -> Any:
+    if isinstance(spec, InputSpec):
+        return spec.example()
+    if isinstance(spec, (list, tuple)) and not isinstance(spec, torch.Size):
+        return type(spec)(_example(item) for item in spec)
+    if isinstance(spec, dict):
+        return {key: _example(item) for key, item in spec.items()}
+    return spec
+
+
+def _is_leaf(value: Any) -> bool:
+    """Tensors, and objects that are neither constants nor containers."""
+    if isinstance(value, torch.Tensor):
+        return True
+    return not isinstance(value, CONSTANTS) and children(value) is None
+
+
+def leaf_names(bound: inspect.BoundArguments) -> list[str]:
+    """A name for each leaf of the arguments, in order: the parameter's, with the path inside it."""
+    found: list[str] = []
+
+    def visit(value: Any, name: str) -> None:
+        if _is_leaf(value):
+            found.append(name)
+            return
+        parts = children(value)
+        if parts is None:
+            return
+        keys = list(value) if isinstance(value, dict) else range(len(parts[0]))
+        for key, part in zip(keys, parts[0]):
+            visit(part, f"{name}.{key}")
+
+    parameters = bound.signature.parameters
+    for name, value in bound.arguments.items():
+        if parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            for key, item in value.items():
+                visit(item, key)
+        else:
+            visit(value, name)
+    return found
+
+
+def _leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[Any, ...]:
+    first: dict[int, int] = {}
+    keys: list[Any] = []
+    for position, (leaf, dynamic) in enumerate(zip(leaves, dims)):
+        if not isinstance(leaf, torch.Tensor):
+            keys.append(type(leaf))
+            continue
+        sizes = tuple(leaf.shape) if not dynamic else tuple(None if d in dynamic else s for d, s in enumerate(leaf.shape))
+        same_as = first.setdefault(id(leaf), position)
+        keys.append((leaf.dtype, leaf.device, leaf.requires_grad, sizes, leaf.layout, same_as))
+    return tuple(keys)
+
+
+def _modes() -> tuple[Any, ...]:
+    """The modes of the running thread that change what torch does."""
+    autocast = tuple(
+        torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)
+    ) if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") else ()  # fmt: skip
+    return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype())

@@ -1,0 +1,1 @@
+"""Python text to gast and back: find, template, compile, print. Never imports torch."""

@@ -1,0 +1,168 @@
+"""From a code object to the node of the file that it was compiled from.
+
+A file is parsed once (per content); a function is found by its first line and name, several lambdas on one line by the
+columns that their bytecode records, or by compiling the candidates where Python records none.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import linecache
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dy2st.errors import SourceNotFoundError
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCAFFOLD = frozenset({"RESUME", "MAKE_CELL", "COPY_FREE_VARS", "NOP"})
+
+
+@dataclass(frozen=True)
+class Located:
+    """A function's node (positions count from the start of its file) and the class that lexically encloses it."""
+
+    node: FunctionNode
+    class_name: str | None
+
+
+def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> Located:
+    """The definition that `code` was compiled from; SourceNotFoundError when there is none, or more than one."""
+    text = _source(code, module_globals)
+    try:
+        definitions = _definitions(code.co_filename, text)
+    except SyntaxError as error:
+        raise SourceNotFoundError(code, "the file no longer parses") from error
+    found = [located for located in definitions if _may_be(located.node, code)]
+    if len(found) > 1:
+        found = _narrow(found, code)
+    if not found:
+        line = code.co_firstlineno
+        raise SourceNotFoundError(code, f"line {line} of the file holds no such definition; was it edited?")
+    if len({ast.dump(located.node) for located in found}) > 1:
+        raise SourceNotFoundError(code, "several look-alike functions share its line; put each on its own line")
+    return found[0]
+
+
+def source_line(filename: str, line: int) -> str:
+    """One line of a file, empty when it is not there."""
+    return linecache.getline(filename, line)
+
+
+def _source(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, module_globals)
+    if not lines:
+        raise SourceNotFoundError(code, "its text is in no file that Python can read")
+    return "".join(lines)
+
+
+@functools.lru_cache(maxsize=64)
+def _definitions(filename: str, text: str) -> tuple[Located, ...]:
+    return tuple(_walk(ast.parse(text, filename), None))
+
+
+def _walk(node: ast.AST, class_name: str | None) -> Iterator[Located]:
+    if isinstance(node, _FUNCTIONS):
+        yield Located(node, class_name)
+    for field, value in ast.iter_fields(node):
+        inside = node.name if isinstance(node, ast.ClassDef) and field in ("body", "type_params") else class_name
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _walk(child, inside)
+
+
+def _may_be(node: FunctionNode, code: types.CodeType) -> bool:
+    if _first_line(node) != code.co_firstlineno:
+        return False
+    return _argument_names(node) == code.co_varnames[: len(_argument_names(node))] and _name(node) == code.co_name
+
+
+def _first_line(node: FunctionNode) -> int:
+    if not isinstance(node, ast.Lambda) and node.decorator_list:
+        return node.decorator_list[0].lineno
+    return node.lineno
+
+
+def _name(node: FunctionNode) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _argument_names(node: FunctionNode) -> tuple[str, ...]:
+    arguments = node.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return tuple(argument.arg for argument in every if not _is_private(argument.arg))
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("__") and not name.endswith("__")
+
+
+def _narrow(found: list[Located], code: types.CodeType) -> list[Located]:
+    columns = _columns(code)
+    if columns is None:
+        return [located for located in found if _compiles_to(located.node, code)]
+    first, last = columns
+    spans = [(_span(located.node), located) for located in found]
+    around = [(span, located) for span, located in spans if span[0] <= first and last <= span[1]]
+    innermost = max((span[0] for span, _ in around), default=None)
+    return [located for span, located in around if span[0] == innermost]
+
+
+Position: TypeAlias = tuple[int, int]
+
+
+def _columns(code: types.CodeType) -> tuple[Position, Position] | None:
+    """First and last position that the instructions of `code` itself record; None before Python 3.11."""
+    if not hasattr(code, "co_positions"):
+        return None
+    starts: list[Position] = []
+    ends: list[Position] = []
+    for instruction in dis.get_instructions(code):
+        position: Any = getattr(instruction, "positions", None)
+        if instruction.opname in _SCAFFOLD or position is None or position.col_offset is None:
+            continue
+        start = (position.lineno, position.col_offset)
+        end = (position.end_lineno, position.end_col_offset)
+        if start < end:  # Python 3.11 gives implicit instructions an empty place
+            starts.append(start)
+            ends.append(end)
+    return (min(starts), max(ends)) if starts else None
+
+
+def _span(node: FunctionNode) -> tuple[Position, Position]:
+    first, last = (node.body, node.body) if isinstance(node, ast.Lambda) else (node.body[0], node.body[-1])
+    end = (last.end_lineno or last.lineno, last.end_col_offset or last.col_offset)
+    return (first.lineno, first.col_offset), end
+
+
+def _compiles_to(node: FunctionNode, code: types.CodeType) -> bool:
+    """Whether compiling `node` alone, under the free names of `code`, gives the same instructions."""
+    if not isinstance(node, ast.Lambda):
+        return True
+    parameters = [ast.arg(arg=name) for name in code.co_freevars]
+    no_arguments: dict[str, Any] = {"posonlyargs": [], "kwonlyargs": [], "kw_defaults": [], "defaults": []}
+    around = ast.Lambda(args=ast.arguments(args=parameters, **no_arguments), body=node)
+    module = ast.fix_missing_locations(ast.Expression(body=around))
+    outer = next(const for const in compile(module, code.co_filename, "eval").co_consts if _is_code(const))
+    compiled = [const for const in outer.co_consts if _is_code(const)]
+    return any(_same(candidate, code) for candidate in compiled)
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, types.CodeType)
+
+
+def _same(one: types.CodeType, other: types.CodeType) -> bool:
+    return _fingerprint(one) == _fingerprint(other)
+
+
+def _fingerprint(code: types.CodeType) -> tuple[object, ...]:
+    """What code does, whatever it is called: before Python 3.11 constants hold qualified names."""
+    constants = [const for const in code.co_consts if "<lambda>" not in str(const) or _is_code(const)]
+    inside = tuple(_fingerprint(const) if isinstance(const, types.CodeType) else const for const in constants)
+    return code.co_code, code.co_names, code.co_varnames, inside

@@ -1,0 +1,239 @@
+"""A function that runs as programs: bind the call, find or capture the program, run it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st import config, constructs
+from dy2st.cache import ProgramCache
+from dy2st.capture.capture import Captured, Request, apply_effects, capture
+from dy2st.capture.session import current
+from dy2st.capture.sources import fetch
+from dy2st.constructs.registry import namespace
+from dy2st.convert import ConvertedFunction, convert
+from dy2st.errors import ConversionError, SignatureError, SourceNotFoundError
+from dy2st.report import Report
+from dy2st.signature import Call, CallSignature
+from dy2st_runtime.executors import python
+from dy2st_runtime.program import Program
+from dy2st_runtime.structure import unflatten
+
+assert constructs is not None
+_capture_lock = threading.RLock()
+_OPERATORS = namespace()
+
+
+def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:
+    """The converted form of a function that converted code calls; ``None`` when it is called as it is.
+
+    Functions without source, generators and coroutines are called as they are: tensor operations inside are recorded, and asking a
+    tensor for its truth value there is an error that names them.
+    """
+    flags = function.__code__.co_flags
+    if flags & (0x20 | 0x80 | 0x200):  # generator, coroutine, asynchronous generator
+        return None
+    try:
+        return convert(function)
+    except SourceNotFoundError:
+        return None
+
+
+class StaticFunction:
+    """A function or method that runs as programs, one for each signature.
+
+    Made by :func:`dy2st.to_static`. Called like the original; as an attribute of a class it binds like a method, and each
+    instance has its own programs.
+
+    Args:
+        function: the user's function.
+        input_spec: see :func:`dy2st.to_static`.
+        instance: the object it is bound to.
+        backend: which executor runs the programs.
+    """
+
+    def __init__(
+        self,
+        function: types.FunctionType,
+        input_spec: Sequence[Any] | None = None,
+        instance: Any = None,
+        backend: str | None = None,
+        bound: bool | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._input_spec = input_spec
+        self._instance = None if instance is None else weakref.ref(instance)
+        self._backend = backend
+        is_method = instance is not None if bound is None else bound
+        self._signature = CallSignature(function, input_spec, is_method)
+        self._cache = ProgramCache()
+        self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
+        convert_root(function)
+
+    # -- binding -------------------------------------------------------------------------------------------------------------
+
+    def __get__(self, instance: Any, owner: type | None = None) -> StaticFunction:
+        if instance is None:
+            return self
+        bound = self._bound.get(instance)
+        if bound is None:
+            bound = StaticFunction(self._function, self._input_spec, instance, self._backend)
+            bound = self._bound.setdefault(instance, bound)
+        return bound
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        instance = None if self._instance is None else memo.get(id(self._instance()), self._instance())
+        return StaticFunction(self._function, self._input_spec, instance, self._backend)
+
+    @property
+    def __dy2st_original__(self) -> Callable[..., Any]:
+        """The user's function, bound if this is."""
+        instance = self.instance
+        return self._function if instance is None else types.MethodType(self._function, instance)
+
+    @property
+    def instance(self) -> Any:
+        """The object it is bound to; ``None`` for a plain function."""
+        if self._instance is None:
+            return None
+        instance = self._instance()
+        if instance is None:
+            raise ReferenceError(f"the object that {self.__qualname__} was bound to is gone")
+        return instance
+
+    @property
+    def function(self) -> types.FunctionType:
+        """The user's function."""
+        return self._function
+
+    # -- calling -------------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is not None:
+            return session.call(self.__dy2st_original__, *args, **kwargs)
+        if not config.is_enabled():
+            return self.__dy2st_original__(*args, **kwargs)
+        call = self._call(args, kwargs)
+        captured, values = self._find(call)
+        inputs = [*call.tensors, *(get(values) for get in captured.states)]
+        outputs = python.run(captured.program, inputs)
+        if captured.writers:
+            apply_effects(captured, values, outputs)
+        return unflatten(captured.program.out_structure, outputs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        instance = self.instance
+        return self._signature.call(args if instance is None else (instance, *args), kwargs)
+
+    def _find(self, call: Call) -> tuple[Captured, list[Any]]:
+        found = self._cache.find(call.key, call.leaves)
+        if found is not None:
+            return found
+        with _capture_lock:
+            found = self._cache.find(call.key, call.leaves)  # another thread may have captured it meanwhile
+            if found is None:
+                self._cache.add(call.key, self._capture(call))
+                found = self._cache.find(call.key, call.leaves)
+        assert found is not None, "a program must fit the call it was captured for"
+        return found
+
+    def _capture(self, call: Call) -> Captured:
+        request = Request(
+            self._function,
+            call.structure,
+            call.leaves,
+            call.names,
+            call.dynamic_dims,
+            self._instance is not None,
+            self._dynamic_state(call),
+        )
+        return capture(request, convert_callee, _OPERATORS)
+
+    def _dynamic_state(self, call: Call) -> dict[str, frozenset[int] | None]:
+        """State that a program of this function writes and that was different at the next call: it becomes an input."""
+        dynamic: dict[str, frozenset[int] | None] = {}
+        for captured, guard in self._cache.failures(call.key, call.leaves):
+            dynamic.update(captured.dynamic_state)
+            if guard.source.name in captured.written:
+                dims = guard.changed_dims(call.leaves, captured.sources)
+                if dims is not None:
+                    dynamic[guard.source.name] = (dynamic.get(guard.source.name) or frozenset()) | dims or None
+        return dynamic
+
+    # -- looking inside --------------------------------------------------------------------------------------------------------
+
+    @property
+    def code(self) -> str:
+        """The transformed source, for people to read."""
+        return convert(self._function).source
+
+    @property
+    def program_cache(self) -> ProgramCache:
+        """The programs captured so far: ``len()``, iteration, ``.clear()``."""
+        return self._cache
+
+    def captured(self, *args: Any, **kwargs: Any) -> Captured:
+        """What :meth:`program` gives, with its guards and state."""
+        if not args and not kwargs and self._input_spec is not None:
+            args = self._signature.examples()
+        return self._find(self._call(args, kwargs))[0]
+
+    def capture_examples(self) -> tuple[Captured, list[Any]]:
+        """The program for arguments made up from the ``input_spec``, and the values of its sources now.
+
+        Raises:
+            SignatureError: there is no ``input_spec``, and no or more than one program captured already.
+        """
+        if self._input_spec is None:
+            known = list(self._cache)
+            if len(known) != 1:
+                raise SignatureError(
+                    f"{self.__qualname__} has no input_spec and {len(known)} programs: pass input_spec to say what to save"
+                )
+            return known[0], fetch(known[0].sources, [self.instance])
+        return self._find(self._call(self._signature.examples(), {}))
+
+    def program(self, *args: Any, **kwargs: Any) -> Program:
+        """The program that these arguments select, captured if need be.
+
+        Args:
+            *args, **kwargs: as in a call; none at all if there is an ``input_spec``.
+
+        Returns:
+            The program; printing it shows its nested blocks with the user's lines.
+        """
+        return self.captured(*args, **kwargs).program
+
+    def report(self) -> Report:
+        """What became of each control-flow statement, in the programs captured so far."""
+        return Report.of(self.__qualname__, list(self._cache))
+
+    def __repr__(self) -> str:
+        return f"<StaticFunction {self.__qualname__}, {len(self._cache)} programs>"
+
+
+def convert_root(function: types.FunctionType) -> ConvertedFunction:
+    """Convert the decorated function itself, where every reason not to is an error.
+
+    Raises:
+        ConversionError: it has no source, or is written with something that has no static meaning.
+    """
+    try:
+        return convert(function)
+    except ConversionError:
+        raise
+    except TypeError as error:
+        raise SignatureError(str(error)) from error
+
+
+def is_module_static(module: torch.nn.Module) -> bool:
+    """Whether a module's ``forward`` is static."""
+    return isinstance(module.forward, StaticFunction)

@@ -1,0 +1,25 @@
+"""The back end of dy2st: programs, executors and archives. It needs torch and safetensors, nothing of the front end."""
+
+from dy2st_runtime.archive import save_programs
+from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError
+from dy2st_runtime.module import LoadedModule, load
+from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
+
+__all__ = [
+    "Block",
+    "Dy2stError",
+    "Effect",
+    "InputSlot",
+    "LoadError",
+    "LoadedModule",
+    "Location",
+    "Parameter",
+    "Program",
+    "ProgramError",
+    "SaveError",
+    "SignatureError",
+    "StateSlot",
+    "load",
+    "save_programs",
+    "verify",
+]

@@ -1,0 +1,83 @@
+"""The control-flow targets of a program: what a ``call_function`` node of a block may call besides operators of torch.
+
+A target is a name with a contract; an executor gives it its meaning. Blocks are arguments of the node.
+
+| target | arguments | value |
+|---|---|---|
+| ``if_`` | pred, then block, else block, operands | tuple of the taken block's outputs |
+| ``while_`` | pred, body block, carried, operands | tuple of the last carried values |
+| ``assert_`` | condition, exception class, its arguments | none; raises it when the condition is false |
+| ``raise_`` | exception class, its arguments | none; raises it |
+| ``print_`` | parts, end | none; writes the text of the parts to the standard output |
+| ``format_`` | parts | a string |
+| ``call_`` | a Python callable, args, kwargs | what it returns |
+| ``list_`` | items | a new list |
+| ``list_append`` … | list, … | like the method of the same name; the list is changed in place |
+
+Both blocks of ``if_`` take the operands as inputs. The body of ``while_`` takes the carried values, then the operands, and
+gives the next pred, then the next carried values; it runs as long as pred is true. A block that changes a tensor or a list in
+place changes the caller's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Control:
+    """A control-flow target.
+
+    Attributes:
+        name: how it prints and is written to an archive.
+        effect: whether it must be kept though nobody uses its value.
+    """
+
+    def __init__(self, name: str, effect: bool = True) -> None:
+        self.name, self.effect = name, effect
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = "dy2st_runtime.control"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{self.name} is run by an executor")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Control:
+        return self
+
+    def __reduce__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+if_ = Control("if_")
+while_ = Control("while_")
+assert_ = Control("assert_")
+raise_ = Control("raise_")
+print_ = Control("print_")
+format_ = Control("format_", effect=False)
+call_ = Control("call_")
+
+list_ = Control("list_", effect=False)
+list_append = Control("list_append")
+list_extend = Control("list_extend")
+list_insert = Control("list_insert")
+list_set = Control("list_set")
+list_pop = Control("list_pop")
+list_clear = Control("list_clear")
+list_reverse = Control("list_reverse")
+list_get = Control("list_get")
+list_slice = Control("list_slice", effect=False)
+list_len = Control("list_len", effect=False)
+list_copy = Control("list_copy", effect=False)
+list_concat = Control("list_concat", effect=False)
+
+TARGETS = {
+    target.name: target
+    for target in (
+        if_, while_, assert_, raise_, print_, format_, call_,
+        list_, list_append, list_extend, list_insert, list_set, list_pop, list_clear, list_reverse, list_get, list_slice,
+        list_len, list_copy, list_concat,
+    )
+}  # fmt: skip
+"""Every control target by name; a name stands for one meaning for ever, archives rely on it."""

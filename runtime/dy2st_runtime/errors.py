@@ -1,0 +1,53 @@
+"""Errors of the runtime package, the root of the project's exception tree.
+
+    Dy2stError
+    ├── ProgramError      a program breaks one of its own rules (a defect of a pass or of an archive)
+    ├── SaveError         a program cannot be written
+    ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
+    └── SignatureError    (TypeError) the arguments of a call do not fit the program
+
+The front end adds its own branches to the same root in ``dy2st.errors``.
+"""
+
+from __future__ import annotations
+
+
+class Dy2stError(Exception):
+    """Base of every error that this project raises on purpose.
+
+    Catch it to handle "dy2st could not do this" apart from errors of the model itself, which keep their own type.
+    """
+
+
+class ProgramError(Dy2stError):
+    """A program breaks a rule of the representation.
+
+    Cause: a pass, an archive written by something else, or a defect here.
+    Fix: run ``dy2st_runtime.verify`` after each pass to find the one that broke it; report it if none of yours did.
+    """
+
+
+class SaveError(Dy2stError):
+    """A program holds something that an archive cannot express, or the file cannot be written.
+
+    Cause: a Python object that only exists in this process (a hook, a generator, a custom callable) is part of it.
+    Fix: the message names the user's line; compute that part outside of the saved function.
+    """
+
+
+class LoadError(Dy2stError):
+    """A file cannot be loaded as an archive.
+
+    Cause: it is not a ``.dy2st`` archive, was cut short or altered, or was written by a newer major version.
+    Fix: save it again with :func:`dy2st.save`, or upgrade ``dy2st_runtime``.
+    """
+
+
+class SignatureError(Dy2stError, TypeError):
+    """The arguments of a call do not fit the program.
+
+    Cause: a missing or extra argument, another dtype, rank or size, another structure, or another value of an argument
+    that is a constant of the program.
+    Example: a loaded model was captured for ``f32[batch, 8]`` and is called with ``f64[3, 8]``.
+    Fix: the message names the argument, what it must be, and what it was; save the model for the signature you need.
+    """

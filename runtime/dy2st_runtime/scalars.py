@@ -1,0 +1,94 @@
+"""Functions on Python numbers that a program may call, by the name an archive gives them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def to_int(value: Any) -> int:
+    """``int(value)`` of a number or of a tensor with one element."""
+    return int(value)
+
+
+def to_float(value: Any) -> float:
+    """``float(value)`` of a number or of a tensor with one element."""
+    return float(value)
+
+
+def to_bool(value: Any) -> bool:
+    """The truth value of a number, or of a tensor with one element."""
+    return bool(value)
+
+
+def same_size(found: int, expected: int) -> bool:
+    """Whether a size is what the capture took it to be."""
+    return found == expected
+
+
+def logical_not(value: Any) -> bool:
+    """``not value``."""
+    return not value
+
+
+def logical_and(*values: Any) -> bool:
+    """Whether all are true; every value is already computed."""
+    return all(values)
+
+
+def logical_or(*values: Any) -> bool:
+    """Whether any is true; every value is already computed."""
+    return any(values)
+
+
+def minimum(*values: Any) -> Any:
+    """``min`` of numbers."""
+    return min(values)
+
+
+def maximum(*values: Any) -> Any:
+    """``max`` of numbers."""
+    return max(values)
+
+
+def where(condition: Any, if_true: Any, if_false: Any) -> Any:
+    """One of two numbers."""
+    return if_true if condition else if_false
+
+
+def range_length(start: int, stop: int, step: int) -> int:
+    """The number of items of ``range(start, stop, step)``."""
+    return len(range(start, stop, step))
+
+
+def size_of(*sizes: int) -> torch.Size:
+    """A ``torch.Size``."""
+    return torch.Size(sizes)
+
+
+def _table() -> dict[str, Callable[..., Any]]:
+    own = (
+        to_int, to_float, to_bool, same_size, logical_not, logical_and, logical_or, minimum, maximum, where, range_length, size_of,
+    )  # fmt: skip
+    operators = "add sub mul truediv floordiv mod pow neg pos abs invert and_ or_ xor lshift rshift eq ne lt le gt ge getitem is_ not_"
+    maths = (
+        "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc gamma "
+        "floor ceil trunc isnan isinf isfinite pow fmod copysign hypot degrees radians"
+    )
+    table: dict[str, Callable[..., Any]] = {f"scalar.{f.__name__}": f for f in own}
+    table |= {f"operator.{name}": getattr(operator, name) for name in operators.split()}
+    table |= {f"math.{name}": getattr(math, name) for name in maths.split()}
+    table |= {"round": round, "divmod": divmod, "sym_size": torch.ops.aten.sym_size.int}
+    table["slice"] = slice
+    return table
+
+
+TARGETS = _table()
+"""Every scalar function by name; archives rely on the names."""
+
+NAMES = {function: name for name, function in TARGETS.items()}
+"""The inverse of :data:`TARGETS`."""

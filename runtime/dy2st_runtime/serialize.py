@@ -1,0 +1,319 @@
+"""Programs as plain data and back.
+
+A program is an object with a table of blocks, root first; a node's argument names a block by its number, so the depth
+of the document does not grow with the depth of the program. In arguments a bare string is the name of a node of the
+same block.
+
+    {"name": "f", "inputs": [{"name": "x", "dtype": "float32", "shape": ["n"]}], ...
+     "blocks": [{"inputs": [{"name": "x"}],
+                 "nodes": [{"name": "add", "target": "aten.add.Tensor", "args": ["x", 1], "at": [0, 12]}],
+                 "outputs": ["add"]}]}
+
+``at`` is a place in the user's source: a number in the table ``sources`` and a line.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch import fx
+
+from dy2st_runtime import constants, control, structure
+from dy2st_runtime.document import Json
+from dy2st_runtime.errors import LoadError, ProgramError, SaveError
+from dy2st_runtime.operators import resolve
+from dy2st_runtime.printing import target_name
+from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
+
+FORMAT = "dy2st"
+VERSION = (1, 0)
+"""A minor version adds fields that older readers may ignore; a major version is another format."""
+
+STATE_KINDS = ("parameter", "buffer", "attribute", "constant", "number")
+EFFECT_KINDS = ("set", "delete", "extend")
+NUMBERS = ("int", "float", "bool")
+PARAMETER_KINDS = {str(kind.name): kind for kind in inspect._ParameterKind}
+
+
+def stamp() -> dict[str, Any]:
+    """What every document of the format starts with."""
+    return {"format": FORMAT, "version": list(VERSION)}
+
+
+def check_stamp(json: Json) -> None:
+    """Refuse a document of another format or of a newer major version.
+
+    Raises:
+        LoadError: with the versions.
+    """
+    json.field("format").text((FORMAT,))
+    major, minor = (part.integer(0) for part in json.field("version").array(2))
+    if major != VERSION[0]:
+        raise LoadError(
+            f"the file has format version {major}.{minor}, this version of dy2st_runtime reads {VERSION[0]}.x; "
+            + ("upgrade dy2st_runtime" if major > VERSION[0] else "save it again")
+        )
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """A program as plain data.
+
+    Raises:
+        SaveError: it holds a live Python object; names the user's line.
+    """
+    writer = _Writer()
+    writer.add_block(program.block)
+    try:
+        signature = {
+            "name": program.name,
+            "training": program.training,
+            "parameters": [_parameter_to_json(parameter) for parameter in program.parameters],
+            "inputs": [_slot_to_json(slot) for slot in program.inputs],
+            "in_structure": structure.to_json(program.in_structure),
+            "states": [_slot_to_json(slot) for slot in program.states],
+            "out_structure": structure.to_json(program.out_structure),
+            "effects": [
+                {"target": e.target, "kind": e.kind, "value": structure.to_json(e.value)} for e in program.effects
+            ],
+        }
+    except SaveError as error:
+        raise SaveError(f"{program.name} ({program.origin}): {error}") from None
+    origin = writer.place(program.origin)
+    sources = [list(source) for source in writer.sources]
+    return {**signature, "origin": origin, "sources": sources, "blocks": writer.blocks}
+
+
+def _parameter_to_json(parameter: Parameter) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": parameter.name, "kind": parameter.kind}
+    if parameter.default is not None:
+        made["default"] = structure.to_json(parameter.default)
+    return made
+
+
+def _slot_to_json(slot: InputSlot | StateSlot) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": slot.name}
+    if isinstance(slot, StateSlot):
+        made["kind"] = slot.kind
+    if slot.dtype is not None:
+        made |= {"dtype": constants.dtype_name(slot.dtype), "shape": list(slot.shape)}
+        made["requires_grad"] = slot.requires_grad
+    if isinstance(slot, StateSlot):
+        made["persistent"] = slot.persistent
+    elif slot.number is not None:
+        made["number"] = slot.number
+    else:
+        made["device"] = slot.device
+    return made
+
+
+class _Writer:
+    """Collects the tables of one program: its blocks and the files they come from."""
+
+    def __init__(self) -> None:
+        self.blocks: list[dict[str, Any]] = []
+        self.sources: dict[tuple[str, str], int] = {}
+
+    def place(self, location: Location) -> list[int]:
+        source = self.sources.setdefault((location.file, location.function), len(self.sources))
+        return [source, location.line]
+
+    def add_block(self, block: Block) -> int:
+        """Write a block, then those inside it; its number in the table."""
+        made: dict[str, Any] = {"inputs": [], "nodes": [], "outputs": []}
+        self.blocks.append(made)
+        index = len(self.blocks) - 1
+        for node in block.graph.nodes:
+            if node.op == "placeholder":
+                made["inputs"].append({"name": node.name, **self._meta(node)})
+            elif node.op == "output":
+                made["outputs"] = [self._argument(value, node) for value in block.outputs]
+            else:
+                made["nodes"].append(self._node(node))
+        return index
+
+    def _node(self, node: fx.Node) -> dict[str, Any]:
+        if node.target is control.call_:
+            name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
+            raise SaveError(
+                f"{_line(node)}the program calls the Python function {name}, which exists only in this process"
+            )
+        made: dict[str, Any] = {"name": node.name, "target": target_name(node.target)}
+        made["args"] = [self._argument(value, node) for value in node.args]
+        if node.kwargs:
+            made["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
+        return made | self._meta(node)
+
+    def _argument(self, value: Any, node: fx.Node) -> Any:
+        if isinstance(value, Block):
+            return {"block": self.add_block(value)}
+        try:
+            return constants.encode(value, _name_of)
+        except SaveError as error:
+            raise SaveError(f"{_line(node)}{error}") from None
+
+    def _meta(self, node: fx.Node) -> dict[str, Any]:
+        made: dict[str, Any] = {"type": node.meta["type"]} if node.meta.get("type") else {}
+        if isinstance(node.meta.get("location"), Location):
+            made["at"] = self.place(node.meta["location"])
+        return made
+
+
+def _name_of(value: Any) -> str | None:
+    return value.name if isinstance(value, fx.Node) else None
+
+
+def _line(node: fx.Node) -> str:
+    """The user's line, to open a message with."""
+    location = node.meta.get("location")
+    return f"{location}: " if location else ""
+
+
+def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
+    """The inverse of :func:`to_json`, with every field checked and the program verified.
+
+    Args:
+        json: what was read.
+        namespaces: namespaces of operators that are allowed besides PyTorch's own.
+
+    Raises:
+        LoadError: the first thing that is wrong, with its place.
+    """
+    reader = _Reader(json, namespaces)
+    program = Program(
+        name=json.field("name").text(),
+        block=reader.read_blocks(json.field("blocks")),
+        inputs=tuple(_read_input(slot) for slot in json.field("inputs").array()),
+        in_structure=structure.from_json(json.field("in_structure")),
+        states=tuple(_read_state(slot) for slot in json.field("states").array()),
+        out_structure=structure.from_json(json.field("out_structure")),
+        effects=tuple(_read_effect(effect) for effect in json.field("effects").array()),
+        origin=reader.place(json.field("origin")),
+        training=json.field("training").boolean(),
+        parameters=tuple(_read_parameter(parameter) for parameter in json.field("parameters").array()),
+    )
+    leaves = [part.index for part in structure.walk(program.in_structure) if isinstance(part, structure.Leaf)]
+    if sorted(leaves) != list(range(len(program.inputs))):
+        json.field("in_structure").fail("each input once")
+    try:
+        verify(program)
+    except ProgramError as error:
+        raise LoadError(f"{json.path} breaks a rule: {error}") from None
+    return program
+
+
+def _read_parameter(json: Json) -> Parameter:
+    default = json.optional("default")
+    return Parameter(
+        json.field("name").identifier(),
+        json.field("kind").text(PARAMETER_KINDS),
+        None if default is None else structure.from_json(default),
+    )
+
+
+def _read_tensor_type(json: Json) -> tuple[torch.dtype | None, tuple[int | str, ...], bool]:
+    dtype = json.optional("dtype")
+    if dtype is None:
+        return None, (), False
+    shape = tuple(
+        size.text() if isinstance(size.value, str) else size.integer(0) for size in json.field("shape").array()
+    )
+    return constants.DTYPES[dtype.text(constants.DTYPES)], shape, json.field("requires_grad").boolean()
+
+
+def _read_input(json: Json) -> InputSlot:
+    dtype, shape, requires_grad = _read_tensor_type(json)
+    number, device = json.optional("number"), json.optional("device")
+    if (dtype is None) == (number is None):
+        json.fail("either a dtype or a number")
+    return InputSlot(
+        json.field("name").text(),
+        dtype,
+        shape,
+        device=device.text() if device else "cpu",
+        requires_grad=requires_grad,
+        number=number.text(NUMBERS) if number else None,
+    )
+
+
+def _read_state(json: Json) -> StateSlot:
+    dtype, shape, requires_grad = _read_tensor_type(json)
+    kind = json.field("kind").text(STATE_KINDS)
+    if (dtype is None) != (kind == "number"):
+        json.fail("a dtype unless it is a number")
+    return StateSlot(json.field("name").text(), kind, dtype, shape, requires_grad, json.field("persistent").boolean())
+
+
+def _read_effect(json: Json) -> Effect:
+    value = structure.from_json(json.field("value"))
+    return Effect(json.field("target").text(), json.field("kind").text(EFFECT_KINDS), value)
+
+
+class _Reader:
+    """Rebuilds the blocks of one program, the innermost ones first."""
+
+    def __init__(self, json: Json, namespaces: Collection[str]) -> None:
+        self.sources = [tuple(part.text() for part in source.array(2)) for source in json.field("sources").array()]
+        self.namespaces = namespaces
+        self.unused: dict[int, Block] = {}
+
+    def place(self, json: Json) -> Location:
+        source, line = (part.integer(0) for part in json.array(2))
+        if source >= len(self.sources):
+            json.fail("a place in one of the sources")
+        file, function = self.sources[source]
+        return Location(file, line, function)
+
+    def read_blocks(self, json: Json) -> Block:
+        """All blocks of the table; the root."""
+        for index, block in reversed(list(enumerate(json.array()))):
+            self.unused[index] = self._block(block)
+        if list(self.unused) != [0]:
+            json.fail("a root block, and every other block used once, by one before it")
+        return self.unused[0]
+
+    def _block(self, json: Json) -> Block:
+        graph = fx.Graph()
+        nodes: dict[str, fx.Node] = {}
+        for item in json.field("inputs").array():
+            self._define(item, graph.placeholder(item.field("name").identifier()), nodes)
+        for item in json.field("nodes").array():
+            args, kwargs = self._arguments(item, nodes)
+            target = resolve(item.field("target"), self.namespaces)
+            name = item.field("name").identifier()
+            self._define(item, graph.create_node("call_function", target, args, kwargs, name), nodes)
+        graph.output(tuple(self._argument(value, nodes) for value in json.field("outputs").array()))
+        return Block(graph)
+
+    def _define(self, json: Json, node: fx.Node, nodes: dict[str, fx.Node]) -> None:
+        name = json.field("name").text()
+        if name in nodes:
+            json.field("name").fail("a name that is not used before in this block")
+        node.name = name
+        nodes[name] = node
+        if (kind := json.optional("type")) is not None:
+            node.meta["type"] = kind.text()
+        if (place := json.optional("at")) is not None:
+            node.meta["location"] = self.place(place)
+
+    def _arguments(self, json: Json, nodes: dict[str, fx.Node]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        kwargs = json.optional("kwargs")
+        return (
+            tuple(self._argument(value, nodes) for value in json.field("args").array()),
+            {} if kwargs is None else {key: self._argument(value, nodes) for key, value in kwargs.fields().items()},
+        )
+
+    def _argument(self, json: Json, nodes: dict[str, fx.Node]) -> Any:
+        if isinstance(json.value, dict) and (number := json.optional("block")) is not None:
+            if number.integer(0) not in self.unused:
+                number.fail("a block after this one that nothing else uses")
+            return self.unused.pop(number.value)
+
+        def reference(item: Json) -> fx.Node:
+            if not isinstance(item.value, str) or item.value not in nodes:
+                item.fail("a constant, or a value defined before it in the same block")
+            return nodes[item.value]
+
+        return constants.decode(json, reference)

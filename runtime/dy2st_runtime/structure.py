@@ -1,0 +1,326 @@
+"""Nested Python values whose leaves are numbered: how arguments and results of a program are put together.
+
+``(x, {"a": y}, 3)`` is ``TupleOf((Leaf(0), DictOf(("a",), (Leaf(1),)), Const(3)))``. A structure is immutable and
+hashable, so it can be part of a cache key, and made only of plain data unless it holds a :class:`Const` of a live
+object.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from dy2st_runtime import constants
+from dy2st_runtime.document import Json
+from dy2st_runtime.errors import LoadError, SaveError
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """The value at position ``index`` of the flat list."""
+
+    index: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Const:
+    """A Python value that is the same at every call; equal only to a constant of the same type."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and _same_constant(self.value, other.value)
+
+    def __hash__(self) -> int:
+        try:
+            return hash((type(self.value), self.value))
+        except TypeError:
+            return hash((type(self.value), id(self.value)))
+
+
+@dataclasses.dataclass(frozen=True)
+class TupleOf:
+    """A tuple, or with ``factory`` a named tuple or ``torch.Size``."""
+
+    items: tuple[Structure, ...]
+    factory: type | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ListOf:
+    """A list."""
+
+    items: tuple[Structure, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class DictOf:
+    """A mapping with constant keys, in order; ``factory`` is its class."""
+
+    keys: tuple[Any, ...]
+    items: tuple[Structure, ...]
+    factory: type = dict
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectOf:
+    """An instance of a dataclass, rebuilt field by field without calling ``__init__``."""
+
+    factory: type
+    fields: tuple[str, ...]
+    items: tuple[Structure, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Maybe:
+    """``value`` where the flag leaf is true, else ``None``."""
+
+    flag: Structure
+    value: Structure
+
+
+Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | Maybe
+
+
+def _same_constant(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, (int, float, complex, str, bytes, tuple, frozenset)):
+        compares = type(a).__eq__ is not object.__eq__  # type: ignore[comparison-overlap]  # a class may inherit it
+        return type(a) is type(b) and compares and bool(a == b)
+    return bool(a == b) and repr(a) == repr(b)  # 0.0 is not -0.0, (1,) is not (True,)
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Whether ``value`` is an instance of a ``collections.namedtuple`` class (or one that looks like it)."""
+    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+
+
+def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
+    """The parts of a container and how to describe it from those of its parts; ``None`` for anything else."""
+    kind = type(value)
+    if isinstance(value, tuple):
+        factory = None if kind is tuple else kind
+        return value, lambda items: TupleOf(items, factory)
+    if kind is list:
+        return value, ListOf
+    if kind in (dict, collections.OrderedDict):
+        keys = tuple(value)
+        return list(value.values()), lambda items: DictOf(keys, items, kind)
+    if isinstance(value, dict) and dataclasses.is_dataclass(
+        kind
+    ):  # a dict and a dataclass at once: both views must agree
+        fields = tuple(f.name for f in dataclasses.fields(kind) if getattr(value, f.name) is not None)
+        return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = tuple(f.name for f in dataclasses.fields(kind) if hasattr(value, f.name))
+        return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
+    return None
+
+
+def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any] | None = None) -> tuple[list[Any], Structure]:
+    """Take a nested value apart.
+
+    Args:
+        value: any Python value; tuples, lists, dicts, named tuples and dataclass instances are taken apart.
+        is_leaf: which values become leaves; every other value becomes a constant.
+        leaves: an existing list to append to.
+
+    Returns:
+        The leaves in order and the structure that :func:`unflatten` puts them back into.
+
+    Example:
+        >>> flatten((1.5, [2.5]), lambda v: isinstance(v, float))
+        ([1.5, 2.5], TupleOf(items=(Leaf(index=0), ListOf(items=(Leaf(index=1),))), factory=None))
+    """
+    found: list[Any] = [] if leaves is None else leaves
+    if is_leaf(value):
+        found.append(value)
+        return found, Leaf(len(found) - 1)
+    parts = children(value)
+    if parts is None:
+        return found, Const(value)
+    items, describe = parts
+    return found, describe(tuple(flatten(item, is_leaf, found)[1] for item in items))
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """Put leaves back into a structure: the inverse of :func:`flatten`; new containers are made at each call."""
+    match structure:
+        case Leaf(index):
+            return leaves[index]
+        case Const(value):
+            return value
+        case TupleOf(items, factory):
+            values = tuple(unflatten(item, leaves) for item in items)
+            return _make_tuple(factory, values)
+        case ListOf(items):
+            return [unflatten(item, leaves) for item in items]
+        case DictOf(keys, items, factory):
+            return factory(zip(keys, (unflatten(item, leaves) for item in items), strict=True))
+        case ObjectOf(factory, fields, items):
+            return _make_object(factory, dict(zip(fields, (unflatten(item, leaves) for item in items), strict=True)))
+        case Maybe(flag, value):
+            return unflatten(value, leaves) if unflatten(flag, leaves) else None
+
+
+def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
+    if factory is None:
+        return values
+    return factory(*values) if hasattr(factory, "_fields") else factory(values)
+
+
+def _make_object(factory: type, fields: dict[str, Any]) -> Any:
+    if issubclass(factory, dict):
+        return factory(**fields)
+    made = object.__new__(factory)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def walk(structure: Structure) -> Iterator[Structure]:
+    """The structure and everything in it, outside first."""
+    yield structure
+    if isinstance(structure, Maybe):
+        yield from walk(structure.flag)
+        yield from walk(structure.value)
+    for item in getattr(structure, "items", ()):
+        yield from walk(item)
+
+
+def to_json(structure: Structure) -> Any:
+    """Plain data for an archive.
+
+    Raises:
+        SaveError: it holds a constant or a class that only exists in this process.
+    """
+    match structure:
+        case Leaf(index):
+            return {"leaf": index}
+        case Const(value):
+            return {"const": constants.encode(value)}
+        case TupleOf(items, factory):
+            return {"tuple": [to_json(item) for item in items], **_tuple_class(factory)}
+        case ListOf(items):
+            return {"list": [to_json(item) for item in items]}
+        case DictOf(keys, items, factory):
+            pairs = [[constants.encode(k), to_json(v)] for k, v in zip(keys, items, strict=True)]
+            return {"dict": pairs, **({} if factory is dict else {"ordered": True})}
+        case ObjectOf(factory, fields, items):
+            made = {"object": [to_json(item) for item in items], "name": factory.__name__, "fields": list(fields)}
+            return made | ({"mapping": True} if issubclass(factory, dict) else {})
+        case Maybe(flag, value):
+            return {"maybe": to_json(value), "flag": to_json(flag)}
+
+
+def _tuple_class(factory: type | None) -> dict[str, Any]:
+    if factory is None:
+        return {}
+    if factory is torch.Size:
+        return {"size": True}
+    if factory.__module__ == "torch.return_types":
+        return {"return_type": factory.__name__}
+    if hasattr(factory, "_fields"):
+        return {"name": factory.__name__, "fields": list(factory._fields)}
+    raise SaveError(f"a {factory.__qualname__} among the arguments or results cannot be written to an archive")
+
+
+def from_json(json: Json, depth: int = 0) -> Structure:
+    """The inverse of :func:`to_json`; a class of the saving process comes back as one of the same name and fields.
+
+    Raises:
+        LoadError: it is no structure, with its place.
+    """
+    if depth > constants.MAX_DEPTH:
+        json.fail(f"at most {constants.MAX_DEPTH} levels")
+    kind = next((key for key in _READERS if json.optional(key) is not None), None)
+    if kind is None:
+        json.fail("a structure")
+    return _READERS[kind](json, depth + 1)
+
+
+def _read_items(json: Json, depth: int) -> tuple[Structure, ...]:
+    return tuple(from_json(item, depth) for item in json.array())
+
+
+def _read_tuple(json: Json, depth: int) -> Structure:
+    items = _read_items(json.field("tuple"), depth)
+    if json.optional("size") is not None:
+        return TupleOf(items, torch.Size)
+    if (named := json.optional("return_type")) is not None:
+        factory = getattr(torch.return_types, named.text(), None)
+        if not (isinstance(factory, type) and issubclass(factory, tuple)):
+            named.fail("a result type of torch")
+        return TupleOf(items, factory)
+    if json.optional("name") is None:
+        return TupleOf(items)
+    fields = _read_fields(json)
+    if len(fields) != len(items):
+        json.fail("as many fields as items")
+    return TupleOf(items, _class_of(json, lambda name: _named_tuple(name, fields)))
+
+
+def _read_dict(json: Json, depth: int) -> Structure:
+    pairs = [pair.array(2) for pair in json.field("dict").array()]
+    keys = tuple(constants.decode(key) for key, _ in pairs)
+    if any(isinstance(key, (list, slice)) for key in keys):
+        json.fail("keys that can be hashed")
+    factory = dict if json.optional("ordered") is None else collections.OrderedDict
+    return DictOf(keys, tuple(from_json(item, depth) for _, item in pairs), factory)
+
+
+def _read_object(json: Json, depth: int) -> Structure:
+    fields, items = _read_fields(json), _read_items(json.field("object"), depth)
+    if len(fields) != len(items):
+        json.fail("as many fields as items")
+    mapping = json.optional("mapping") is not None
+    return ObjectOf(_class_of(json, lambda name: _record_class(name, fields, mapping)), fields, items)
+
+
+def _read_fields(json: Json) -> tuple[str, ...]:
+    return tuple(field.identifier() for field in json.field("fields").array())
+
+
+def _class_of(json: Json, make: Callable[[str], type]) -> type:
+    try:
+        return make(json.field("name").identifier())
+    except (ValueError, TypeError) as error:  # a keyword, or a field twice
+        raise LoadError(f"{json.path} cannot be made a class: {error}") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _named_tuple(name: str, fields: tuple[str, ...]) -> type:
+    return collections.namedtuple(name, fields)
+
+
+class Record(dict[str, Any]):
+    """A stand-in for a class whose instances are a dict and have the same items as attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@functools.lru_cache(maxsize=256)
+def _record_class(name: str, fields: tuple[str, ...], mapping: bool) -> type:
+    return type(name, (Record,), {}) if mapping else dataclasses.make_dataclass(name, fields)
+
+
+_READERS: dict[str, Callable[[Json, int], Structure]] = {
+    "leaf": lambda json, depth: Leaf(json.field("leaf").integer(0)),
+    "const": lambda json, depth: Const(constants.decode(json.field("const"))),
+    "tuple": _read_tuple,
+    "list": lambda json, depth: ListOf(_read_items(json.field("list"), depth)),
+    "dict": _read_dict,
+    "object": _read_object,
+    "maybe": lambda json, depth: Maybe(from_json(json.field("flag"), depth), from_json(json.field("maybe"), depth)),
+}
+"""How each kind of structure is read, by the field that tells it."""

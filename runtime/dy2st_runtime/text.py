@@ -1,0 +1,28 @@
+"""Text that is put together while a program runs: the parts of a ``print``, an f-string or an exception's message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
+
+
+def join_parts(parts: Sequence[Any]) -> str:
+    """Join the parts of a text.
+
+    Args:
+        parts: strings, taken as they are, and triples ``(value, conversion, format_spec)``: the conversion is ``"r"``,
+            ``"s"``, ``"a"`` or ``None``; the specification is text or again a sequence of parts.
+
+    Example:
+        >>> join_parts(["x = ", (1.5, None, ".2f")])
+        'x = 1.50'
+    """
+    return "".join(part if isinstance(part, str) else _format(*part) for part in parts)
+
+
+def _format(value: Any, conversion: str | None, specification: Any) -> str:
+    if conversion is not None:
+        value = _CONVERSIONS[conversion](value)
+    return format(value, specification if isinstance(specification, str) else join_parts(specification))

@@ -1,0 +1,64 @@
+"""What is refused before any rewrite: the message, the place, and the twin that is accepted."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from dy2st.convert import convert
+from dy2st.errors import SourceNotFoundError, UnsupportedSyntaxError
+from tests.constructs.plain_python import conversion
+
+REJECTED = {
+    "yield": ("def f(x):\n    if x:\n        yield x\n", 3, 9, "cannot yield"),
+    "yield from": ("def f(x):\n    return (yield from x)\n", 2, 13, "cannot yield"),
+    "async": ("async def f(x):\n    return x\n", 1, 1, "async function"),
+    "async comprehension": ("def f(x):\n    return (y async for y in x)\n", 2, 25, "cannot await"),
+    "return in finally": (
+        "def f(x):\n    try:\n        x()\n    finally:\n        return x\n",
+        5,
+        9,
+        "return inside",
+    ),
+    "break in finally": (
+        "def f(x):\n    for y in x:\n        try:\n            y()\n        finally:\n            break\n",
+        6,
+        13,
+        "break inside",
+    ),
+    "locals": ("def f(x):\n    return locals()\n", 2, 12, "looks at local variables"),
+    "eval": ("def f(x):\n    return eval('x')\n", 2, 12, "looks at local variables"),
+}
+ACCEPTED = {
+    "nested generator": "def f(x):\n    def g():\n        yield x\n    return list(g())\n",
+    "nested coroutine": "def f(x):\n    async def g():\n        await x\n    return g\n",
+    "loop in finally": (
+        "def f(x):\n    try:\n        x()\n    finally:\n        for y in x:\n            break\n"
+    ),
+    "eval with names": "def f(x):\n    return eval('x', {'x': x})\n",
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_rejected(name: str) -> None:
+    source, line, offset, message = REJECTED[name]
+    with pytest.raises(UnsupportedSyntaxError, match=message) as caught:
+        conversion(source)
+    error = caught.value
+    assert (error.lineno, error.offset) == (line, offset)
+    assert error.text == source.splitlines(keepends=True)[line - 1]
+    assert "not_to_static" in str(error)
+    assert "^" in "".join(traceback.format_exception_only(type(error), error))
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_accepted(name: str) -> None:
+    assert conversion(ACCEPTED[name])
+
+
+def test_no_source() -> None:
+    module: dict[str, object] = {}
+    exec("def f(x):\n    return x\n", module)
+    with pytest.raises(SourceNotFoundError, match="Define it in a file or a notebook cell"):
+        convert(module["f"])  # type: ignore[arg-type]

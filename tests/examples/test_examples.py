@@ -1,0 +1,62 @@
+"""Each example runs as a newcomer would run it, with fewer steps where that loses nothing."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_example_has_a_test():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
+
+
+def test_quickstart(capsys):
+    result = load("quickstart").main(epochs=6, verbose=True)
+    assert result["eager_loss"] == result["static_loss"]
+    assert result["identical_losses"] == result["steps"]
+    assert result["accuracy"] >= 0.95
+    assert result["agreeing"] == result["held_out"] == 360
+    assert 0 < result["early_exits"] < result["batches"]
+    assert {0, 1} < set(result["trips"]), "no loop trip, one trip and several all occur"
+    assert result["programs"] == 2, "one for training and one for evaluation, whatever the batch size"
+    printed = capsys.readouterr().out
+    assert "def forward(self, images" in printed
+    assert "360/360 agree" in printed
+
+
+def test_greedy_decode():
+    result = load("greedy_decode").main()
+    written = result["written"]
+    assert len(set(written)) > 4
+    assert min(written) < 5
+    assert max(written) == result["limit"]
+    assert result["programs"] == 1
+
+
+def test_adaptive_ode():
+    result = load("adaptive_ode").main(epochs=12)
+    assert result["identical_losses"]
+    assert result["last_loss"] < result["first_loss"]
+    assert any(rejected for _, rejected in result["steps"].values()), "both branches of the step control ran"
+    assert result["programs"] == 1
+
+
+def test_lstm_loop():
+    result = load("lstm_loop").main(steps=20)
+    assert result["identical_losses"]
+    assert result["last_loss"] < result["first_loss"]
+    assert set(result["lengths"]) == {1, 2, 7, 50, 200}
+    assert max(result["lengths"].values()) < 1e-5
+    assert result["training_programs"] == 1
+    assert result["programs"] == 2

@@ -1,0 +1,33 @@
+"""What a user of the installed packages relies on before calling anything."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOTS = [str(ROOT), str(ROOT / "runtime")]
+
+
+def modules_after(statement: str) -> set[str]:
+    """The modules a fresh process holds after running a statement."""
+    program = f"import sys; sys.path[:0] = {ROOTS}; {statement}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("package", ["dy2st", "runtime/dy2st_runtime"])
+def test_packages_are_typed(package: str):
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_runtime_stands_alone():
+    found = modules_after("import dy2st_runtime")
+    assert "dy2st_runtime" in found
+    assert not {"dy2st", "gast", "astor"} & found
+
+
+def test_public_names_exist():
+    modules_after("import dy2st; [getattr(dy2st, name) for name in dy2st.__all__]")
+    modules_after("import dy2st_runtime; [getattr(dy2st_runtime, name) for name in dy2st_runtime.__all__]")
