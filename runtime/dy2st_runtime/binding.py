@@ -3,20 +3,60 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from dy2st_runtime.errors import SignatureError
+from dy2st_runtime.errors import SaveError, SignatureError
 from dy2st_runtime.printing import describe, short_dtype
-from dy2st_runtime.program import InputSlot, Program
-from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, ObjectOf, Structure, TupleOf, unflatten
+from dy2st_runtime.program import InputSlot, Parameter, Program
+from dy2st_runtime.structure import (
+    Const,
+    DictOf,
+    Leaf,
+    ListOf,
+    ObjectOf,
+    Structure,
+    TupleOf,
+    flatten,
+    to_json,
+    unflatten,
+)
 
 _MISSING = object()
 
-Casts = Callable[[], Mapping[torch.dtype, torch.dtype]]
-"""Gives the dtypes that have taken the place of others since the capture (``module.half()``)."""
+Casts = Callable[[], Collection[tuple[torch.dtype, torch.dtype]]]
+"""Gives the dtypes that others have taken the place of since the capture (``module.half()``), with these others."""
+
+
+def parameters_of(signature: inspect.Signature, bound: bool = False) -> tuple[Parameter, ...]:
+    """What a program keeps of a function's signature.
+
+    Args:
+        signature: of the captured function.
+        bound: whether to leave out the first parameter, ``self``.
+
+    Example:
+        >>> parameters_of(inspect.signature(lambda x, *, scale=2: x * scale))[1]
+        Parameter(name='scale', kind='KEYWORD_ONLY', default=Const(value=2))
+    """
+    return tuple(
+        Parameter(parameter.name, parameter.kind.name, _constant_default(parameter.default))
+        for parameter in list(signature.parameters.values())[bound:]
+    )
+
+
+def _constant_default(default: Any) -> Structure | None:
+    """The structure of a default; ``None`` when there is none, or one that only exists in this process."""
+    if default is inspect.Parameter.empty:
+        return None
+    structure = flatten(default, lambda value: False)[1]
+    try:
+        to_json(structure)
+    except SaveError:
+        return None
+    return structure
 
 
 class Binder:
@@ -53,7 +93,7 @@ class Binder:
 
         Args:
             args, kwargs: of the call.
-            casts: asked for the dtypes that stand for another one, where an argument has not the captured dtype.
+            casts: asked where an argument has not the dtype that it was captured with.
 
         Raises:
             SignatureError: with the argument, what it must be and what it is.
@@ -148,7 +188,7 @@ class _Call:
 
     def _check_dtype(self, slot: InputSlot, value: torch.Tensor, place: str, casts: Casts) -> None:
         assert slot.dtype is not None
-        if value.dtype != slot.dtype and casts().get(slot.dtype) != value.dtype:
+        if value.dtype != slot.dtype and (slot.dtype, value.dtype) not in casts():
             self.fail(place, _expected(slot), value)
 
     def _check_sizes(self, slot: InputSlot, value: torch.Tensor, place: str, sizes: dict[str, tuple[int, str]]) -> None:

@@ -179,7 +179,11 @@ def _prepare(program: Program) -> _Entry:
     return _Entry(program, move_to_device(program, torch.device("cpu")), Binder(program), paths)
 
 
-def _casts(program: Program, values: Sequence[Any]) -> dict[torch.dtype, torch.dtype]:
-    """The dtypes that ``module.half()`` and the like have put in the place of others."""
+def _casts(program: Program, values: Sequence[Any]) -> set[tuple[torch.dtype, torch.dtype]]:
+    """The dtypes of parameters and buffers with those that ``module.half()`` and the like have put in their place."""
     slots = zip(program.states, values, strict=True)
-    return {slot.dtype: value.dtype for slot, value in slots if slot.dtype is not None and slot.kind != "constant"}
+    return {
+        (slot.dtype, value.dtype)
+        for slot, value in slots
+        if slot.dtype is not None and slot.kind in ("parameter", "buffer")
+    }

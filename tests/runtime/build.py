@@ -211,7 +211,8 @@ def every_constant() -> Program:
     make = Make()
     x = make.input("x", "f32[n, 4]")
     for value in (
-        float("inf"), -float("inf"), float("nan"), -0.0, 0.1, 1e300, 2**70, -3, True, None, 1 + 2j, complex(0, float("inf")),
+        float("inf"), -float("inf"), float("nan"), -0.0, 0.1, 1e300, 2**70, -3, True, None, 1 + 2j,
+        complex(0, float("inf")),
         "text\n\u00e9\ud800", torch.float8_e4m3fn, torch.device("cuda", 1), torch.strided, torch.channels_last,
         (1, (2.0, [x])), [x, None], slice(None, x, 2), (), [], (1,), (True, 1, 1.0),
     ):  # fmt: skip

@@ -1,3 +1,4 @@
+import concurrent.futures
 import hashlib
 import io
 import json
@@ -113,6 +114,13 @@ def test_rights_are_those_of_other_new_files(path, tmp_path):
     save_programs(path, [simple()], [[]])
     (tmp_path / "plain").write_bytes(b"")
     assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_loads_in_many_threads(path):
+    save_net(path)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = {str(model.program) for model in pool.map(load, [path] * 32)}
+    assert found == {str(net_program(True))}
 
 
 # ---- files that are refused

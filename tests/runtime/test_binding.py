@@ -1,12 +1,13 @@
 import collections
 import dataclasses
+import inspect
 from typing import Any
 
 import pytest
 import torch
 
 from dy2st_runtime import InputSlot, Parameter, SignatureError
-from dy2st_runtime.binding import Binder
+from dy2st_runtime.binding import Binder, parameters_of
 from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, TupleOf, flatten
 from tests.runtime.build import Make, program, tensor_input
 
@@ -29,7 +30,7 @@ def binder(slots, args=(), kwargs=None, parameters=()):
 
 
 def bind(bound, *args, **kwargs):
-    return bound.bind(args, kwargs, dict)
+    return bound.bind(args, kwargs, tuple)
 
 
 def same(found, *expected):
@@ -135,3 +136,17 @@ def test_numbers(number, fits, wrong):
 def test_an_unknown_structure(structure):
     with pytest.raises(TypeError):
         Binder(dataclasses.replace(program(Make().output()), in_structure=structure))
+
+
+def test_parameters_of_a_function():
+    def function(self, x, /, y, *rest, mode="mean", opaque=object(), sizes=(1, [2]), **others):
+        pass
+
+    found = parameters_of(inspect.signature(function), bound=True)
+    assert [(p.name, p.kind) for p in found] == [
+        ("x", "POSITIONAL_ONLY"), ("y", "POSITIONAL_OR_KEYWORD"), ("rest", "VAR_POSITIONAL"), ("mode", "KEYWORD_ONLY"),
+        ("opaque", "KEYWORD_ONLY"), ("sizes", "KEYWORD_ONLY"), ("others", "VAR_KEYWORD"),
+    ]  # fmt: skip
+    assert [p.default for p in found[:5]] == [None, None, None, Const("mean"), None]
+    bound = binder(SLOTS, (..., ...), {"opaque": None, "mode": "mean", "sizes": (1, [2])}, found)
+    assert same(bind(bound, X, y=Y, opaque=None), X, Y)

@@ -20,9 +20,12 @@ def again(value):
 @pytest.mark.parametrize(
     "value",
     [
-        None, True, False, 0, -1, 2**100, 1.0, -0.0, 0.1, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, "", "a\0é\ud800",
-        1j, complex(-0.0, math.inf), (), (1,), [], [(1, [2.0])], slice(None), slice(1, None, -2), torch.float32, torch.float8_e5m2,
-        torch.device("cpu"), torch.device("cuda:3"), torch.strided, torch.sparse_coo, torch.channels_last_3d, ValueError, OSError,
+        None, True, False, 0, -1, 2**100, 1.0, -0.0, 0.1, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, "",
+        "a\0é\ud800",
+        1j, complex(-0.0, math.inf), (), (1,), [], [(1, [2.0])], slice(None), slice(1, None, -2), torch.float32,
+        torch.float8_e5m2,
+        torch.device("cpu"), torch.device("cuda:3"), torch.strided, torch.sparse_coo, torch.channels_last_3d,
+        ValueError, OSError,
     ],
     ids=repr,
 )  # fmt: skip
@@ -68,8 +71,10 @@ def test_live_objects_are_refused(value, message):
 @pytest.mark.parametrize(
     "data",
     [
-        "bare", {}, {"dtype": "float33"}, {"dtype": 1}, {"device": "moon"}, {"float": "1"}, {"slice": [1]}, {"complex": [1, 2]},
-        {"complex": [1.0]}, {"exception": "SystemExit"}, {"exception": "print"}, {"exception": "OwnError"}, {"str": 1},
+        "bare", {}, {"dtype": "float33"}, {"dtype": 1}, {"device": "moon"}, {"float": "1"}, {"slice": [1]},
+        {"complex": [1, 2]},
+        {"complex": [1.0]}, {"exception": "SystemExit"}, {"exception": "print"}, {"exception": "OwnError"},
+        {"str": 1},
         {"exception": "ValueError", "qualname": 1, "module": ""}, {"tuple": {}}, {"unknown": 1}, {"layout": []},
     ],
     ids=repr,

@@ -171,6 +171,7 @@ def test_values_that_do_not_fit_the_slots():
 
 
 TENSOR = {"name": "a", "kind": "attribute", "tensor": "a", "requires_grad": False}
+ALIAS = {"kind": "module"}
 
 
 @pytest.mark.parametrize(
@@ -192,8 +193,8 @@ TENSOR = {"name": "a", "kind": "attribute", "tensor": "a", "requires_grad": Fals
         ([{"name": "a", "kind": "attribute", "same_as": "b"}], "the name of a tensor before this one"),
         ([{"name": "a.b", "kind": "module", "same_as": "a"}], "a module outside of the one it is"),
         ([{"name": "a", "kind": "module", "same_as": "a.b"}], "a module outside of the one it is"),
-        ([{"name": "x.c", "kind": "module", "same_as": "y"}, {"name": "y.d", "kind": "module", "same_as": "x"}], "a module outside"),
-        ([{"name": "p", "kind": "module", "same_as": "o"}, {"name": "p.c", "kind": "module", "same_as": "q"}], "a module outside"),
+        ([ALIAS | {"name": "x.c", "same_as": "y"}, ALIAS | {"name": "y.d", "same_as": "x"}], "a module outside"),
+        ([ALIAS | {"name": "p", "same_as": "o"}, ALIAS | {"name": "p.c", "same_as": "q"}], "a module outside"),
         ([{"name": "p", "kind": "module", "same_as": ""}], "a dotted name"),
     ],
 )  # fmt: skip

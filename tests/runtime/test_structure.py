@@ -38,7 +38,8 @@ def again(structure):
 @pytest.mark.parametrize(
     "value",
     [
-        1.5, None, (), [], {}, (1.5, [2.5, (3.5,)]), {"a": 1.5, 2: [None, "text"]}, {(1, "k"): 1.5}, torch.Size([1, 2]),
+        1.5, None, (), [], {}, (1.5, [2.5, (3.5,)]), {"a": 1.5, 2: [None, "text"]}, {(1, "k"): 1.5},
+        torch.Size([1, 2]),
         collections.OrderedDict(b=1.5, a=2.5), (torch.float32, slice(1, 2), -0.0, 1.5), True, {None: {True: 2.5}},
     ],
     ids=repr,
@@ -94,10 +95,14 @@ def test_live_objects_are_refused(structure):
 @pytest.mark.parametrize(
     "data",
     [
-        1, [], {}, {"leaf": -1}, {"leaf": True}, {"tuple": 1}, {"dict": [[1]]}, {"dict": [[[1], {"leaf": 0}]]}, {"maybe": {"leaf": 0}},
-        {"tuple": [], "name": "a b", "fields": []}, {"tuple": [], "name": "T", "fields": ["a"]}, {"tuple": [], "name": "class", "fields": []},
-        {"tuple": [{"leaf": 0}] * 2, "name": "T", "fields": ["a", "a"]}, {"object": [], "name": "T", "fields": [1]}, {"const": "x"},
-        {"tuple": [], "return_type": "__name__"}, {"tuple": [], "return_type": "nothing"}, {"object": [{"leaf": 0}], "name": "T", "fields": ["if"]},
+        1, [], {}, {"leaf": -1}, {"leaf": True}, {"tuple": 1}, {"dict": [[1]]}, {"dict": [[[1], {"leaf": 0}]]},
+        {"maybe": {"leaf": 0}},
+        {"tuple": [], "name": "a b", "fields": []}, {"tuple": [], "name": "T", "fields": ["a"]},
+        {"tuple": [], "name": "class", "fields": []},
+        {"tuple": [{"leaf": 0}] * 2, "name": "T", "fields": ["a", "a"]},
+        {"object": [], "name": "T", "fields": [1]}, {"const": "x"},
+        {"tuple": [], "return_type": "__name__"}, {"tuple": [], "return_type": "nothing"},
+        {"object": [{"leaf": 0}], "name": "T", "fields": ["if"]},
         {"tuple": [{"leaf": 0}], "name": "T", "fields": ["_a"]},
     ],
     ids=repr,
