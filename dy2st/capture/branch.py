@@ -89,7 +89,7 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
     joiner = Joiner(session)
     joined: list[tuple[Place, Any]] = []
     for key, write in {**then.writes, **orelse.writes}.items():
-        if live is not None and isinstance(write.place, CellPlace) and write.place.name not in live:
+        if live is not None and session.is_dead(write.place, live):
             continue
         values = [outcome.final(key, write.old) for outcome in outcomes]
         joined.append((write.place, joiner.join(*values, write.place)))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import builtin_calls, lists, modules
+from dy2st.capture import builtin_calls, floats, lists, modules
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current
 from dy2st.capture.access import unwrap
@@ -114,6 +114,7 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         if name in converted.written_free:
             session.write(CellPlace(cell, name))
+            session.shared_cells.add(id(cell))
             if outside:
                 session.outside_cells.add(id(cell))
         elif outside:
@@ -184,7 +185,11 @@ def is_skipped(function: Any) -> bool:
 
 
 @contextlib.contextmanager
-def modules_patched(session: Session) -> Iterator[None]:
-    """While a capture runs, modules called by code that is not converted (``nn.Sequential``) are called like any other."""
-    with modules.patched(session, call):
+def torch_patched(session: Session) -> Iterator[None]:
+    """What has to be different in torch itself while a capture runs.
+
+    Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic floats are
+    recorded. Other threads see no difference.
+    """
+    with modules.patched(session, call), floats.recorded():
         yield

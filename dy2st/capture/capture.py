@@ -99,7 +99,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     session.tracker.dynamic.update(request.dynamic_state)
     session.dynamic_state = request.dynamic_state
     session.entry_code = capture.__code__
-    with translated(session), _plain_grad_mode(), calls.modules_patched(session), session.active() as root:
+    with translated(session), _plain_grad_mode(), calls.torch_patched(session), session.active() as root:
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
         try:

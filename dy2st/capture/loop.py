@@ -128,7 +128,7 @@ def _attempt(
         writes = region.journal.writes()
         settled = True
         for key, write in writes.items():
-            if isinstance(write.place, CellPlace) and write.place.name not in live:
+            if session.is_dead(write.place, live):
                 continue
             if not dead:
                 settled &= _update(session, carries, key, write.place, write.old, write.new)

@@ -69,7 +69,12 @@ class Recorder(ProxyTorchDispatchMode):
         if func is torch.ops.aten.lift_fresh.default:
             func = torch.ops.aten.lift_fresh_copy.default
         args, kwargs = tree_map_only(torch.Tensor, self._stand_in, (args, kwargs))
-        result = func(*args, **kwargs)
+        shapes = self.session.shapes
+        shapes.operation_start = shapes.unbacked_symint_counter
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            shapes.operation_start = None
         if func in _NOT_RECORDED:
             return result
         tree_map_only(FakeTensor, _forget_constant, result)

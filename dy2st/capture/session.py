@@ -57,13 +57,13 @@ class Region:
         builder: the block that is recorded into.
         journal: what was written since the region began.
         facts: what was known about sizes when it began.
-        number: unique, for the owners of lists.
+        lists: identities of the lists that became lists of the program in it.
     """
 
     builder: BlockBuilder
     journal: Journal
     facts: dict[str, Any]
-    number: int
+    lists: list[int] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,14 +124,16 @@ class Session:
         self.outside_cells: set[int] = set()
         """Variables of enclosing functions that existed before the capture and are written by it."""
         self.lists: dict[int, RuntimeList] = {}
+        self._kept: dict[int, Any] = {}
         self.lists_version = 0
         self.created: dict[int, Any] = {}
         self.depth = 0
-        self._list_owner: dict[int, int] = {}
+        self.shared_cells: set[int] = set()
+        """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
+        self._list_owner: dict[int, BlockBuilder] = {}
         self._state_by_id: dict[int, State] = {}
         self._checks: list[tuple[sympy.Basic, str]] = []
         self._regions: list[Region] = []
-        self._region_count = 0
         self.shapes.on_assumption = self._assume
 
     # -- where we are ------------------------------------------------------------------------------------------------------
@@ -213,8 +215,7 @@ class Session:
             _local.session = outer
 
     def _push(self, builder: BlockBuilder) -> Region:
-        self._region_count += 1
-        region = Region(builder, Journal(), self.shapes.facts(), self._region_count)
+        region = Region(builder, Journal(), self.shapes.facts())
         self._regions.append(region)
         return region
 
@@ -231,11 +232,17 @@ class Session:
 
     def close_block(self, region: Region) -> None:
         """Undo a block; a second call does nothing."""
-        if region in self._regions:
-            del self._regions[self._regions.index(region) :]
-            region.journal.undo()
-            self.shapes.forget_since(region.facts)
-            self._checks.clear()
+        if region not in self._regions:
+            return
+        while True:  # attempts inside that an exception has left open come first
+            inner = self._regions.pop()
+            inner.journal.undo()
+            for made in inner.lists:
+                self.lists.pop(made, None)
+            if inner is region:
+                break
+        self.shapes.forget_since(region.facts)
+        self._checks.clear()
 
     def begin_attempt(self, cells: Sequence[CellPlace]) -> tuple[Region, Any]:
         """Go on recording into the same block, with the possibility to take it back."""
@@ -250,9 +257,7 @@ class Session:
         region = self._regions.pop()
         assert region is attempt[0]
         self.region.journal.absorb(region.journal)
-        for owned, number in self._list_owner.items():
-            if number == region.number:
-                self._list_owner[owned] = self.region.number
+        self.region.lists += region.lists
 
     def roll_back(self, attempt: tuple[Region, Any]) -> None:
         """Take back what was done since :meth:`begin_attempt`."""
@@ -263,6 +268,10 @@ class Session:
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
         self.region.journal.note(place)
+
+    def is_dead(self, place: Place, live: Collection[str]) -> bool:
+        """Whether a place is a local name that nobody reads afterwards."""
+        return isinstance(place, CellPlace) and place.name not in live and id(place.cell) not in self.shared_cells
 
     # -- values --------------------------------------------------------------------------------------------------------------
 
@@ -383,7 +392,7 @@ class Session:
 
     def own_list(self, items: list[Any]) -> None:
         """A list has been made by the code that runs now."""
-        self._list_owner[id(items)] = self.region.number
+        self._list_owner[id(items)] = self.builder
         self.created[id(items)] = items
 
     def new_list(self, element: Any) -> RuntimeList:
@@ -395,8 +404,8 @@ class Session:
         return made
 
     def owner_is_here(self, items: list[Any]) -> bool:
-        """Whether a list was made in the innermost region (or before the capture began, and this is the root)."""
-        return self._list_owner.get(id(items), self._regions[0].number) == self.region.number
+        """Whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
+        return self._list_owner.get(id(items), self._regions[0].builder) is self.builder
 
     def make_runtime_list(self, items: list[Any]) -> RuntimeList:
         """Turn a Python list into a list of the program, here and now.
@@ -412,7 +421,8 @@ class Session:
             raise CaptureError(f"a list that changes length inside a captured block holds {error}", self.here()) from None
         made = RuntimeList(items, element)
         self.lists[id(items)] = made
-        self.created[id(items)] = items
+        self.region.lists.append(id(items))
+        self._kept[id(items)] = items
         self.builder.call(control.list_, (list(items),), {}, made)
         return made
 
@@ -443,10 +453,16 @@ def report_site(construct: str, outcome: str, reason: str) -> None:
 def cells_of(*functions: FunctionType) -> list[CellPlace]:
     """The variables that block functions share with the code around them."""
     found: dict[int, CellPlace] = {}
-    for function in functions:
+    todo = list(functions)
+    while todo:
+        function = todo.pop()
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            if not isinstance(cell_value(cell), SimpleNamespace):
-                found.setdefault(id(cell), CellPlace(cell, name))
+            value = cell_value(cell)
+            if id(cell) in found or isinstance(value, SimpleNamespace):
+                continue
+            found[id(cell)] = CellPlace(cell, name)
+            if isinstance(value, FunctionType):  # a nested function, which may write variables of its own closure
+                todo.append(value)
     return list(found.values())
 
 

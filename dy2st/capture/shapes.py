@@ -28,6 +28,9 @@ class CaptureShapes(ShapeEnv):  # type: ignore[misc]
         on_assumption: called with an expression that later operations rely on, and a message.
     """
 
+    operation_start: int | None = None
+    """Number of the first symbol made by the operation whose shapes are being computed now."""
+
     on_assumption: Callable[[sympy.Basic, str], None] | None = None
 
     def __init__(self) -> None:
@@ -39,9 +42,14 @@ class CaptureShapes(ShapeEnv):  # type: ignore[misc]
         if known is not None:
             return bool(known)
         result = super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
-        if self.on_assumption is not None:
+        if self.on_assumption is not None and not self._is_new(orig_expr):
             self.on_assumption(orig_expr, msg)
         return bool(result)
+
+    def _is_new(self, expr: sympy.Basic) -> bool:
+        """Whether an expression speaks of a size that the current operation has just made: then it describes its result."""
+        first = self.operation_start
+        return first is not None and any(int(str(s)[1:]) >= first for s in expr.free_symbols if str(s).startswith("u"))
 
     def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
         """Decide an expression; "is this size 0?" (or 1) is answered no, with a check in the program."""
