@@ -3,7 +3,6 @@
 Operators of the constructs come here when a value is known only at run time; outside of a capture they behave as Python does.
 """
 
-from dy2st.capture.access import unwrap
 from dy2st.capture.assertions import capture_assert
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -27,5 +26,4 @@ __all__ = [
     "raised",
     "report_site",
     "truth_value",
-    "unwrap",
 ]

@@ -15,24 +15,14 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import lists
+from dy2st.capture import choices, lists
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import NeedsRuntimeList, Session, current, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Maybe, Undefined, unbound_free_message, unbound_message
-from dy2st_runtime import control, scalars
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, unbound_free_message, unbound_message
+from dy2st_runtime import control
 
 _LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
-
-
-def unwrap(value: Any) -> Any:
-    """The value of one that may be missing, with a check that it is there."""
-    if not isinstance(value, Maybe):
-        return value
-    if value.missing is None:
-        need().check(value.present, TypeError, "'NoneType' object is used as a value here")
-        return value.value
-    return ld(value, value.missing.name)
 
 
 def ld(value: Any, name: str, free: bool = False) -> Any:
@@ -44,9 +34,11 @@ def ld(value: Any, name: str, free: bool = False) -> Any:
     kind, message = (NameError, unbound_free_message(name)) if free else (UnboundLocalError, unbound_message(name))
     if isinstance(value, Undefined):
         raise raised(kind(message))
-    if isinstance(value, Maybe) and value.missing is not None:
-        need().check(value.present, kind, message)
-        return value.value
+    if isinstance(value, Choice):
+        for tag, option in value.options.items():
+            if isinstance(option, Undefined):
+                need().check(value.tag != tag, kind, message)
+                return value.without_unbound()
     return value
 
 
@@ -55,7 +47,8 @@ def attr(value: Any, name: str) -> Any:
     session = current()
     if session is None or isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return getattr(value, name)
-    value = unwrap(value)
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: attr(option, name))
     getter = _user_property(value, name, "fget")
     if getter is not None:
         return session.call(getter, value)
@@ -93,7 +86,9 @@ def set_attr(target: Any, name: str, value: Any) -> None:
     if session is None or isinstance(target, torch.Tensor):
         setattr(target, name, value)
         return
-    target = unwrap(target)
+    if isinstance(target, Choice):
+        session.over(target, lambda option: set_attr(option, name, value))
+        return
     setter = _user_property(target, name, "fset")
     if setter is not None:
         session.call(setter, target, value)
@@ -115,7 +110,9 @@ def item(value: Any, key: Any) -> Any:
     session = current()
     if session is None:
         return value[key]
-    value, key = unwrap(value), unwrap(key)
+    for choice, other in ((value, lambda option: item(option, key)), (key, lambda option: item(value, option))):
+        if isinstance(choice, Choice):
+            return session.over(choice, other)
     known = session.runtime_list(value)
     if known is not None:
         return lists.get(session, known, key)
@@ -153,10 +150,16 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
 def set_item(target: Any, key: Any, value: Any) -> None:
     """``target[key] = value``."""
     session = current()
+    for choice, other in (
+        (target, lambda option: set_item(option, key, value)),
+        (key, lambda option: set_item(target, option, value)),
+    ):
+        if isinstance(choice, Choice):
+            choice.session.over(choice, other)
+            return
     if session is None or isinstance(target, torch.Tensor):
         target[key] = value
         return
-    target, key = unwrap(target), unwrap(key)
     known = session.runtime_list(target)
     if known is not None:
         lists.set_item(session, known, key, value)
@@ -196,7 +199,8 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     session = current()
     if session is None:
         return function(target, value)
-    target, value = unwrap(target), unwrap(value)
+    if isinstance(target, Choice):
+        return session.over(target, lambda option: inplace(function, option, value))
     if isinstance(target, list) and function is python.iadd:
         lists.method(session, target, "extend", (value,), {})
         return target
@@ -208,10 +212,8 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
 def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, Maybe):
-            if one.missing is None and other is None:
-                return need().number(scalars.logical_not, (one.present,), "bool")
-            return is_(unwrap(one), other)
+        if isinstance(one, Choice):
+            return choices.is_option(one, lambda option, other=other: option is other)
     return left is right
 
 
@@ -220,7 +222,9 @@ def in_(value: Any, container: Any) -> Any:
     session = current()
     if session is None:
         return value in container
-    value, container = unwrap(value), unwrap(container)
+    for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
+        if isinstance(choice, Choice):
+            return session.over(choice, other)
     if isinstance(container, torch.Tensor):
         return (container == value).any()
     if session.runtime_list(container) is not None:

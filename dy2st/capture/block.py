@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from dy2st.capture import expressions
-from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList
+from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, RuntimeString
 from dy2st_runtime import scalars
 from dy2st_runtime.printing import describe
 from dy2st_runtime.program import Block, Location
@@ -51,7 +51,7 @@ class BlockBuilder:
 
     def argument(self, value: Any) -> Any:
         """What stands for a value, or for each value in nested tuples, lists, dicts and slices, in the arguments of a node."""
-        if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList)):
+        if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString)):
             return self.node_of(value)
         if isinstance(value, (tuple, list)):
             kind = list if isinstance(value, list) else tuple
@@ -169,7 +169,7 @@ class BlockBuilder:
             for dim, size in enumerate(value.shape):
                 if isinstance(size, torch.SymInt) and size.node.constant is None:
                     self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
-        elif isinstance(value, RuntimeList):
+        elif isinstance(value, (RuntimeList, RuntimeString)):
             self._remember(value, node)
 
     def _bound(self, value: Any) -> bool:

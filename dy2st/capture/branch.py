@@ -6,14 +6,15 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 
-from dy2st import errors
+from dy2st import errors, names
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
 from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, cells_of, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Maybe, Undefined, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, unpack_list
 from dy2st_runtime import control
 
 _ATTEMPTS = 64
@@ -64,7 +65,11 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
     cells = cells_of(*(f for f in (then, orelse) if hasattr(f, "__code__")))
     for _ in range(_ATTEMPTS):
         try:
-            outcomes = [run_branch(session, branch, cells) for branch in (then, orelse)]
+            fact = test.node.expr if isinstance(test, torch.SymBool) else None
+            outcomes = [
+                run_branch(session, then, cells, fact),
+                run_branch(session, orelse, cells, None if fact is None else sympy.Not(fact)),
+            ]
             return _join(session, test, outcomes, live)
         except NeedsRuntimeList as need_list:
             if not session.owner_is_here(need_list.items) or session.runtime_list(need_list.items):
@@ -73,9 +78,13 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
     raise errors.CaptureError("too many lists change length in one branch", session.here())
 
 
-def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[CellPlace]) -> Outcome:
-    """Capture one branch; what it wrote is undone when this returns."""
+def run_branch(
+    session: Session, branch: Callable[[], Any], cells: Sequence[CellPlace], fact: sympy.Basic | None = None
+) -> Outcome:
+    """Capture one branch, in which ``fact`` holds; what it wrote is undone when this returns."""
     with session.block(cells) as region:
+        if fact is not None:
+            session.shapes.learn(fact)
         try:
             result, dead = branch(), False
         except Unreachable:
@@ -125,14 +134,14 @@ class Joiner:
             return None if a is lattice.ABSENT else a
         a, b = self._lists(a), self._lists(b)
         try:
-            kind = _kind(a, b)
+            kind = _kind(a, b, _is_result(place))
         except lattice.LengthMismatch as error:
             self._need_list(place, a, b)
             raise self._mismatch(place, a, b, error) from None
         except lattice.Mismatch as error:
             raise self._mismatch(place, a, b, error) from None
         made: list[Any] = []
-        value = lattice.fresh(kind, self.session.new_value, made)
+        value = lattice.fresh(kind, self.session, made)
         for leaves, given in zip(self.leaves, (a, b)):
             lattice.leaves(kind, given, leaves)
         self.fresh += made
@@ -156,16 +165,21 @@ class Joiner:
         )
 
 
-def _kind(a: Any, b: Any) -> lattice.Type:
+def _is_result(place: Place | None) -> bool:
+    """Whether a place is the variable that early returns go through: its value is only passed on."""
+    return isinstance(place, CellPlace) and place.name.rstrip("0123456789_") == names.RESULT
+
+
+def _kind(a: Any, b: Any, anything: bool) -> lattice.Type:
     if a is lattice.ABSENT or b is lattice.ABSENT:
         return lattice.type_of(b if a is lattice.ABSENT else a)
-    return lattice.join(lattice.type_of(a), lattice.type_of(b))
+    return lattice.join(lattice.type_of(a), lattice.type_of(b), anything)
 
 
 def _origin(session: Session, value: Any) -> errors.Location | None:
     """The user's line that computed a value."""
-    if isinstance(value, Maybe):
-        value = value.value
+    if isinstance(value, Choice):
+        value = next(iter(value.options.values()))
     if not isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return None
     location = session.origins.get(id(value))

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, iteration, lists, text
+from dy2st.capture import access, choices, iteration, lists, text
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Maybe, is_symbolic, number_kind
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic, number_kind
 from dy2st_runtime import control, scalars
 
 _Handler = Callable[..., Any]
@@ -286,11 +286,8 @@ def _sorted(session: Session, values: Any, *, key: Any = None, reverse: bool = F
 
 @_handles(isinstance)
 def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
-    if isinstance(value, Maybe):
-        if value.missing is None:
-            yes, no = _isinstance(session, value.value, kinds), isinstance(None, kinds)
-            return yes if yes == no else (value.present if yes else ~value.present)
-        return _isinstance(session, access.ld(value, value.missing.name), kinds)
+    if isinstance(value, Choice):
+        return choices.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
     if isinstance(value, SYMBOLIC_NUMBERS):
         example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
         return isinstance(example, kinds) or isinstance(value, kinds)
@@ -371,3 +368,6 @@ def _seed(session: Session, *args: Any) -> None:
     raise errors.CaptureError(
         "the random seed cannot be set inside a captured function", session.here(), fix="call torch.manual_seed before the static function"
     )
+
+TAKES_CHOICES = {_isinstance, _bool, _print, _list, _HANDLERS[str], _HANDLERS[repr]}
+"""Handlers that know what to do with a value that is one of several."""

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from dy2st import errors
 from dy2st.capture import builtin_calls, floats, lists, modules
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current
-from dy2st.capture.access import unwrap
+from dy2st.capture.values import Choice
+from dy2st.capture.choices import bound
 
 SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
@@ -36,13 +38,15 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     session = current()
     if session is None:
         return function(*args, **kwargs)
-    function = unwrap(function)
+    if isinstance(function, Choice):
+        return session.over(function, lambda option: call(option, *args, **kwargs))
     static = getattr(function, "__dy2st_original__", None)
     if static is not None:
         return call(static, *args, **kwargs)
     handler = builtin_calls.handler_of(function)
     if handler is not None:
-        return handler(session, *args, **kwargs)
+        choice = None if handler in builtin_calls.TAKES_CHOICES else _choice_among(args, kwargs)
+        return handler(session, *args, **kwargs) if choice is None else _over_argument(session, choice, function, args, kwargs)
     if isinstance(function, functools.partial):
         return call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
     if isinstance(function, torch.nn.Module):
@@ -159,8 +163,9 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
 
 def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Call as it is; lists of the program cannot go where nobody knows them."""
-    args = tuple(unwrap(a) for a in args)
-    kwargs = {key: unwrap(a) for key, a in kwargs.items()}
+    choice = _choice_among(args, kwargs)
+    if choice is not None:
+        return _over_argument(session, choice, function, args, kwargs)
     for value in (*args, *kwargs.values()):
         if session.runtime_list(value) is not None:
             raise errors.CaptureError(
@@ -172,6 +177,25 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if type(result) is list:
         session.own_list(result)
     return result
+
+
+def _choice_among(args: Any, kwargs: Any) -> Choice | None:
+    for value in (*args, *kwargs.values()):
+        parts = value if isinstance(value, (list, tuple)) else (value,)
+        for part in parts:
+            if isinstance(part, Choice):
+                return part
+    return None
+
+
+def _over_argument(session: Session, choice: Choice, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call once for each option of an argument."""
+
+    def once(option: Any) -> Any:
+        given, named = tree_map(lambda leaf: option if leaf is choice else leaf, (args, kwargs))
+        return call(function, *given, **named)
+
+    return session.over(choice, once)
 
 
 def is_skipped(function: Any) -> bool:

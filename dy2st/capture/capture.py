@@ -12,18 +12,17 @@ import torch
 from torch import fx
 
 from dy2st import errors
-from dy2st.capture import calls, text
+from dy2st.capture import calls, choices, text
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
 from dy2st.capture.session import NeedsRuntimeList, Session, Site, Unreachable
 from dy2st.capture.sources import Source
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Maybe, RuntimeList, Text, Undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Text, Undefined
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import Effect, InputSlot, Location, Program, verify
-from dy2st_runtime.structure import Const, Leaf, Structure, TupleOf, children, unflatten
-from dy2st_runtime.structure import Maybe as MaybeOf
+from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Structure, TupleOf, children, unflatten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +94,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
         Exception: what the user's own code raises.
     """
     converted = convert(request.function)
-    session = Session(convert, calls.call, operators, request.function.__qualname__)
+    session = Session(convert, calls.call, choices.over, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
     session.dynamic_state = request.dynamic_state
     session.entry_code = capture.__code__
@@ -217,11 +216,12 @@ def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> S
     value = session.runtime_list(value) or value
     if isinstance(value, Undefined):
         value.fail()
-    if isinstance(value, Maybe):
-        if value.missing is not None:
-            return _structure(session, calls.unwrap(value), outputs, what)
-        flag = _structure(session, value.present, outputs, what)
-        return MaybeOf(flag, _structure(session, value.value, outputs, what))
+    if isinstance(value, Choice):
+        value = calls.bound(value)
+    if isinstance(value, Choice):
+        tag = _structure(session, value.tag, outputs, what)
+        options = tuple(_structure(session, option, outputs, what) for option in value.options.values())
+        return ChoiceOf(tag, tuple(value.options), options)
     if isinstance(value, Text):
         value = text.value(session, value)
     if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):

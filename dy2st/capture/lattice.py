@@ -8,13 +8,11 @@ either path's, and any value that fits a type can be taken apart into the leaves
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from dy2st.capture.values import Maybe, RuntimeList, Undefined, is_number, number_kind
-from dy2st_runtime.printing import describe
+from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Undefined, is_number, number_kind
 from dy2st_runtime.structure import Structure, children, flatten, unflatten
 
 
@@ -69,11 +67,22 @@ class ListType:
 
 
 @dataclasses.dataclass(frozen=True)
-class MaybeType:
-    """A value that may be missing; ``missing`` is the name that is then unbound, or ``None`` for the value ``None``."""
+class StringType:
+    """A string that the program makes."""
 
-    value: Any
-    missing: str | None
+
+@dataclasses.dataclass(frozen=True)
+class UnboundType:
+    """A name that is not bound."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceType:
+    """One of several values that no single value stands for; the position is the tag."""
+
+    options: tuple[Any, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +93,13 @@ class ContainerType:
     items: tuple[Any, ...]
 
 
-Type = TensorType | NumberType | SameType | ListType | MaybeType | ContainerType
+_MAX_OPTIONS = 8
+
+Type = TensorType | NumberType | SameType | ListType | StringType | UnboundType | ChoiceType | ContainerType
+
+
+_VALUES = (TensorType, ContainerType, ListType)
+"""Kinds that must agree: a choice among them would hide a mistake more often than it would help."""
 
 
 def same_constant(a: Any, b: Any) -> bool:
@@ -105,14 +120,16 @@ def same_constant(a: Any, b: Any) -> bool:
 def type_of(value: Any) -> Type:
     """The type of exactly this value."""
     if isinstance(value, Undefined):
-        return MaybeType(None, value.name)
-    if isinstance(value, Maybe):
-        return MaybeType(type_of(value.value), value.missing.name if value.missing else None)
+        return UnboundType(value.name)
+    if isinstance(value, Choice):
+        return ChoiceType(tuple(map(type_of, value.options.values())))
     if isinstance(value, torch.Tensor):
         strides = tuple(map(_size, value.stride())) if value.layout == torch.strided else None
         return TensorType(value.dtype, value.device, tuple(map(_size, value.shape)), strides, value.requires_grad)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return NumberType(number_kind(value))
+    if isinstance(value, RuntimeString):
+        return StringType()
     if isinstance(value, RuntimeList):
         return ListType(value.element)
     parts = children(value)
@@ -131,20 +148,45 @@ def _size(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) and size.node.constant is None else int(size)
 
 
-def join(a: Type, b: Type) -> Type:
+def join(a: Type, b: Type, anything: bool = False) -> Type:
     """The least upper bound.
+
+    Args:
+        anything: make a choice even of tensors of different dtypes and containers of different structure: the value is only passed on.
 
     Raises:
         Mismatch: there is none.
     """
     if a == b:
         return a
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, MaybeType):
-            return _join_maybe(one, other)
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, SameType) and one.value is None:
-            return MaybeType(other, None)
+    options = _options(a)
+    for option in _options(b):
+        options = _with_option(options, option, anything)
+    return options[0] if len(options) == 1 else ChoiceType(options)
+
+
+def _options(a: Type) -> tuple[Type, ...]:
+    return a.options if isinstance(a, ChoiceType) else (a,)
+
+
+def _with_option(options: tuple[Type, ...], new: Type, anything: bool) -> tuple[Type, ...]:
+    """Join a type with the first option it fits, or add it."""
+    for index, option in enumerate(options):
+        try:
+            joined = _join_alike(option, new)
+        except Mismatch:
+            if not anything and isinstance(option, _VALUES) and isinstance(new, _VALUES):
+                raise
+            continue
+        return (*options[:index], joined, *options[index + 1 :])
+    if len(options) >= _MAX_OPTIONS:
+        raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths")
+    return (*options, new)
+
+
+def _join_alike(a: Type, b: Type) -> Type:
+    if a == b:
+        return a
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         return _join_tensors(a, b)
     kinds = (_kind(a), _kind(b))
@@ -162,18 +204,6 @@ def join_elements(a: Type | None, b: Type | None) -> Type | None:
     if a is None or b is None:
         return a or b
     return join(a, b)
-
-
-def _join_maybe(maybe: MaybeType, other: Type) -> Type:
-    if isinstance(other, MaybeType):
-        if other.missing != maybe.missing:
-            raise Mismatch(f"{text(maybe)} on one path and {text(other)} on the other")
-        other_value = other.value
-    elif isinstance(other, SameType) and other.value is None and maybe.missing is None:
-        return maybe
-    else:
-        other_value = other
-    return MaybeType(join_elements(maybe.value, other_value), maybe.missing)
 
 
 def _join_tensors(a: TensorType, b: TensorType) -> Type:
@@ -215,10 +245,12 @@ def text(a: Type | None) -> str:
             return f"{value!r} ({type(value).__name__})"
         case ListType():
             return "a list that grows"
-        case MaybeType(None, str(name)):
+        case StringType():
+            return "a string made at run time"
+        case UnboundType(name):
             return f"nothing ('{name}' is not bound)"
-        case MaybeType(value, _):
-            return f"{text(value)} or nothing"
+        case ChoiceType(options):
+            return " or ".join(map(text, options))
         case ContainerType(structure, items):
             name = type(structure).__name__.removesuffix("Of").lower()
             return f"a {name} of ({', '.join(map(text, items))})"
@@ -228,14 +260,10 @@ def text(a: Type | None) -> str:
 def leaves(kind: Type, value: Any, out: list[Any]) -> None:
     """Append the program values that make up ``value`` seen as a ``kind``; a missing value gives ``None`` in each place."""
     match kind:
-        case SameType():
+        case SameType() | UnboundType():
             return
-        case MaybeType(inner, _):
-            missing = value is None or isinstance(value, Undefined) or value is ABSENT
-            present = value.present if isinstance(value, Maybe) else (None if value is ABSENT else not missing)
-            out.append(present)
-            if inner is not None:
-                leaves(inner, ABSENT if missing else (value.value if isinstance(value, Maybe) else value), out)
+        case ChoiceType(options):
+            _choice_leaves(options, value, out)
         case ContainerType(structure, items):
             parts = [ABSENT] * len(items) if value is ABSENT else _shallow(value)[0]
             for item, part in zip(items, parts):
@@ -244,29 +272,58 @@ def leaves(kind: Type, value: Any, out: list[Any]) -> None:
             out.append(None if value is ABSENT else value)
 
 
+def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> None:
+    given: dict[int, Any] = {}
+    if isinstance(value, Choice):
+        places = {tag: _place(options, option) for tag, option in value.options.items()}
+        out.append(value.retagged(places))
+        given = {places[tag]: option for tag, option in value.options.items()}
+    elif value is ABSENT:
+        out.append(None)
+    else:
+        out.append(_place(options, value))
+        given = {out[-1]: value}
+    for position, option in enumerate(options):
+        leaves(option, given.get(position, ABSENT), out)
+
+
+def _place(options: tuple[Type, ...], value: Any) -> int:
+    """The option that a value fits."""
+    kind = type_of(value)
+    for position, option in enumerate(options):
+        try:
+            if _join_alike(option, kind) == option:
+                return position
+        except Mismatch:
+            continue
+    raise Mismatch(f"{text(kind)} is none of {text(ChoiceType(options))}")
+
+
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
 """Stands for a value on a path that never gets there, or where it is missing."""
 
 
-def fresh(kind: Type, make: Callable[[Any], Any], out: list[Any]) -> Any:
-    """A new value of a type; ``make`` gives the new tensors, numbers and lists, which are appended to ``out`` as by :func:`leaves`."""
+class Maker(Protocol):
+    """What makes new values: the session."""
+
+    def new_value(self, kind: Type) -> Any: ...
+
+    def new_choice(self, tag: Any, options: dict[int, Any]) -> Choice: ...
+
+
+def fresh(kind: Type, maker: Maker, out: list[Any]) -> Any:
+    """A new value of a type; its tensors, numbers and lists are appended to ``out`` in the order of :func:`leaves`."""
     match kind:
         case SameType(value):
             return value
-        case MaybeType(None, name):
-            out.append(True)
-            return Undefined(name) if name is not None else None
-        case MaybeType(inner, name):
-            out.append(make(NumberType("bool")))
-            present = out[-1]
-            return Maybe(fresh(inner, make, out), present, Undefined(name) if name is not None else None)
+        case UnboundType(name):
+            return Undefined(name)
+        case ChoiceType(options):
+            tag = maker.new_value(NumberType("int"))
+            out.append(tag)
+            return maker.new_choice(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
         case ContainerType(structure, items):
-            return unflatten(structure, [fresh(item, make, out) for item in items])
+            return unflatten(structure, [fresh(item, maker, out) for item in items])
         case _:
-            out.append(make(kind))
+            out.append(maker.new_value(kind))
             return out[-1]
-
-
-def describe_value(value: Any) -> str:
-    """A value in words, for messages."""
-    return describe(value) or repr(value)

@@ -55,7 +55,7 @@ def _take(session: Session, items: RuntimeList, target: control.Control, args: t
     made: list[Any] = []
     if items.element is None:
         raise errors.CaptureError("this takes an item out of a list before anything has been put in", session.here())
-    value = lattice.fresh(items.element, session.new_value, made)
+    value = lattice.fresh(items.element, session, made)
     if len(made) != 1:
         raise errors.CaptureError(
             f"a list that changes length inside a captured block holds {lattice.text(items.element)}",

@@ -151,7 +151,7 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> list
     inputs: list[Any] = []
     for carry in carries.values():
         made: list[Any] = []
-        value = lattice.fresh(carry.kind, session.new_value, made)
+        value = lattice.fresh(carry.kind, session, made)
         for index, leaf in enumerate(made):
             name = str(carry.place) if len(made) == 1 else f"{carry.place}_{index}"
             node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
@@ -205,7 +205,7 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
     values = []
     for carry in carries.values():
         lattice.leaves(carry.kind, carry.initial, started)
-        values.append((carry.place, lattice.fresh(carry.kind, session.new_value, made)))
+        values.append((carry.place, lattice.fresh(carry.kind, session, made)))
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)

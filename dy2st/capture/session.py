@@ -20,12 +20,12 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.functions import TorchFunctions
-from dy2st.capture.journal import CellPlace, Journal, Place
+from dy2st.capture.journal import CellPlace, ContentsPlace, Journal, Place
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
 from dy2st.capture.tracking import Tracker
-from dy2st.capture.values import RuntimeList, is_symbolic
+from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, is_symbolic, unpack_list
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
 from dy2st_runtime.program import Location, StateSlot
@@ -99,6 +99,7 @@ class Session:
     Args:
         convert: gives the converted form of a user function, or ``None`` for one that is called as it is.
         call: the call operator.
+        over: the operator that does something with each option of a choice.
         operators: the operator namespace of converted functions.
         name: the captured function's name, for messages.
 
@@ -108,8 +109,16 @@ class Session:
         sites: what became of each control-flow statement.
     """
 
-    def __init__(self, convert: Callable[[FunctionType], Any], call: Callable[..., Any], operators: Any, name: str) -> None:
-        self.convert, self.call_operator, self.operators, self.name = convert, call, operators, name
+    def __init__(
+        self,
+        convert: Callable[[FunctionType], Any],
+        call: Callable[..., Any],
+        over: Callable[[Choice, Callable[[Any], Any]], Any],
+        operators: Any,
+        name: str,
+    ) -> None:
+        self.convert, self.call_operator, self.over_operator = convert, call, over
+        self.operators, self.name = operators, name
         self.shapes = CaptureShapes()
         self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
         self.recorder = Recorder(self)
@@ -288,6 +297,8 @@ class Session:
             return fresh_number(self.shapes, kind.kind)
         if isinstance(kind, lattice.ListType):
             return self.new_list(kind.element)
+        if isinstance(kind, lattice.StringType):
+            return RuntimeString()
         assert isinstance(kind, lattice.TensorType)
         sizes = [self._new_size(size) for size in kind.sizes]
         with self.quiet(), torch.enable_grad():
@@ -300,6 +311,14 @@ class Session:
 
     def _new_size(self, size: Any) -> Any:
         return self.shapes.fresh_int(size=True) if size is lattice.LOOSE else self.symbolic_int(size)
+
+    def new_choice(self, tag: Any, options: dict[int, Any]) -> Choice:
+        """A value that is one of several."""
+        return Choice(self, tag, {key: unpack_list(option) for key, option in options.items()})
+
+    def over(self, choice: Choice, function: Callable[[Any], Any]) -> Any:
+        """Do something with a choice: an ``if`` over its tag, with the thing done to each option."""
+        return self.over_operator(choice, function)
 
     def symbolic_int(self, expr: Any) -> Any:
         """The symbolic int of an expression."""
@@ -397,7 +416,7 @@ class Session:
 
     def new_list(self, element: Any) -> RuntimeList:
         """A list of the program."""
-        items: list[Any] = []
+        items: list[Any] = [Stale()]
         made = RuntimeList(items, element)
         self.lists[id(items)] = made
         self.created[id(items)] = items
@@ -424,6 +443,8 @@ class Session:
         self.region.lists.append(id(items))
         self._kept[id(items)] = items
         self.builder.call(control.list_, (list(items),), {}, made)
+        self.write(ContentsPlace(items))
+        items[:] = [Stale()]  # whoever looks at it as a Python list must fail
         return made
 
     def runtime_list(self, value: Any) -> RuntimeList | None:
@@ -461,8 +482,8 @@ def cells_of(*functions: FunctionType) -> list[CellPlace]:
             if id(cell) in found or isinstance(value, SimpleNamespace):
                 continue
             found[id(cell)] = CellPlace(cell, name)
-            if isinstance(value, FunctionType):  # a nested function, which may write variables of its own closure
-                todo.append(value)
+            inner = value if isinstance(value, tuple) else (value,)  # nested functions may write variables of their own closures
+            todo += [f for f in inner if isinstance(f, FunctionType)]
     return list(found.values())
 
 

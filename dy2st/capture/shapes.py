@@ -64,6 +64,18 @@ class CaptureShapes(ShapeEnv):  # type: ignore[misc]
                 self.on_assumption(assumed, "this size is taken not to be 1")
             return sympy.true if answer else sympy.false
 
+    def known(self, value: Any) -> bool | None:
+        """What a symbolic bool is, where that follows from what is known; else ``None``."""
+        if isinstance(value, bool):
+            return value
+        answer = self._maybe_evaluate_static(value.node.expr)
+        return None if answer is None else bool(answer)
+
+    def learn(self, expr: sympy.Basic) -> None:
+        """Take an expression for true until the facts are forgotten."""
+        if self._maybe_evaluate_static(expr) is None:
+            super().guard_or_defer_runtime_assert(expr, "the branch that is taken")
+
     def facts(self) -> dict[str, Any]:
         """What has been learned so far, for :meth:`forget_since`."""
         return {name: copy.copy(getattr(self, name)) for name in _FACTS if hasattr(self, name)}

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import Maybe, Text, is_symbolic
+from dy2st.capture.values import Choice, RuntimeString, Text, is_symbolic
 from dy2st_runtime import control, scalars, text
 
 
 def has_runtime_parts(session: Session, value: Any) -> bool:
     """Whether the text of a value is known only at run time."""
-    if is_symbolic(value) or isinstance(value, (Text, Maybe)) or session.runtime_list(value) is not None:
+    if is_symbolic(value) or isinstance(value, (Text, Choice, RuntimeString)) or session.runtime_list(value) is not None:
         return True
     if isinstance(value, dict):
         return any(has_runtime_parts(session, item) for item in value.values())
@@ -65,7 +65,9 @@ def _flat(session: Session, parts: Sequence[Any]) -> tuple[Any, ...]:
             _add(flat, part)
             continue
         inner, conversion, specification = part
-        inner = inner.value if isinstance(inner, Maybe) else inner
+        if isinstance(inner, Choice):
+            inner = _chosen(session, inner, conversion, specification)
+            conversion, specification = None, ""
         if isinstance(inner, Text) and conversion in (None, "s") and specification == "":
             for piece in _flat(session, inner.parts):
                 _add(flat, piece)
@@ -75,6 +77,18 @@ def _flat(session: Session, parts: Sequence[Any]) -> tuple[Any, ...]:
         else:
             _add(flat, text.join_parts([(inner, conversion, specification)]))
     return tuple(flat)
+
+
+def _chosen(session: Session, choice: Choice, conversion: str | None, specification: Any) -> Any:
+    """The text of a value that is one of several, made in the branch of each."""
+    made = session.over(choice, lambda option: _string(session, option, conversion, specification))
+    return made
+
+
+def _string(session: Session, option: Any, conversion: str | None, specification: Any) -> RuntimeString:
+    string = RuntimeString()
+    session.builder.call(control.format_, (_flat(session, [(option, conversion, specification)]),), {}, string)
+    return string
 
 
 def _add(flat: list[Any], piece: Any) -> None:

@@ -6,19 +6,23 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import access, lists
-from dy2st.capture.branch import capture_if_exp
+from dy2st.capture import lists
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import Maybe, is_symbolic
+from dy2st.capture.values import Choice, is_symbolic
 from dy2st_runtime import scalars
 
 
 def condition(value: Any) -> Any:
     """A value as the test of a statement: symbolic if it is known only at run time, else something Python can decide."""
     session = current()
-    if session is None or is_symbolic(value):
+    if session is None:
         return value
-    if isinstance(value, Maybe) or session.runtime_list(value) is not None:
+    if isinstance(value, torch.SymBool):
+        known = session.shapes.known(value)
+        return value if known is None else known
+    if is_symbolic(value):
+        return value
+    if isinstance(value, Choice) or session.runtime_list(value) is not None:
         return truth(session, value)
     return value
 
@@ -28,10 +32,8 @@ def truth(session: Session, value: Any) -> Any:
     known = session.runtime_list(value)
     if known is not None:
         return lists.length(session, known) > 0
-    if isinstance(value, Maybe):
-        if value.missing is not None:
-            return truth(session, access.unwrap(value))
-        return capture_if_exp(value.present, lambda: truth(session, value.value), lambda: False)
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: truth(session, option))
     if not is_symbolic(value):
         return bool(value)
     if isinstance(value, torch.SymBool):

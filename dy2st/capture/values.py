@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import sys
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from dy2st.errors import CaptureError
+from dy2st_runtime import scalars
 
 SYMBOLIC_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -45,19 +51,104 @@ def unbound_free_message(name: str) -> str:
     return f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Maybe:
-    """A value that exists on some paths only.
+class Choosing(Protocol):
+    """What a :class:`Choice` needs of the session."""
+
+    def number(self, target: Callable[..., Any], args: Sequence[Any], kind: str) -> Any: ...
+
+    def over(self, choice: Choice, function: Callable[[Any], Any]) -> Any: ...
+
+
+class Choice:
+    """A value that is one of several which no single value stands for: ``None`` or a tensor, one string or another.
+
+    The program knows which by a number, the tag. An operation on a choice becomes an ``if`` over the tag with the operation on each
+    option in its branch.
 
     Attributes:
-        value: what it is where it exists.
-        present: a symbolic bool, or ``True`` where that is known.
-        missing: what stands in for it elsewhere: an :class:`Undefined` or ``None``.
+        tag: a symbolic int.
+        options: the value for each tag.
     """
 
-    value: Any
-    present: Any
-    missing: Undefined | None
+    __slots__ = ("__weakref__", "options", "session", "tag")
+
+    def __init__(self, session: Choosing, tag: Any, options: dict[int, Any]) -> None:
+        self.session, self.tag, self.options = session, tag, options
+
+    def retagged(self, mapping: dict[int, int]) -> Any:
+        """The tag after renumbering the options."""
+        if all(old == new for old, new in mapping.items()):
+            return self.tag
+        *others, (_, made) = mapping.items()
+        for old, new in others:
+            made = self.session.number(scalars.where, (self.tag == old, new, made), "int")
+        return made
+
+    def without_unbound(self) -> Any:
+        """What is left where the name is known to be bound."""
+        left = {tag: value for tag, value in self.options.items() if not isinstance(value, Undefined)}
+        return next(iter(left.values())) if len(left) == 1 else Choice(self.session, self.tag, left)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """A function of torch gets a choice among its arguments."""
+        kwargs = kwargs or {}
+        choice = next(c for c in tree_leaves((args, kwargs)) if isinstance(c, Choice))
+
+        def call(option: Any) -> Any:
+            given, named = tree_map(lambda leaf: option if leaf is choice else leaf, (args, kwargs))
+            return func(*given, **named)
+
+        return choice.session.over(choice, call)
+
+    def __bool__(self) -> bool:
+        raise TypeError("the truth value of this is known only when the program runs, and is asked in code that was not converted")
+
+    def __iter__(self) -> Any:
+        raise TypeError("what this iterates over is known only when the program runs")
+
+    def __repr__(self) -> str:
+        return f"one of {list(self.options.values())}"
+
+
+def _add_operators() -> None:
+    """``choice + x``, ``x + choice``, ``choice < x``, ``-choice``…"""
+
+    def binary(function: Callable[[Any, Any], Any]) -> Any:
+        return lambda self, other: self.session.over(self, lambda option: function(option, other))
+
+    def reflected(function: Callable[[Any, Any], Any]) -> Any:
+        return lambda self, other: self.session.over(self, lambda option: function(other, option))
+
+    def unary(function: Callable[[Any], Any]) -> Any:
+        return lambda self: self.session.over(self, function)
+
+    for name in "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split():
+        function = getattr(operator, f"{name}_" if name in ("and", "or") else name)
+        setattr(Choice, f"__{name}__", binary(function))
+        setattr(Choice, f"__r{name}__", reflected(function))
+    for name in "eq ne lt le gt ge".split():
+        setattr(Choice, f"__{name}__", binary(getattr(operator, name)))
+    for name in "neg pos invert abs".split():
+        setattr(Choice, f"__{name}__", unary(getattr(operator, name)))
+    Choice.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+_add_operators()
+
+
+class Stale:
+    """What is found in the Python object of a list that has become a list of the program: nothing that may be used."""
+
+    def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise CaptureError(
+            "a list that changes length inside a captured block is used in a way that cannot be captured",
+            fix="use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
+        )
+
+    __torch_function__ = __iter__ = __len__ = __bool__ = __call__ = __add__ = __radd__ = __mul__ = __rmul__ = _fail
+    __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __getitem__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__ = __ne__ = _fail
+    __hash__ = object.__hash__
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,6 +159,10 @@ class Text:
 
     def __format__(self, specification: str) -> str:
         raise TypeError("a text made of tensors can only be printed or raised inside a captured function")
+
+
+class RuntimeString:
+    """A string that an operation of the program makes."""
 
 
 class RuntimeList:

@@ -32,7 +32,7 @@ import gast
 
 from dy2st import names
 from dy2st.analysis.exits import ends, may_leave
-from dy2st.capture.values import Maybe
+from dy2st.capture.values import Choice
 from dy2st.constructs.bodies import map_bodies, may_discard, start_handlers
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -58,7 +58,7 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
 @operator("returned_value")
 def returned_value(value: Any) -> Any:
     """The value of a function that may have returned early from a loop: by now one has been set."""
-    return value.value if isinstance(value, Maybe) and value.missing is not None else value
+    return value.without_unbound() if isinstance(value, Choice) else value
 
 
 def _needs_rewrite(body: Sequence[gast.stmt]) -> bool:

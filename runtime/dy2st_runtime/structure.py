@@ -77,14 +77,15 @@ class ObjectOf:
 
 
 @dataclasses.dataclass(frozen=True)
-class Maybe:
-    """``value`` where the flag leaf is true, else ``None``."""
+class ChoiceOf:
+    """One of several values: the one at the position where ``tags`` has the value of ``tag``."""
 
-    flag: Structure
-    value: Structure
+    tag: Structure
+    tags: tuple[int, ...]
+    items: tuple[Structure, ...]
 
 
-Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | Maybe
+Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf
 
 
 def _same_constant(a: Any, b: Any) -> bool:
@@ -165,8 +166,8 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
             return factory(zip(keys, (unflatten(item, leaves) for item in items), strict=True))
         case ObjectOf(factory, fields, items):
             return _make_object(factory, dict(zip(fields, (unflatten(item, leaves) for item in items), strict=True)))
-        case Maybe(flag, value):
-            return unflatten(value, leaves) if unflatten(flag, leaves) else None
+        case ChoiceOf(tag, tags, items):
+            return unflatten(items[tags.index(unflatten(tag, leaves))], leaves)
 
 
 def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
@@ -187,9 +188,8 @@ def _make_object(factory: type, fields: dict[str, Any]) -> Any:
 def walk(structure: Structure) -> Iterator[Structure]:
     """The structure and everything in it, outside first."""
     yield structure
-    if isinstance(structure, Maybe):
-        yield from walk(structure.flag)
-        yield from walk(structure.value)
+    if isinstance(structure, ChoiceOf):
+        yield from walk(structure.tag)
     for item in getattr(structure, "items", ()):
         yield from walk(item)
 
@@ -215,8 +215,8 @@ def to_json(structure: Structure) -> Any:
         case ObjectOf(factory, fields, items):
             made = {"object": [to_json(item) for item in items], "name": factory.__name__, "fields": list(fields)}
             return made | ({"mapping": True} if issubclass(factory, dict) else {})
-        case Maybe(flag, value):
-            return {"maybe": to_json(value), "flag": to_json(flag)}
+        case ChoiceOf(tag, tags, items):
+            return {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
 
 
 def _tuple_class(factory: type | None) -> dict[str, Any]:
@@ -275,6 +275,12 @@ def _read_dict(json: Json, depth: int) -> Structure:
     return DictOf(keys, tuple(from_json(item, depth) for _, item in pairs), factory)
 
 
+def _read_choice(json: Json, depth: int) -> Structure:
+    pairs = [pair.array(2) for pair in json.field("choice").array()]
+    tags = tuple(tag.integer(0) for tag, _ in pairs)
+    return ChoiceOf(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
+
+
 def _read_object(json: Json, depth: int) -> Structure:
     fields, items = _read_fields(json), _read_items(json.field("object"), depth)
     if len(fields) != len(items):
@@ -321,6 +327,6 @@ _READERS: dict[str, Callable[[Json, int], Structure]] = {
     "list": lambda json, depth: ListOf(_read_items(json.field("list"), depth)),
     "dict": _read_dict,
     "object": _read_object,
-    "maybe": lambda json, depth: Maybe(from_json(json.field("flag"), depth), from_json(json.field("maybe"), depth)),
+    "choice": _read_choice,
 }
 """How each kind of structure is read, by the field that tells it."""

@@ -7,7 +7,7 @@ import torch
 
 from dy2st_runtime import LoadError, SaveError
 from dy2st_runtime.document import Json, dump, parse
-from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Maybe, TupleOf, flatten, from_json, to_json, unflatten
+from dy2st_runtime.structure import ChoiceOf, Const, DictOf, Leaf, ListOf, TupleOf, flatten, from_json, to_json, unflatten
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
@@ -51,9 +51,11 @@ def test_plain_structures_come_back_equal(value):
     assert unflatten(found, leaves) == value and type(unflatten(found, leaves)) is type(value)
 
 
-def test_maybe():
-    structure = ListOf((Maybe(Leaf(0), Leaf(1)), Const(None)))
+def test_choice():
+    structure = ListOf((ChoiceOf(Leaf(0), (2, 5), (Leaf(1), Const(None))), Const(None)))
     assert again(structure) == structure
+    assert unflatten(structure, [2, "x"]) == ["x", None]
+    assert unflatten(structure, [5, "x"]) == [None, None]
 
 
 def test_named_tuple_comes_back_by_name():

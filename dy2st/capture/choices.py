@@ -1,0 +1,72 @@
+"""Operations on a value that is one of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.exceptions import raised
+from dy2st.capture.session import need
+from dy2st.capture.values import Choice, Undefined, unbound_message
+from dy2st_runtime import scalars
+
+
+def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
+    """Do something with a choice: an ``if`` over its tag, with the thing done to each option in its branch.
+
+    An option for which Python raises (``None + 1``) raises when the program gets there.
+    """
+    session = need()
+    rest = bound(choice)
+    if not isinstance(rest, Choice):
+        return function(rest)
+    tags = list(rest.options)
+
+    def pick(position: int) -> Any:
+        option = rest.options[tags[position]]
+        if position == len(tags) - 1:
+            return _do(function, option)
+        test = rest.tag == tags[position]
+        known = session.shapes.known(test)
+        if known is not None:
+            return _do(function, option) if known else pick(position + 1)
+        return capture_if_exp(test, lambda: _do(function, option), lambda: pick(position + 1))
+
+    return pick(0)
+
+
+def _do(function: Callable[[Any], Any], option: Any) -> Any:
+    if isinstance(option, torch.Tensor):
+        return function(option)
+    try:
+        return function(option)
+    except (TypeError, AttributeError) as error:
+        raise raised(error) from None
+
+
+def bound(choice: Choice) -> Any:
+    """A choice without the option of being unbound, with a check that it is not."""
+    for tag, option in choice.options.items():
+        if isinstance(option, Undefined):
+            need().check(choice.tag != tag, UnboundLocalError, unbound_message(option.name))
+            return choice.without_unbound()
+    return choice
+
+
+def is_option(choice: Choice, holds: Callable[[Any], bool]) -> Any:
+    """Whether the value is one of the options for which ``holds``: a Python bool, or a symbolic one."""
+    session = need()
+    choice = bound(choice)
+    if not isinstance(choice, Choice):
+        return holds(choice)
+    wanted = [tag for tag, option in choice.options.items() if holds(option)]
+    if len(wanted) in (0, len(choice.options)):
+        return bool(wanted)
+    made: Any = choice.tag == wanted[0]
+    for tag in wanted[1:]:
+        made = session.number(scalars.logical_or, (made, choice.tag == tag), "bool")
+    known = session.shapes.known(made)
+    return made if known is None else known
