@@ -6,7 +6,7 @@ import contextlib
 import os
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import torch
 
@@ -23,7 +23,9 @@ _BACKENDS = (None, "python")
 
 
 @overload
-def to_static(function: _M, *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...) -> _M: ...
+def to_static(  # type: ignore[overload-overlap]  # a module is callable, and comes back as a module
+    function: _M, *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
+) -> _M: ...
 @overload
 def to_static(
     function: Callable[..., Any], *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
@@ -82,10 +84,10 @@ def to_static(
 def _plain(method: Any) -> types.FunctionType:
     if isinstance(method, StaticFunction):
         return method.function
-    function = getattr(method, "__func__", method)
+    function: Any = getattr(method, "__func__", method)
     if not isinstance(function, types.FunctionType):
         raise SignatureError(f"forward is a {type(function).__name__}, not a Python function")
-    return function
+    return cast(types.FunctionType, function)
 
 
 def _is_method(function: types.FunctionType) -> bool:

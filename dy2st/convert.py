@@ -23,6 +23,7 @@ from dy2st.analysis.fence import check_fence
 from dy2st.analysis.scopes import NESTED_SCOPES, names_in, parameters
 from dy2st.constructs.context import Context
 from dy2st.constructs.labels import label_blocks
+from dy2st.constructs.private_names import mangle
 from dy2st.constructs.registry import LAST_READABLE, Phase
 from dy2st.constructs.undefined import lost_names
 from dy2st.constructs.walk import run_phase
@@ -118,6 +119,8 @@ def _forget(cache: dict[int, ConvertedFunction], key: int, _: object) -> None:
 def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last: Phase) -> Context:
     parsed = parse_function(code, module_globals)
     check_fence(parsed.tree, code.co_filename)
+    if parsed.class_name is not None:
+        mangle(parsed.tree, parsed.class_name)
     context = _context(parsed.tree, parsed.class_name, code)
     for phase in Phase:
         if phase is Phase.BLOCKS:

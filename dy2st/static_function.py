@@ -67,6 +67,7 @@ class StaticFunction:
         bound: bool | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
+        self.__qualname__: str = function.__qualname__
         self._function = function
         self._input_spec = input_spec
         self._instance = None if instance is None else weakref.ref(instance)
@@ -109,7 +110,7 @@ class StaticFunction:
         return instance
 
     @property
-    def function(self) -> types.FunctionType:
+    def function(self) -> Any:  # a FunctionType, which the type checker would bind
         """The user's function."""
         return self._function
 

@@ -211,9 +211,10 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
 
 def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Choice):
-            return choices.is_option(one, lambda option, other=other: option is other)
+    if isinstance(left, Choice):
+        return choices.is_option(left, lambda option: option is right)
+    if isinstance(right, Choice):
+        return choices.is_option(right, lambda option: option is left)
     return left is right
 
 

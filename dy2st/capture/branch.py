@@ -36,6 +36,11 @@ class Outcome:
     result: Any
     dead: bool
 
+    @property
+    def value(self) -> Any:
+        """The value of the expression, if it gets that far."""
+        return lattice.ABSENT if self.dead else self.result
+
     def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
         """What a place holds when the branch is done."""
         if self.dead:
@@ -100,9 +105,9 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
     for key, write in {**then.writes, **orelse.writes}.items():
         if live is not None and session.is_dead(write.place, live):
             continue
-        values = [outcome.final(key, write.old) for outcome in outcomes]
-        joined.append((write.place, joiner.join(*values, write.place)))
-    result = joiner.join(*(lattice.ABSENT if o.dead else o.result for o in outcomes), None)
+        final = joiner.join(then.final(key, write.old), orelse.final(key, write.old), write.place)
+        joined.append((write.place, final))
+    result = joiner.join(then.value, orelse.value)
     blocks = [outcome.builder.finish(tuple(leaves)) for outcome, leaves in zip(outcomes, joiner.leaves)]
     operands = align_operands(then.builder, orelse.builder)
     node = session.builder.call_raw(control.if_, (session.builder.argument(test), *blocks, operands))
@@ -123,7 +128,7 @@ class Joiner:
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
 
-    def join(self, a: Any, b: Any, place: Place | None) -> Any:
+    def join(self, a: Any, b: Any, place: Place | None = None) -> Any:
         """One value for both.
 
         Raises:

@@ -11,7 +11,7 @@ import functools
 import sysconfig
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils._pytree import tree_map
@@ -21,7 +21,6 @@ from dy2st.capture import builtin_calls, floats, lists, modules
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import Choice
-from dy2st.capture.choices import bound
 
 SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
@@ -140,17 +139,17 @@ def _read_cell(session: Session, cell: types.CellType, name: str) -> None:
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     own_init = kind.__init__  # type: ignore[misc]
-    plain = type(kind) is type and kind.__new__ is object.__new__ and isinstance(own_init, types.FunctionType)
+    plain = type(kind) is type and cast(Any, kind).__new__ is object.__new__ and isinstance(own_init, types.FunctionType)
     if plain and not is_skipped(own_init):
         converted = session.convert(own_init)
         if converted is not None:
-            made = kind.__new__(kind)
+            made: Any = object.__new__(kind)
             session.created[id(made)] = made
             enter(session, own_init, converted, (made, *args), kwargs)
             return made
-    made = _call_plain(session, kind, args, kwargs)
-    session.created[id(made)] = made
-    return made
+    other = _call_plain(session, kind, args, kwargs)
+    session.created[id(other)] = other
+    return other
 
 
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:

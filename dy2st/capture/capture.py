@@ -199,16 +199,16 @@ def _tensors_only(request: Request) -> Structure:
         return structure
     assert isinstance(structure, TupleOf) and isinstance(structure.items[0], TupleOf)
     args, kwargs = structure.items
+    assert isinstance(args, TupleOf)
     return TupleOf((TupleOf(args.items[1:]), kwargs))
 
 
 def _renumber(structure: Structure, number: Mapping[int, int]) -> Structure:
     if isinstance(structure, Leaf):
         return Leaf(number[structure.index]) if structure.index in number else Const(None)
-    items = getattr(structure, "items", None)
-    if items is None:
+    if isinstance(structure, (Leaf, Const)):
         return structure
-    return dataclasses.replace(structure, items=tuple(_renumber(item, number) for item in items))  # type: ignore[arg-type, call-arg]
+    return dataclasses.replace(structure, items=tuple(_renumber(item, number) for item in structure.items))
 
 
 def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> Structure:
@@ -217,7 +217,7 @@ def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> S
     if isinstance(value, Undefined):
         value.fail()
     if isinstance(value, Choice):
-        value = calls.bound(value)
+        value = choices.bound(value)
     if isinstance(value, Choice):
         tag = _structure(session, value.tag, outputs, what)
         options = tuple(_structure(session, option, outputs, what) for option in value.options.values())

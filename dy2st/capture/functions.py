@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -119,12 +119,15 @@ def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
     return func(*args, **kwargs)
 
 
-@_handles(torch.Tensor.data.__get__)
+_DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
+
+
+@_handles(_DATA.__get__)
 def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0].detach()
 
 
-@_handles(torch.Tensor.data.__set__, torch.Tensor.grad.__set__, torch.Tensor.grad.__get__, torch.Tensor.backward)
+@_handles(_DATA.__set__, _GRAD.__set__, _GRAD.__get__, torch.Tensor.backward)
 def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     name = getattr(getattr(func, "__self__", None), "__name__", None) or getattr(func, "__name__", str(func))
     raise CaptureError(

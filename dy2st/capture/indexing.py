@@ -7,7 +7,7 @@ index (numbers, slices, ``None``, ``...``) are applied one dimension at a time, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -31,7 +31,7 @@ def set_item(tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., 
         return
     view, rest = _apply_basic(tensor, index)
     if isinstance(value, SYMBOLIC_NUMBERS):
-        value = torch.scalar_tensor(value, dtype=tensor.dtype, device=tensor.device)
+        value = torch.scalar_tensor(cast(Any, value), dtype=tensor.dtype, device=tensor.device)
     if rest is not None:
         plain(view, rest, value)
     elif isinstance(value, torch.Tensor):
@@ -63,7 +63,8 @@ def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
     """Apply everything but index tensors; gives the view and the index that is left, ``None`` if nothing."""
     parts = list(index) if isinstance(index, tuple) else [index]
     parts = _expand_ellipsis(parts, tensor.dim())
-    view, dim, rest, advanced = tensor, 0, [], False
+    view, dim, advanced = tensor, 0, False
+    rest: list[Any] = []
     for part in parts:
         if part is None:
             view = view.unsqueeze(dim)

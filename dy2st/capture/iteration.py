@@ -53,9 +53,9 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
     session = need()
     made = [part if part is not None else _by_position(session, given) for part, given in zip(parts, iterables)]
     if strict:
-        lengths = [part.length() for part in made]
-        for length in lengths[1:]:
-            session.check(lengths[0] == length, ValueError, "zip() arguments have different lengths")
+        first, *others = (part.length() for part in made)
+        for other in others:
+            session.check(first == other, ValueError, "zip() arguments have different lengths")
 
     def length() -> Any:
         return session.number(scalars.minimum, [part.length() for part in made], "int")

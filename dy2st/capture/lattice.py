@@ -8,6 +8,7 @@ either path's, and any value that fits a type can be taken apart into the leaves
 from __future__ import annotations
 
 import dataclasses
+import types
 from typing import Any, Protocol
 
 import torch
@@ -109,11 +110,11 @@ def same_constant(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
-        return a.hex() == b.hex()
+        return bool(a.hex() == b.hex())
     if isinstance(a, (bool, int, str, bytes, complex, torch.dtype, torch.device, range, slice)):
         return bool(a == b)
-    if callable(a) and hasattr(a, "__func__"):
-        return a.__func__ is b.__func__ and a.__self__ is b.__self__
+    if isinstance(a, types.MethodType):
+        return bool(a.__func__ is b.__func__ and a.__self__ is b.__self__)
     return False
 
 
@@ -189,9 +190,9 @@ def _join_alike(a: Type, b: Type) -> Type:
         return a
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         return _join_tensors(a, b)
-    kinds = (_kind(a), _kind(b))
-    if kinds[0] is not None and kinds[1] is not None:
-        return _join_numbers(*kinds)
+    kind, other = _kind(a), _kind(b)
+    if kind is not None and other is not None:
+        return _join_numbers(kind, other)
     if isinstance(a, ListType) and isinstance(b, ListType):
         return ListType(join_elements(a.element, b.element))
     if isinstance(a, ContainerType) and isinstance(b, ContainerType):

@@ -6,6 +6,7 @@ that holds the list sees the change, as in Python.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -158,7 +159,7 @@ def copy(session: Session, items: RuntimeList) -> Any:
     return made.items
 
 
-_METHODS = {
+_METHODS: dict[str, Callable[..., Any]] = {
     "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
 }  # fmt: skip
 _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", "sort"}

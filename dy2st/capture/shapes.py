@@ -21,7 +21,7 @@ _FACTS = (
 )  # fmt: skip
 
 
-class CaptureShapes(ShapeEnv):  # type: ignore[misc]
+class CaptureShapes(ShapeEnv):
     """The shape environment of one capture.
 
     Attributes:
@@ -36,7 +36,9 @@ class CaptureShapes(ShapeEnv):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
 
-    def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
+    def guard_or_defer_runtime_assert(  # type: ignore[override]  # torch wraps its own in a cache
+        self, orig_expr: Any, msg: str, fx_node: Any = None
+    ) -> bool:
         """Assume an expression; what cannot be shown becomes a check in the program."""
         known = self._maybe_evaluate_static(orig_expr)
         if known is not None:

@@ -10,7 +10,6 @@ import gast
 
 from dy2st import names
 from dy2st.source.locate import locate
-from dy2st.source.mangle import mangle
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,6 @@ def parse_function(code: types.CodeType, module_globals: dict[str, Any] | None =
     """The tree of the function that `code` was compiled from; positions count from the start of its file."""
     located = locate(code, module_globals)
     tree = gast.ast_to_gast(located.node)
-    if located.class_name is not None:
-        mangle(tree, located.class_name)
     if isinstance(tree, gast.Lambda):
         tree = _as_function(tree)
     tree.decorator_list = []

@@ -15,9 +15,9 @@ LAYERS = (
     ("cli", "__main__"),
     ("__init__",),
     ("api",),
-    ("lowering",),
+    ("saving", "lowering"),
     ("static_function",),
-    ("cache", "guards", "convert"),
+    ("report", "cache", "convert"),
     ("constructs",),
     ("signature",),
     ("capture",),
@@ -62,8 +62,17 @@ def resolve(name: str) -> str:
 
 
 def imports(module: str) -> Iterator[str]:
-    """The full name of everything a module imports, at its top or inside a function."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+    """The full name of everything a module imports, at its top or inside a function; types for annotations are left out."""
+    tree = ast.parse(MODULES[module].read_text())
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
         if isinstance(node, ast.Import):
             yield from (resolve(alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
