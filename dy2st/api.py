@@ -6,7 +6,7 @@ import contextlib
 import os
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -83,11 +83,11 @@ def to_static(
 
 def _plain(method: Any) -> types.FunctionType:
     if isinstance(method, StaticFunction):
-        return method.function
+        return method.function  # type: ignore[no-any-return]
     function: Any = getattr(method, "__func__", method)
     if not isinstance(function, types.FunctionType):
         raise SignatureError(f"forward is a {type(function).__name__}, not a Python function")
-    return cast(types.FunctionType, function)
+    return function
 
 
 def _is_method(function: types.FunctionType) -> bool:

@@ -5,7 +5,7 @@ Operators of the constructs come here when a value is known only at run time; ou
 
 from dy2st.capture.assertions import capture_assert
 from dy2st.capture.branch import capture_if, capture_if_exp
-from dy2st.capture.exceptions import raised
+from dy2st.capture.exceptions import handled, raised
 from dy2st.capture.iteration import capture_for
 from dy2st.capture.loop import capture_while
 from dy2st.capture.session import current, report_site
@@ -21,6 +21,7 @@ __all__ = [
     "capture_while",
     "condition",
     "current",
+    "handled",
     "is_symbolic",
     "logical_not",
     "raised",

@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import random
+import time
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 
 from dy2st import errors
 from dy2st.capture import access, choices, iteration, lists, text
 from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.recorder import fresh_number
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic, number_kind
@@ -361,6 +365,48 @@ _HANDLERS[torch.stack] = _of_list(torch.stack, lists.stack)
 _HANDLERS[torch.cat] = _of_list(torch.cat, lists.cat)
 _HANDLERS[torch.concat] = _of_list(torch.cat, lists.cat)
 _HANDLERS[torch.concatenate] = _of_list(torch.cat, lists.cat)
+
+
+_DRAWS: dict[Any, str] = {
+    random.random: "float", random.uniform: "float", random.gauss: "float", random.normalvariate: "float",
+    random.expovariate: "float", random.betavariate: "float", random.triangular: "float", random.randint: "int",
+    random.randrange: "int", random.getrandbits: "int", time.time: "float", time.perf_counter: "float",
+    time.monotonic: "float", time.time_ns: "int", time.perf_counter_ns: "int",
+}  # fmt: skip
+"""Functions whose value differs from call to call, and the type of their result."""
+
+
+def _draw(function: Any, kind: str) -> _Handler:
+    """Called when the program runs, and not once at capture."""
+
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        number = fresh_number(session.shapes, kind)
+        session.builder.call(control.call_, (function, args, kwargs), {}, number)
+        return number
+
+    return handle
+
+
+for _function, _kind in _DRAWS.items():
+    _HANDLERS[_function] = _draw(_function, _kind)
+
+
+def _unpredictable(function: Any) -> _Handler:
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        raise errors.CaptureError(
+            f"{function.__name__}() gives another value at each call, and would be called only once, at capture",
+            session.here(),
+            fix="use torch's random functions, or random.random(), or pass the value as an argument",
+        )
+
+    return handle
+
+
+for _module in (random, numpy.random):
+    for _name in _module.__all__:
+        _function = getattr(_module, _name)
+        if callable(_function) and not isinstance(_function, type) and _function not in _HANDLERS:
+            _HANDLERS[_function] = _unpredictable(_function)
 
 
 @_handles(torch.manual_seed, torch.seed, torch.set_rng_state)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+from dy2st import errors
 from dy2st.capture import text
-from dy2st.capture.session import Unreachable, current
+from dy2st.capture.session import Session, Unreachable, current
 from dy2st_runtime import control
 
 
@@ -20,8 +23,41 @@ def raised(error: Any) -> Any:
         return error
     kind = error if isinstance(error, type) else type(error)
     arguments = () if isinstance(error, type) else error.args
+    if _is_caught(session, kind):
+        return error
     if session.at_root and not any(text.has_runtime_parts(session, a) for a in arguments):
         return error
     session.emit_checks()
     session.builder.call(control.raise_, (kind, *(text.value(session, a) for a in arguments)))
     return Unreachable()
+
+
+def _is_caught(session: Session, kind: type) -> bool:
+    """Whether a handler in the same block catches what is raised now.
+
+    Raises:
+        CaptureError: a handler outside of the block would have to.
+    """
+    if not session.handlers:
+        return False
+    if session.handlers[-1] is session.builder:
+        return True
+    raise errors.CaptureError(
+        f"a {kind.__name__} that is raised where a tensor decides would have to be caught by an except clause outside",
+        session.here(),
+        fix="put the try statement into the branch, or test the condition instead of raising",
+    )
+
+
+@contextlib.contextmanager
+def handled() -> Iterator[None]:
+    """A scope in which the user's code catches exceptions."""
+    session = current()
+    if session is None:
+        yield
+        return
+    session.handlers.append(session.builder)
+    try:
+        yield
+    finally:
+        session.handlers.pop()

@@ -137,6 +137,24 @@ def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
     )
 
 
+@_handles(torch.equal, torch.Tensor.equal)
+def _equal(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    a, b = (*args, *kwargs.values())[:2]
+    if a.dim() != b.dim() or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(a.shape, b.shape)):
+        return False
+    return (a == b).all().item()
+
+
+@_handles(torch.allclose, torch.Tensor.allclose)
+def _allclose(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return torch.isclose(*args, **kwargs).all().item()
+
+
+@_handles(torch.is_nonzero, torch.Tensor.is_nonzero)
+def _is_nonzero(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return (args[0] != 0).item()
+
+
 @_handles(torch.Tensor.__getitem__)
 def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return indexing.get_item(args[0], args[1], func)

@@ -137,6 +137,8 @@ class Session:
         self.lists_version = 0
         self.created: dict[int, Any] = {}
         self.depth = 0
+        self.handlers: list[BlockBuilder] = []
+        """For each `try` statement with handlers that the captured code is in, the block it is in."""
         self.shared_cells: set[int] = set()
         """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
         self._list_owner: dict[int, BlockBuilder] = {}
