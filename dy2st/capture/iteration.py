@@ -126,7 +126,7 @@ def _capture_positions(
     session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int
 ) -> None:
     position = CellType(start)
-    place = CellPlace(position, "position")
+    place = CellPlace(position, f"position {id(position)}")  # a name of its own: around this loop it is dead
 
     def more() -> Any:
         k = position.cell_contents
@@ -147,7 +147,7 @@ def _capture_positions(
         body(item)
 
     cells = [*cells_of(body, *([test] if test is not None else [])), place]
-    capture_loop(session, again(), again, trip, cells, [*live, "position"])
+    capture_loop(session, again(), again, trip, cells, [*live, place.name])
 
 
 def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:

@@ -153,7 +153,8 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> list
         made: list[Any] = []
         value = lattice.fresh(carry.kind, session, made)
         for index, leaf in enumerate(made):
-            name = str(carry.place) if len(made) == 1 else f"{carry.place}_{index}"
+            name = str(carry.place).partition(" ")[0]
+            name = name if len(made) == 1 else f"{name}_{index}"
             node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
             session.builder.bind(leaf, node)
         inputs += made

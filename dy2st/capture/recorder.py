@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from dy2st.capture import recurrent
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.values import SYMBOLIC_NUMBERS, number_kind
@@ -72,7 +73,9 @@ class Recorder(ProxyTorchDispatchMode):
         shapes = self.session.shapes
         shapes.operation_start = shapes.unbacked_symint_counter
         try:
-            result = func(*args, **kwargs)
+            result = recurrent.shapes_of(func, args, kwargs)
+            if result is None:
+                result = func(*args, **kwargs)
         finally:
             shapes.operation_start = None
         if func in _NOT_RECORDED:

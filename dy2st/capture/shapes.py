@@ -58,13 +58,22 @@ class CaptureShapes(ShapeEnv):
         try:
             return super().evaluate_expr(orig_expr, *args, **kwargs)
         except GuardOnDataDependentSymNode:
+            if self.on_assumption is None:
+                raise
+            if self.operation_start is not None and _same_size_question(orig_expr):
+                return self._take_as_equal(orig_expr)
             answer = _zero_one_question(orig_expr)
-            if answer is None or self.on_assumption is None:
+            if answer is None:
                 raise
             if orig_expr.rhs == 1:  # an empty tensor needs no check: the operation itself knows what to do with one
                 assumed = orig_expr if answer else sympy.Not(orig_expr)
                 self.on_assumption(assumed, "this size is taken not to be 1")
             return sympy.true if answer else sympy.false
+
+    def _take_as_equal(self, expr: Any) -> Any:
+        """An operation asks whether two sizes are equal: it needs them to be, and the program checks that they are."""
+        self.guard_or_defer_runtime_assert(sympy.Eq(expr.lhs, expr.rhs), "these two sizes are taken to be equal")
+        return sympy.true if isinstance(expr, sympy.Eq) else sympy.false
 
     def known(self, value: Any) -> bool | None:
         """What a symbolic bool is, where that follows from what is known; else ``None``."""
@@ -110,6 +119,10 @@ class CaptureShapes(ShapeEnv):
     def fresh_bool(self) -> Any:
         """A new symbolic bool."""
         return self.create_unbacked_symbool()
+
+
+def _same_size_question(expr: Any) -> bool:
+    return isinstance(expr, (sympy.Eq, sympy.Ne)) and bool(expr.lhs.free_symbols) and bool(expr.rhs.free_symbols)
 
 
 def _zero_one_question(expr: Any) -> bool | None:
