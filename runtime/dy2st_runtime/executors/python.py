@@ -1,28 +1,55 @@
-"""The reference executor: walks the nodes in order and calls each target. Slow and obvious; every other executor must agree.
+"""The reference executor: a program becomes a plain Python function, one line an operation; every other executor must agree with it.
 
-Because it calls the operators that eager calls, in the order eager calls them, autograd, autocast, hooks, random numbers and
-dispatch modes behave as in eager.
+It calls the operators that eager calls, in the order eager calls them, so autograd, autocast, hooks, random numbers and dispatch
+modes behave as in eager. ``if_`` is an ``if`` and ``while_`` a ``while``; a register is deleted after its last use. The function can
+be read (:func:`source`) and stepped through in a debugger.
 """
 
 from __future__ import annotations
 
+import itertools
+import linecache
 import sys
+import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import fx
 
-from dy2st_runtime import control
-from dy2st_runtime.program import Block, Program
-from dy2st_runtime.text import join_parts
+from dy2st_runtime.executors import python_code
+from dy2st_runtime.program import Block, Location, Program
+
+_numbers = itertools.count(1)
+_compiled: weakref.WeakKeyDictionary[Block, Compiled] = weakref.WeakKeyDictionary()
+
+
+class Compiled:
+    """A program as a Python function.
+
+    Attributes:
+        text: the source of the function.
+        file: the name under which tracebacks and debuggers find it.
+        lines: for each line of the text, the user's line it comes from.
+        function: takes the open autocast modes and the inputs.
+    """
+
+    def __init__(self, program: Program) -> None:
+        code = python_code.generate(program)
+        self.text, self.lines = code.text, code.lines
+        self.file = f"<program {next(_numbers)}: {program.name}>"
+        linecache.cache[self.file] = (len(self.text), None, self.text.splitlines(keepends=True), self.file)
+        weakref.finalize(self, linecache.cache.pop, self.file, None)
+        space = dict(code.names)
+        exec(compile(self.text, self.file, "exec"), space)
+        self.function: Callable[..., tuple[Any, ...]] = space["run"]
 
 
 def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
     """Run a program.
 
     Args:
-        program: any program.
+        program: any program. It is compiled at its first run: change its blocks before, not after.
         values: the leaves of the arguments, then the state, in the order of the root block's inputs.
 
     Returns:
@@ -33,66 +60,41 @@ def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
 
     The grad mode and autocast that the program may switch inside are put back when it fails half-way.
     """
+    compiled = prepared(program)
     grad_enabled = torch.is_grad_enabled()
     open_autocasts: list[Any] = []
     try:
-        return _run_block(program.block, values, open_autocasts)
-    except BaseException:
+        return compiled.function(open_autocasts, *values)
+    except BaseException as error:
         torch._C._set_grad_enabled(grad_enabled)
         for mode in reversed(open_autocasts):
             torch.amp.autocast_mode._exit_autocast(mode)
+        _tell_line(error, compiled)
         raise
 
 
-def _run_block(block: Block, values: Sequence[Any], open_autocasts: list[Any]) -> tuple[Any, ...]:
-    registers: dict[fx.Node, Any] = {}
-    given = iter(values)
-
-    def load(node: fx.Node) -> Any:
-        return registers[node]
-
-    for node in block.graph.nodes:
-        if node.op == "placeholder":
-            registers[node] = next(given)
-        elif node.op == "output":
-            return tuple(fx.node.map_arg(node.args[0], load))
-        else:
-            args, kwargs = fx.node.map_arg(node.args, load), fx.node.map_arg(node.kwargs, load)
-            try:
-                registers[node] = _call(node.target, args, kwargs, open_autocasts)
-            except Exception as error:
-                _note(error, node)
-                raise
-    raise AssertionError("a block has no output")
+def prepared(program: Program) -> Compiled:
+    """The program as a Python function, compiled if need be."""
+    compiled = _compiled.get(program.block)
+    if compiled is None:
+        compiled = _compiled.setdefault(program.block, Compiled(program))
+    return compiled
 
 
-def _call(target: Any, args: Any, kwargs: Any, open_autocasts: list[Any]) -> Any:
-    if target is control.if_:
-        pred, then, orelse, operands = args
-        return _run_block(then if pred else orelse, operands, open_autocasts)
-    if target is control.while_:
-        pred, body, carried, operands = args
-        while pred:
-            pred, *carried = _run_block(body, (*carried, *operands), open_autocasts)
-        return carried
-    if isinstance(target, control.Control):
-        return OPERATIONS[target](*args, **kwargs)
-    result = target(*args, **kwargs)
-    if target is torch.amp.autocast_mode._enter_autocast:
-        open_autocasts.append(result)
-    elif target is torch.amp.autocast_mode._exit_autocast:
-        open_autocasts.remove(args[0])
-    return result
+def source(program: Program) -> str:
+    """The Python function that runs a program, for people to read."""
+    return prepared(program).text
 
 
-def _note(error: BaseException, node: fx.Node) -> None:
-    """Tell once, at the innermost operation, which line of the user's code failed."""
-    location = node.meta.get("location")
-    if location is None or getattr(error, "_dy2st_located", False):
-        return
-    try:
-        error._dy2st_located = True  # type: ignore[attr-defined]
-    except AttributeError:
+def _tell_line(error: BaseException, compiled: Compiled) -> None:
+    """Say which line of the user's code failed."""
+    step: types.TracebackType | None = error.__traceback__
+    location: Location | None = None
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == compiled.file:
+            location = compiled.lines.get(step.tb_lineno)
+        step = step.tb_next
+    if location is None:
         return
     text = f'raised by the program at File "{location.file}", line {location.line}, in {location.function}'
     if sys.version_info >= (3, 11):
@@ -101,45 +103,3 @@ def _note(error: BaseException, node: fx.Node) -> None:
         error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
 
 
-def _assert(condition: Any, exception: Callable[..., BaseException], *arguments: Any) -> None:
-    if not condition:
-        raise exception(*arguments)
-
-
-def _raise(exception: Callable[..., BaseException], *arguments: Any) -> None:
-    raise exception(*arguments)
-
-
-def _print(parts: Sequence[Any], end: str) -> None:
-    print(join_parts(parts), end=end)
-
-
-def _set(items: list[Any], index: Any, value: Any) -> None:
-    items[index] = value
-
-
-def _call_python(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    return function(*args, **kwargs)
-
-
-OPERATIONS: dict[control.Control, Callable[..., Any]] = {
-    control.assert_: _assert,
-    control.raise_: _raise,
-    control.print_: _print,
-    control.format_: join_parts,
-    control.call_: _call_python,
-    control.list_: list,
-    control.list_append: list.append,
-    control.list_extend: list.extend,
-    control.list_insert: list.insert,
-    control.list_set: _set,
-    control.list_pop: list.pop,
-    control.list_clear: list.clear,
-    control.list_reverse: list.reverse,
-    control.list_get: list.__getitem__,
-    control.list_slice: list.__getitem__,
-    control.list_len: len,
-    control.list_copy: list,
-    control.list_concat: list.__add__,
-}
-"""What each control target without blocks does."""
