@@ -215,6 +215,8 @@ def is_(left: Any, right: Any) -> Any:
         return choices.is_option(left, lambda option: option is right)
     if isinstance(right, Choice):
         return choices.is_option(right, lambda option: option is left)
+    if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
     return left is right
 
 

@@ -13,7 +13,7 @@ from dy2st import errors, names
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
-from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, cells_of, need
+from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, need
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, unpack_list
 from dy2st_runtime import control
 
@@ -67,7 +67,7 @@ def capture_if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]
 def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> Any:
     session = need()
     session.site("if" if live is not None else "expression", "captured", "the test depends on a tensor")
-    cells = cells_of(*(f for f in (then, orelse) if hasattr(f, "__code__")))
+    cells = session.cells_of(*(f for f in (then, orelse) if hasattr(f, "__code__")))
     for _ in range(_ATTEMPTS):
         try:
             fact = test.node.expr if isinstance(test, torch.SymBool) else None
@@ -100,7 +100,7 @@ def run_branch(
 
 def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[str] | None) -> Any:
     then, orelse = outcomes
-    joiner = Joiner(session)
+    joiner = Joiner(session, (then.builder, orelse.builder))
     joined: list[tuple[Place, Any]] = []
     for key, write in {**then.writes, **orelse.writes}.items():
         if live is not None and session.is_dead(write.place, live):
@@ -123,8 +123,8 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
 class Joiner:
     """Joins values pair by pair; collects the leaves that each branch gives and the fresh values that stand for them."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder]) -> None:
+        self.session, self.builders = session, builders
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
 
@@ -147,8 +147,9 @@ class Joiner:
             raise self._mismatch(place, a, b, error) from None
         made: list[Any] = []
         value = lattice.fresh(kind, self.session, made)
-        for leaves, given in zip(self.leaves, (a, b)):
-            lattice.leaves(kind, given, leaves)
+        for builder, leaves, given in zip(self.builders, self.leaves, (a, b)):
+            with self.session.recording_into(builder):
+                lattice.leaves(kind, given, leaves)
         self.fresh += made
         return unpack_list(value)
 

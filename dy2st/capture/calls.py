@@ -17,7 +17,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import builtin_calls, floats, lists, modules
+from dy2st.capture import builtin_calls, lists, modules, number_operators
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import Choice
@@ -98,11 +98,9 @@ def enter(
             session.here(),
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
-    session.depth += 1
-    try:
-        return converted.bind(function, session.operators)(*args, **kwargs)
-    finally:
-        session.depth -= 1
+    bound = converted.bind(function, session.operators)
+    with session.frame(bound):
+        return bound(*args, **kwargs)
 
 
 def _track_surroundings(session: Session, function: types.FunctionType, converted: Any, outside: bool) -> None:
@@ -118,6 +116,8 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
         if name in converted.written_free:
             session.write(CellPlace(cell, name))
             session.shared_cells.add(id(cell))
+            if (time := session.born(function)) is not None:
+                session.own(cell, since=time)
             if outside:
                 session.outside_cells.add(id(cell))
         elif outside:
@@ -145,10 +145,12 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
         if converted is not None:
             made: Any = object.__new__(kind)
             session.created[id(made)] = made
+            session.own(made)
             enter(session, own_init, converted, (made, *args), kwargs)
             return made
     other = _call_plain(session, kind, args, kwargs)
     session.created[id(other)] = other
+    session.own(other)
     return other
 
 
@@ -214,5 +216,5 @@ def torch_patched(session: Session) -> Iterator[None]:
     Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic floats are
     recorded. Other threads see no difference.
     """
-    with modules.patched(session, call), floats.recorded():
+    with modules.patched(session, call), number_operators.recorded():
         yield

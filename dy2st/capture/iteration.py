@@ -6,6 +6,7 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from types import CellType
 from typing import Any
@@ -18,11 +19,12 @@ from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import CellPlace
 from dy2st.capture.loop import capture_loop
-from dy2st.capture.session import Session, cells_of, need
+from dy2st.capture.session import Session, need
 from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, is_symbolic
 from dy2st_runtime import scalars
 
 _UNROLL_LIMIT = 4096
+_POSITION = "<position>"
 
 
 def range_(*bounds: Any) -> Any:
@@ -87,6 +89,7 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
 
 def over(iterable: Any) -> Any:
     """What Python iterates over: a tensor by its rows."""
+    need().check_unspent(iterable)
     return iterable.unbind(0) if isinstance(iterable, torch.Tensor) and iterable.dim() else iterable
 
 
@@ -126,7 +129,8 @@ def _capture_positions(
     session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int
 ) -> None:
     position = CellType(start)
-    place = CellPlace(position, f"position {id(position)}")  # a name of its own: around this loop it is dead
+    session.own(position)
+    place = CellPlace(position, _POSITION)
 
     def more() -> Any:
         k = position.cell_contents
@@ -146,14 +150,14 @@ def _capture_positions(
         position.cell_contents = k + 1
         body(item)
 
-    cells = [*cells_of(body, *([test] if test is not None else [])), place]
-    capture_loop(session, again(), again, trip, cells, [*live, place.name])
+    cells = [*session.cells_of(body, *([test] if test is not None else [])), place]
+    capture_loop(session, again(), again, trip, cells, [*live, _POSITION])
 
 
 def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iter(iterable)
-    cells = cells_of(body, test)
+    cells = session.cells_of(body, test)
     for trips in range(_UNROLL_LIMIT):
         if not test():
             break
@@ -178,13 +182,15 @@ def _capture_rest(
 ) -> None:
     if isinstance(iterable, range) and _try_range(session, iterable[trips:], body, live, test):
         return
+    rest = [item, *itertools.islice(iterator, _UNROLL_LIMIT)]
     if iterator is iterable:
-        raise errors.CaptureError(
-            "this loop over an iterator may break at run time, and what is left of the iterator would depend on that",
-            session.here(),
-            fix="loop over a list or a range, or collect the items first",
-        )
-    rest = [item, *iterator]
+        session.spend(iterable)
+        if len(rest) > _UNROLL_LIMIT:
+            raise errors.CaptureError(
+                "this loop over an endless iterator is left at a trip that is known only at run time",
+                session.here(),
+                fix="write a while loop",
+            )
     session.site("for", "unrolled", f"{trips + len(rest)} trips; each is skipped once the loop has been left")
     for item in rest:  # noqa: PLR1704
         going = test()
@@ -197,7 +203,7 @@ def _capture_rest(
 
 
 def _try_range(session: Session, rest: range, body: Any, live: Sequence[str], test: Any) -> bool:
-    attempt = session.begin_attempt(cells_of(body, test))
+    attempt = session.begin_attempt(session.cells_of(body, test))
     try:
         _capture_positions(session, _by_position(session, rest), body, live, test, 0)
     except (errors.CaptureError, TypeError):

@@ -7,6 +7,7 @@ of lists, dicts and sets) is noted before it is written, read at the end of the 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from types import CellType
 from typing import Any
 
@@ -150,6 +151,10 @@ class Journal:
         for place, old in reversed(self.entries.values()):
             if not _unchanged(old, place.read()):
                 place.write(old)
+
+    def forget_if(self, gone: Callable[[Place], bool]) -> None:
+        """Drop the places for which ``gone``."""
+        self.entries = {key: entry for key, entry in self.entries.items() if not gone(entry[0])}
 
     def absorb(self, inner: Journal) -> None:
         """Take over the entries of a journal that was opened later and is not to be undone."""

@@ -15,7 +15,7 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import align_operands
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
-from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, cells_of, need
+from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, need
 from dy2st.capture.values import Undefined, is_symbolic, unpack_list
 from dy2st_runtime import control
 
@@ -46,7 +46,7 @@ def capture_while(test: Any, body: Any, live: Sequence[str]) -> None:
     """
     session = need()
     session.emit_checks()
-    cells = cells_of(test, body)
+    cells = session.cells_of(test, body)
     pred = test()
     trips = 0
     while not is_symbolic(pred):
@@ -116,7 +116,7 @@ def _attempt(
     carries: dict[tuple[Any, ...], Carry],
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
-    with session.block(cells) as region:
+    with session.block(cells, repeats=True) as region:
         inputs = _start_trip(session, carries)
         dead = False
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.functions import TorchFunctions
-from dy2st.capture.journal import CellPlace, ContentsPlace, Journal, Place
+from dy2st.capture.journal import AttributePlace, CellPlace, ContentsPlace, Journal, Place
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
@@ -49,20 +50,24 @@ class NeedsRuntimeList(Signal):
         self.items = items
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Region:
     """A part of the capture whose effects can be undone.
 
     Attributes:
+        start: when it began; what was made later is no state of it.
         builder: the block that is recorded into.
         journal: what was written since the region began.
         facts: what was known about sizes when it began.
+        repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch may be used after.
         lists: identities of the lists that became lists of the program in it.
     """
 
+    start: int
     builder: BlockBuilder
     journal: Journal
     facts: dict[str, Any]
+    repeats: bool
     lists: list[int] = dataclasses.field(default_factory=list)
 
 
@@ -134,6 +139,10 @@ class Session:
         """Variables of enclosing functions that existed before the capture and are written by it."""
         self.lists: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
+        self._spent: dict[int, Any] = {}
+        self._clock = itertools.count()
+        self._births: dict[int, tuple[Any, int]] = {}
+        self._frames: list[tuple[int, set[int]]] = []
         self.lists_version = 0
         self.created: dict[int, Any] = {}
         self.depth = 0
@@ -225,21 +234,30 @@ class Session:
         finally:
             _local.session = outer
 
-    def _push(self, builder: BlockBuilder) -> Region:
-        region = Region(builder, Journal(), self.shapes.facts())
+    def _push(self, builder: BlockBuilder, repeats: bool = False) -> Region:
+        region = Region(next(self._clock), builder, Journal(), self.shapes.facts(), repeats)
         self._regions.append(region)
         return region
 
     @contextlib.contextmanager
-    def block(self, cells: Sequence[CellPlace]) -> Iterator[Region]:
+    def block(self, cells: Sequence[CellPlace], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
-        region = self._push(BlockBuilder(self.builder, self.locate, self.adopt))
+        region = self._push(BlockBuilder(self.builder, self.locate, self.adopt), repeats)
         for cell in cells:
             region.journal.note(cell)
         try:
             yield region
         finally:
             self.close_block(region)
+
+    @contextlib.contextmanager
+    def recording_into(self, builder: BlockBuilder) -> Iterator[None]:
+        """Go on recording into a block that has been left."""
+        region = self._push(builder)
+        try:
+            yield
+        finally:
+            self._regions.remove(region)
 
     def close_block(self, region: Region) -> None:
         """Undo a block; a second call does nothing."""
@@ -267,6 +285,7 @@ class Session:
         """Keep what was done since :meth:`begin_attempt`."""
         region = self._regions.pop()
         assert region is attempt[0]
+        region.journal.forget_if(lambda place: self._made_inside(place, self.region))
         self.region.journal.absorb(region.journal)
         self.region.lists += region.lists
 
@@ -278,7 +297,59 @@ class Session:
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
-        self.region.journal.note(place)
+        if not self._made_inside(place, self.region):
+            self.region.journal.note(place)
+
+    def own(self, made: Any, since: int | None = None) -> None:
+        """An object has been made by the code that runs now (or was made at a time ``since``); it is no state of blocks begun before."""
+        self._births.setdefault(id(made), (made, next(self._clock) if since is None else since))
+
+    def born(self, made: Any) -> int | None:
+        """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""
+        found = self._births.get(id(made))
+        return found[1] if found is not None else None
+
+    def _made_inside(self, place: Place, region: Region) -> bool:
+        if isinstance(place, AttributePlace) and not region.repeats:
+            return False
+        time = self.born(place.cell if isinstance(place, CellPlace) else place.owner)
+        return time is not None and time > region.start
+
+    @contextlib.contextmanager
+    def frame(self, function: FunctionType) -> Iterator[None]:
+        """A converted function runs inside; its own variables are made now."""
+        self._frames.append((next(self._clock), {id(cell) for cell in function.__closure__ or ()}))
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            self._frames.pop()
+
+    def cells_of(self, *functions: FunctionType) -> list[CellPlace]:
+        """The variables that block functions of the function that runs now share with the code around them."""
+        time, outer = self._frames[-1]
+        for function in functions:
+            for cell in function.__closure__ or ():
+                if id(cell) not in outer:
+                    self.own(cell, since=time)
+        return cells_of(*functions)
+
+    def spend(self, iterator: Any) -> None:
+        """A loop that steps through an iterator stops where a tensor decides: nobody knows during the capture what is left in it."""
+        self._spent[id(iterator)] = iterator
+
+    def check_unspent(self, iterator: Any) -> None:
+        """See :meth:`spend`.
+
+        Raises:
+            CaptureError: what the iterator still has is known only at run time.
+        """
+        if id(iterator) in self._spent:
+            raise CaptureError(
+                "this takes items from an iterator after a loop over it that a tensor may leave early", self.here(),
+                fix="loop over a list by position, or collect the items first",
+            )  # fmt: skip
 
     def is_dead(self, place: Place, live: Collection[str]) -> bool:
         """Whether a place is a local name that nobody reads afterwards."""
@@ -415,6 +486,7 @@ class Session:
         """A list has been made by the code that runs now."""
         self._list_owner[id(items)] = self.builder
         self.created[id(items)] = items
+        self.own(items)
 
     def new_list(self, element: Any) -> RuntimeList:
         """A list of the program."""
@@ -497,4 +569,4 @@ def cell_value(cell: CellType) -> Any:
         return None
 
 
-__all__ = ["NeedsRuntimeList", "Session", "Signal", "Site", "Unreachable", "cells_of", "current", "is_symbolic", "need"]
+__all__ = ["NeedsRuntimeList", "Session", "Signal", "Site", "Unreachable", "current", "is_symbolic", "need"]

@@ -1,0 +1,147 @@
+"""Arithmetic on symbolic numbers, recorded as the Python operation that the user wrote.
+
+torch's symbolic float rounds through algebra, lacks ``%``, and refuses a negative base of ``**``; its symbolic bool is no number;
+its symbolic int lacks ``~`` and shifts, and forgets that a division may fail. During a capture such operators are replaced by ones that
+record the operation; its value is what Python computes when the program runs. Integer algebra that is exact stays torch's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+from dy2st.capture.session import Session, current
+from dy2st.capture.values import SYMBOLIC_NUMBERS, number_kind
+from dy2st_runtime import scalars
+
+_ARITHMETIC = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow,
+}  # fmt: skip
+_BITS = {
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift,
+}  # fmt: skip
+_COMPARE = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+_UNARY: dict[str, Callable[..., Any]] = {
+    "neg": operator.neg, "abs": operator.abs, "pos": operator.pos, "invert": operator.invert,
+    "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil,
+}  # fmt: skip
+_TO_INT = ("trunc", "floor", "ceil")
+_DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
+_LOGIC = (operator.and_, operator.or_, operator.xor)
+_NUMBERS = (bool, int, float, *SYMBOLIC_NUMBERS)
+_lock = threading.Lock()
+_depth = 0
+_originals: dict[tuple[type, str], Any] = {}
+
+
+def _recording() -> Session | None:
+    """The capture, if the user's code runs now, and not the shape function of an operation."""
+    session = current()
+    return session if session is not None and get_proxy_mode() is not None else None
+
+
+def _binary(kind: type, name: str, target: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
+    original = vars(kind).get(name)
+
+    def method(self: Any, other: Any) -> Any:
+        session = _recording()
+        if session is None:
+            return NotImplemented if original is None else original(self, other)
+        if not isinstance(other, _NUMBERS):
+            return NotImplemented
+        operands = (other, self) if reflected else (self, other)
+        kinds = {number_kind(operand) for operand in operands}
+        if kinds == {"int"} and original is not None and not _needs_record(target, operands[1]):
+            return original(self, other)
+        if "bool" in kinds and "float" not in kinds and not (kinds == {"bool"} and target in _LOGIC):
+            return target(*(_as_int(session, operand) for operand in operands))
+        return session.number(target, operands, _result_kind(session, target, kinds, operands[1]))
+
+    return method
+
+
+def _needs_record(target: Callable[..., Any], right: Any) -> bool:
+    """Whether integer algebra would lose an error, or asks for more than it can know."""
+    return target in _BITS.values() or isinstance(right, torch.SymInt) and (target in _DIVISIONS or target is operator.pow)
+
+
+def _as_int(session: Session, value: Any) -> Any:
+    if isinstance(value, torch.SymBool):
+        return session.number(scalars.to_int, (value,), "int")
+    return int(value) if isinstance(value, bool) else value
+
+
+def _result_kind(session: Session, target: Callable[..., Any], kinds: set[str], right: Any) -> str:
+    if target in _COMPARE.values() or kinds == {"bool"}:
+        return "bool"
+    if "float" in kinds or target is operator.truediv:
+        return "float"
+    if target is operator.pow and isinstance(right, torch.SymInt):
+        session.check(right >= 0, NotImplementedError, "a power with a negative exponent is a float; this program took it for an int")
+    return "int"
+
+
+def _unary(kind: type, name: str, target: Callable[..., Any]) -> Callable[..., Any]:
+    original = vars(kind).get(name)
+
+    def method(self: Any) -> Any:
+        session = _recording()
+        if session is None:
+            return target(int(self)) if original is None else original(self)
+        if isinstance(self, torch.SymBool):
+            return target(_as_int(session, self))
+        return session.number(target, (self,), "int" if isinstance(self, torch.SymInt) or target.__name__ in _TO_INT else "float")
+
+    return method
+
+
+def _methods(kind: type) -> dict[str, Callable[..., Any]]:
+    both_ways = _ARITHMETIC if kind is torch.SymFloat else {**_ARITHMETIC, **_BITS}
+    unary = {torch.SymFloat: ("neg", "abs", "pos", *_TO_INT), torch.SymInt: ("invert",), torch.SymBool: ("neg", "abs", "pos", "invert")}
+    made = {f"__{name}__": _binary(kind, f"__{name}__", target) for name, target in {**both_ways, **_COMPARE}.items()}
+    made |= {f"__r{name}__": _binary(kind, f"__r{name}__", target, reflected=True) for name, target in both_ways.items()}
+    made |= {f"__{name}__": _unary(kind, f"__{name}__", _UNARY[name]) for name in unary[kind]}
+    return made
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[None]:
+    """Inside, operations on symbolic numbers are recorded, in threads that capture."""
+    global _depth
+    with _lock:
+        _depth += 1
+        if _depth == 1:
+            _install()
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if not _depth:
+                _uninstall()
+
+
+def _install() -> None:
+    for kind in SYMBOLIC_NUMBERS:
+        for name, method in _methods(kind).items():
+            _originals[kind, name] = vars(kind).get(name)
+            setattr(kind, name, method)
+
+
+def _uninstall() -> None:
+    for (kind, name), original in _originals.items():
+        if original is None:
+            delattr(kind, name)
+        else:
+            setattr(kind, name, original)
+    _originals.clear()

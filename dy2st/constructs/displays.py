@@ -1,0 +1,62 @@
+"""Lists, dicts, sets and functions that the code makes itself.
+
+    [a, b]                  →   _dy2st.own([a, b])
+    {k: v for k, v in xs}   →   _dy2st.own({k: v for k, v in xs})
+
+The operator remembers when an object was made: what a block makes itself is no state of that block. A list becomes a list of
+the program where it was made, should its length ever depend on a tensor. A nested function that writes variables of
+the function around it passes through the operator too, as the innermost decorator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gast
+
+from dy2st.capture import current
+from dy2st.constructs.context import Context
+from dy2st.constructs.registry import Phase, operator, rewrites
+
+
+@rewrites(gast.List, Phase.ACCESS)
+def rewrite_list(node: gast.List, context: Context) -> gast.expr:
+    """Every list that is read; a list of targets stays."""
+    return _owned(node, context) if isinstance(node.ctx, gast.Load) else node
+
+
+@rewrites(gast.Dict, Phase.ACCESS)
+def rewrite_dict(node: gast.Dict, context: Context) -> gast.expr:
+    """A dict display."""
+    return _owned(node, context)
+
+
+@rewrites(gast.Set, Phase.ACCESS)
+def rewrite_set(node: gast.Set, context: Context) -> gast.expr:
+    """A set display."""
+    return _owned(node, context)
+
+
+@rewrites(gast.FunctionDef, Phase.ACCESS)
+def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
+    """A function of the user's with `nonlocal` inside."""
+    if context.is_opaque(node) and any(isinstance(inner, gast.Nonlocal) for inner in gast.walk(node)):
+        node.decorator_list.append(context.expression("_dy2st.own", node))
+    return node
+
+
+def _owned(node: gast.expr, context: Context) -> gast.expr:
+    return context.expression("_dy2st.own(value)", node, value=node)
+
+
+@operator("own")
+def own(value: Any) -> Any:
+    """The object that has just been made."""
+    session = current()
+    if session is None:
+        return value
+    if isinstance(value, list):
+        session.own_list(value)
+    else:
+        session.own(value)
+    return value

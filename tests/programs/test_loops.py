@@ -1,0 +1,642 @@
+"""`while` and `for` loops whose number of trips a tensor decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import agree
+from tests.programs.values import DTYPES, counts, num, signs, vec
+
+X = vec(1, 2, 3)
+
+
+def trips(*items):
+    return [(X, count) for count in counts(*items)]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float32])
+def test_while(dtype):
+    def f(x):
+        while x.sum() < 50:
+            x = x * 2
+        return x
+
+    agree(f, [vec(1, 2, dtype=dtype), vec(100, 1, dtype=dtype), vec(20, 20, dtype=dtype)])
+
+
+def test_while_gradients():
+    def f(x):
+        n = 0
+        while x.norm() < 50:
+            x = x * x + 1
+            n += 1
+        return x, n
+
+    agree(f, [vec(1, 2, grad=True), vec(100, 1, grad=True), vec(7, 7, grad=True)])
+
+
+def test_for_range_of_a_tensor():
+    def f(x, n):
+        for i in range(n):
+            x = x + i
+        return x
+
+    agree(f, trips())
+
+
+def test_for_range_with_start_stop_step():
+    def f(x, n):
+        for i in range(n, 10, 2):
+            x = x + i
+        for i in range(10, n, -3):
+            x = x * 2 - i
+        return x
+
+    agree(f, trips(3, 0, 11, 10, 9))
+
+
+def test_for_range_with_a_step_from_a_tensor():
+    def f(x, n):
+        for i in range(0, 7, n):
+            x = x + i
+        return x
+
+    agree(f, trips(3, 1, 8, -1, 0))
+
+
+def test_loop_variable_survives():
+    def f(x, n):
+        i = -1
+        for i in range(n):
+            x = x + 1
+        return x, i
+
+    agree(f, trips())
+
+
+def test_loop_variable_unbound_after_no_trip():
+    def f(x, n):
+        for i in range(n):
+            x = x + 1
+        return x, i
+
+    agree(f, trips())
+
+
+def test_assignment_to_the_loop_variable_does_not_disturb_it():
+    def f(x, n):
+        i = 5
+        for i in range(n):
+            x = x + i
+            i = i * 10
+        return x, i
+
+    agree(f, trips())
+
+
+def test_while_with_counter_becomes_symbolic():
+    def f(x):
+        i = 0
+        while x.sum() > i:
+            i += 1
+        return i, x * i
+
+    agree(f, signs())
+
+
+def test_while_with_float_counter():
+    def f(x):
+        t = 0.1
+        while x.sum() > t:
+            t = t * 1.5 + 0.1
+        return t, x * t
+
+    agree(f, signs())
+
+
+def test_counter_int_becomes_float():
+    def f(x):
+        t = 0
+        while x.sum() > t:
+            t = t + 0.5
+        return x * t
+
+    agree(f, signs())
+
+
+def test_fibonacci_swap():
+    def f(n):
+        a, b = 0, 1
+        for _ in range(n):
+            a, b = b, a + b
+        return a, b
+
+    agree(f, counts(3, 0, 1, 10))
+
+
+def test_tensor_fibonacci_swap():
+    def f(x, n):
+        a, b = x, x + 1
+        for _ in range(n):
+            a, b = b, a + b
+        return a, b
+
+    agree(f, trips())
+
+
+def test_swap_without_arithmetic():
+    def f(x, n):
+        a, b = x, x + 1
+        for _ in range(n):
+            a, b = b, a
+        return a, b
+
+    agree(f, trips(3, 0, 1, 2))
+
+
+def test_rotation_of_three():
+    def f(x, n):
+        a, b, c = x, x + 1, x + 2
+        for i in range(n):
+            a, b, c = c, a, b
+            if i == 2:
+                a = a * 2
+        return a, b, c
+
+    agree(f, trips(0, 1, 2, 3, 4, 5))
+
+
+def test_growing_tensor():
+    def f(x, n):
+        y = x
+        for _ in range(n):
+            y = torch.cat([y, x])
+        return y, y.shape[0]
+
+    agree(f, trips())
+
+
+def test_growing_from_empty():
+    def f(x, n):
+        y = x[:0]
+        for i in range(n):
+            y = torch.cat([y, x[:1] * i])
+        return y, y.shape[0], y.sum()
+
+    agree(f, trips())
+
+
+def test_shrinking_tensor():
+    def f(x):
+        while x.shape[0] > 1 and x.sum() > 3:
+            x = x[1:]
+        return x
+
+    agree(f, [vec(1, 2, 3, 4), vec(0, 0, 0, 0), vec(9, 1, 1, 1)])
+
+
+def test_in_place_in_a_loop():
+    def f(x, n):
+        y = x.clone()
+        z = y
+        for i in range(n):
+            y += i
+        return y, z
+
+    agree(f, trips())
+
+
+def test_in_place_through_a_view_in_a_loop():
+    def f(x, n):
+        y = torch.zeros(10, dtype=x.dtype)
+        for i in range(n):
+            y[i] = x.sum() + i
+        return y
+
+    agree(f, trips())
+
+
+def test_in_place_on_an_input_in_a_loop():
+    def f(x, n):
+        for i in range(n):
+            x += i
+        return x * 1
+
+    agree(f, trips())
+
+
+def test_alias_then_rebinding_in_a_loop():
+    def f(x, n):
+        y = x.clone()
+        z = y
+        for i in range(n):
+            z += 1
+            z = z * 2
+        return y, z
+
+    agree(f, trips())
+
+
+def test_previous_value_is_kept():
+    def f(x, n):
+        prev = x
+        for i in range(n):
+            prev = x
+            x = x + i
+        return prev, x
+
+    agree(f, trips())
+
+
+def test_name_bound_in_the_loop_only():
+    def f(x, n):
+        for i in range(n):
+            y = x * i
+        return y
+
+    agree(f, trips())
+
+
+def test_name_bound_in_the_loop_and_read_in_a_later_trip():
+    def f(x, n):
+        for i in range(n):
+            if i > 0:
+                x = x + y
+            y = x * 2
+        return x
+
+    agree(f, trips())
+
+
+def test_while_test_with_side_effects():
+    def f(x):
+        log = torch.zeros(1, dtype=x.dtype)
+
+        def more(value):
+            log.add_(1)
+            return value.sum() < 20
+
+        while more(x):
+            x = x + 1
+        return x, log
+
+    agree(f, [vec(1, 2), vec(30, 1), vec(18, 1)])
+
+
+def test_walrus_in_the_test():
+    def f(x):
+        while (s := x.sum()) < 20:
+            x = x + 1
+        return x, s
+
+    agree(f, [vec(1, 2), vec(30, 1), vec(18, 1)])
+
+
+def test_nested_loops():
+    def f(x, n):
+        for i in range(n):
+            for j in range(i):
+                x = x + i * j
+            while x.sum() > 30:
+                x = x - 5
+        return x
+
+    agree(f, trips())
+
+
+def test_python_loop_around_a_tensor_loop():
+    def f(x, n):
+        for k in range(3):
+            for i in range(n):
+                x = x + i * k
+        return x
+
+    agree(f, trips())
+
+
+def test_tensor_loop_around_a_python_loop():
+    def f(x, n):
+        for i in range(n):
+            for k in range(3):
+                x = x + i * k
+        return x
+
+    agree(f, trips())
+
+
+def test_loop_in_a_branch_in_a_loop():
+    def f(x, n):
+        for i in range(n):
+            if x.sum() > 10:
+                while x.sum() > 5:
+                    x = x - 1
+            else:
+                x = x + 3
+        return x
+
+    agree(f, trips(3, 0, 1, 7))
+
+
+def test_python_while_becomes_a_tensor_test():
+    def f(x):
+        go = True
+        n = 0
+        while go:
+            x = x * 2
+            n += 1
+            go = x.sum() < 30
+        return x, n
+
+    agree(f, [vec(1, 2), vec(30, 1), vec(9, 5)])
+
+
+def test_while_true_with_break():
+    def f(x):
+        n = 0
+        while True:
+            if x.sum() > 30:
+                break
+            x = x * 2
+            n += 1
+        return x, n
+
+    agree(f, [vec(1, 2), vec(31, 1), vec(16, 0)])
+
+
+def test_for_over_rows():
+    def f(x):
+        total = torch.zeros_like(x[0])
+        for row in x:
+            total = total + row * row[0]
+        return total
+
+    agree(f, [torch.arange(6.0).view(3, 2)])
+
+
+def test_for_over_a_filtered_tensor():
+    def f(x):
+        total = torch.zeros((), dtype=x.dtype)
+        for v in x[x > 0]:
+            total = total * 2 + v
+        return total
+
+    agree(f, [vec(1, -2, 3), vec(-1, -1, -1), vec(1, 2, 3)])
+
+
+def test_for_over_a_filtered_tensor_with_gradients():
+    def f(x):
+        total = x.new_zeros(())
+        for v in x[x > 0]:
+            total = total * 2 + v * v
+        return total
+
+    agree(f, [vec(1, -2, 3, grad=True), vec(-1, -1, -1, grad=True), vec(1, 2, 3, grad=True)])
+
+
+def test_range_with_one_trip_only():
+    def f(x, n):
+        total = x
+        for i in range(n):
+            total = total + x
+            x = total
+        return total, x
+
+    agree(f, trips(1, 0, 2, 5))
+
+
+def test_zero_trips_keep_strides_and_values():
+    def f(x, n):
+        m = torch.outer(x, x + 1)
+        for _ in range(n):
+            m = m.t()
+        return m, m.contiguous()
+
+    agree(f, trips(0, 1, 2, 3))
+
+
+def test_number_used_as_index():
+    def f(x, n):
+        total = x.new_zeros(())
+        i = 0
+        while i < n:
+            total = total + x[i % 3] * i
+            i = i + 1
+        return total, i
+
+    agree(f, trips())
+
+
+def test_number_times_two():
+    def f(x, n):
+        k = 1
+        for _ in range(n):
+            k = k * 2
+        return k, x * k
+
+    agree(f, trips())
+
+
+def test_number_division():
+    def f(x, n):
+        k = 100
+        for _ in range(n):
+            k = k // 3
+        return k, k % 7, x * k
+
+    agree(f, trips())
+
+
+def test_negative_floor_division_and_modulo():
+    def f(x, n):
+        k = -n.item()
+        return k // 2, k % 3, k // -2, k % -3, divmod(k, 4)
+
+    agree(f, trips(3, 0, 1, 7, -5))
+
+
+def test_true_division_makes_a_float():
+    def f(x, n):
+        k = n.item()
+        return k / 2, x * (k / 3), k / 2 * 2
+
+    agree(f, trips(3, 0, 1, 7))
+
+
+def test_bool_carried():
+    def f(x, n):
+        flag = False
+        for i in range(n):
+            flag = not flag
+        if flag:
+            x = x + 1
+        return x, flag
+
+    agree(f, trips())
+
+
+def test_bool_carried_from_a_tensor():
+    def f(x, n):
+        found = False
+        for i in range(n):
+            if x.sum() + i > 8:
+                found = True
+        return found
+
+    agree(f, trips())
+
+
+def test_python_bool_becomes_tensor_bool_in_the_loop():
+    def f(x, n):
+        found = x.sum() > 100
+        for i in range(n):
+            found = found | (x.sum() + i > 8)
+        return found
+
+    agree(f, trips())
+
+
+def test_size_zero_one_two_in_loop():
+    def f(x, n):
+        y = x[:0]
+        for i in range(n):
+            if y.shape[0] == 1:
+                y = torch.cat([y, y + 1])
+            elif y.shape[0] == 0:
+                y = x[:1]
+            else:
+                y = y[1:]
+        return y
+
+    agree(f, trips(0, 1, 2, 3, 4, 5))
+
+
+def test_broadcast_against_a_carried_size():
+    def f(x, n):
+        y = x[:1]
+        for i in range(n):
+            y = torch.cat([y, x[:1]])
+        z = y + x[:1]
+        return z, y.unsqueeze(1) + x
+
+    agree(f, trips())
+
+
+def test_random_numbers_in_a_loop():
+    def f(x, n):
+        for i in range(n):
+            x = x + torch.randn(3, dtype=x.dtype)
+            if x.sum() > 6:
+                x = x * torch.rand(3, dtype=x.dtype)
+        return x
+
+    agree(f, trips())
+
+
+def test_loop_over_a_python_list_of_tensors():
+    def f(x):
+        total = x
+        for w in [x, x + 1, x * 2]:
+            if total.sum() > 10:
+                total = total - w
+            else:
+                total = total + w
+        return total
+
+    agree(f, signs())
+
+
+def test_loop_changes_dtype_is_an_error_or_right():
+    def f(x, n):
+        for i in range(n):
+            x = x * 0.5
+        return x
+
+    agree(f, [(vec(1, 2, dtype=torch.int64), c) for c in counts()], programs=None)
+
+
+def test_loop_that_always_raises():
+    def f(x, n):
+        for i in range(n):
+            raise ValueError("never")
+        return x
+
+    agree(f, trips(0, 1, 2))
+
+
+def test_loop_invariant_view_written_in_the_loop():
+    def f(x, n):
+        y = x.clone()
+        head = y[:1]
+        for i in range(n):
+            head += 1
+            x = x + y
+        return x, y
+
+    agree(f, trips())
+
+
+def test_last_value_of_the_item_after_loop_over_tensor():
+    def f(x):
+        v = x.sum()
+        for v in x[x > 0]:
+            pass
+        return v
+
+    agree(f, [vec(1, -2, 3), vec(-1, -1, -1), vec(1, 2, 3)])
+
+
+def test_item_inside_the_loop():
+    def f(x, n):
+        y = x.clone()
+        out = 0
+        for i in range(n):
+            y += 1
+            out = out + int(y[0].item()) * i
+        return out, y
+
+    agree(f, trips())
+
+
+def test_loop_on_item():
+    def f(x, n):
+        k = n.item()
+        while k > 0:
+            x = x * k
+            k -= 2
+        return x, k
+
+    agree(f, trips())
+
+
+def test_range_of_len():
+    def f(x):
+        y = x[x > 0]
+        out = x.new_zeros(())
+        for i in range(len(y)):
+            out = out * 3 + y[i]
+        return out
+
+    agree(f, [vec(1, -2, 3), vec(-1, -1, -1), vec(1, 2, 3)])
+
+
+def test_range_evaluated_once():
+    def f(x, n):
+        m = n.clone()
+        for i in range(m):
+            m += 1
+            x = x + i
+        return x, m
+
+    agree(f, trips())
+
+
+def test_bound_changed_by_the_body():
+    def f(x, n):
+        k = n.item()
+        for i in range(k):
+            k = k + 5
+            x = x + i
+        return x, k
+
+    agree(f, trips())

@@ -1,0 +1,315 @@
+"""Python numbers that a tensor decides: `.item()`, `int`, `float`, arithmetic, `min`, `max`, `round`, `math`."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tests.oracle import agree
+from tests.programs.values import counts, num, signs, vec
+
+FLOATS = [num(v) for v in (2.5, -2.5, 0.5, 1.5, 0.0, -0.0, 3.0, -7.25, 1e17)]
+INTS = [num(v, torch.int64) for v in (5, -5, 0, 1, 2, -1, 7, 2**40)]
+
+
+def test_int_of_a_float_tensor():
+    def f(x):
+        return int(x), int(x) + 1, int(x.item())
+
+    agree(f, FLOATS)
+
+
+def test_float_arithmetic():
+    def f(x):
+        a = x.item()
+        return a + 1, a - 1, a * 3, a / 4, -a, abs(a), a**2, 2.0**a if a < 100 else 0.0, a + 1 - 1, a * 0.1 * 3
+
+    agree(f, FLOATS)
+
+
+def test_float_floor_division_and_modulo():
+    def f(x):
+        a = x.item()
+        return a // 2, a % 2, a // -2, a % -3, divmod(a, 2)
+
+    agree(f, FLOATS)
+
+
+def test_float_reversed_operators():
+    def f(x):
+        a = x.item() + 0.25
+        return 1 + a, 1 - a, 3 * a, 4 / a, 7 // a, 7 % a
+
+    agree(f, FLOATS)
+
+
+def test_rounding():
+    def f(x):
+        a = x.item()
+        return round(a), round(a, 1), math.floor(a), math.ceil(a), math.trunc(a)
+
+    agree(f, FLOATS)
+
+
+def test_int_arithmetic():
+    def f(x):
+        a = x.item()
+        return a + 1, a - 1, a * 3, a / 4, -a, abs(a), a**2, a // 3, a % 3, a // -3, a % -3, a + 1.5, a * 0.5, a - a
+
+    agree(f, INTS)
+
+
+def test_int_bit_operators():
+    def f(x):
+        a = x.item()
+        return a & 3, a | 8, a ^ 5, a << 2, a >> 1, ~a
+
+    agree(f, INTS)
+
+
+def test_int_as_divisor():
+    def f(x):
+        a = x.item()
+        return 7 // a, 7 % a, 7 / a
+
+    agree(f, INTS)
+
+
+def test_two_ints():
+    def f(x, y):
+        a, b = x.item(), y.item()
+        return a + b, a - b, a * b, a // b, a % b, a / b, min(a, b), max(a, b), a**2 + b**2, a < b, divmod(a, b)
+
+    pairs = [(7, 3), (-7, 3), (7, -3), (-7, -3), (0, 5), (3, 3)]
+    agree(f, [(num(a, torch.int64), num(b, torch.int64)) for a, b in pairs])
+
+
+def test_power():
+    def f(x, y):
+        a, b = x.item(), y.item()
+        return a**b
+
+    agree(f, [(num(a, torch.int64), num(b, torch.int64)) for a, b in [(2, 3), (3, 0), (5, 1), (2, -1)]])
+
+
+def test_floats_and_ints_in_min_and_max():
+    def f(x, n):
+        a, k = x.item(), n.item()
+        return min(a, 1.0), max(a, k), min(k, 3), max(k, 0, 2), min(a, k, 2)
+
+    agree(f, [(x, n) for x in FLOATS[:4] for n in INTS[:4]])
+
+
+def test_min_and_max_of_tensors():
+    def f(x):
+        return min(x[0], x[1]), max(x[0], x[1], x[2]), max(x), min(list(x)), max(x[0], 1.5), min(x.sum(), 0)
+
+    agree(f, [vec(1, 2, 3), vec(3, 2, 1), vec(2, 2, 2), vec(-1, 5, 0)])
+
+
+def test_math_functions():
+    def f(x):
+        a = abs(x.item()) + 0.5
+        return math.sqrt(a), math.log(a), math.exp(-a), math.sin(a), math.pow(a, 0.5), math.isnan(a), math.hypot(a, 1)
+
+    agree(f, FLOATS)
+
+
+def test_math_of_a_tensor():
+    def f(x):
+        return math.sqrt(x.abs() + 1), math.floor(x), x * math.exp(-x.abs())
+
+    agree(f, FLOATS)
+
+
+def test_int_of_bool_tensor():
+    def f(x):
+        return int(x > 0), float(x > 0), bool(x > 0), (x > 0).item()
+
+    agree(f, FLOATS)
+
+
+def test_numbers_used_as_sizes():
+    def f(x, n):
+        k = n.item()
+        return torch.zeros(k), torch.arange(k), x.expand(k, 3), torch.full((k, k + 1), 2.0), x.repeat(k)
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1, 7)])
+
+
+def test_numbers_used_as_positions():
+    def f(x, n):
+        k = n.item()
+        return x[k], x[k - 1], x[-k], x[k % 3], x[2 - k]
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(2, 0, 1)])
+
+
+def test_number_times_tensor_keeps_dtype():
+    def f(x, n):
+        k, a = n.item(), n.item() / 2
+        return x * k, x + k, x / k, x**k, x * a, k * x, x.to(torch.int32) * k, x.to(torch.float32) * a
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 1, 7)])
+    agree(f, [(vec(1, 2, 3, dtype=torch.int64), c) for c in counts(3, 1, 7)])
+
+
+def test_tensor_from_numbers():
+    def f(x, n):
+        k = n.item()
+        return torch.tensor([k, k + 1]), torch.tensor(k), torch.tensor([x[0].item(), 1.0]), torch.tensor([k, 2.5])
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1)])
+
+
+def test_number_in_a_structure():
+    def f(x, n):
+        k = n.item()
+        d = {"k": k, "pair": (k, k * 2)}
+        d["k"] += 1
+        return d, [k] * 2
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1)])
+
+
+def test_number_as_a_dict_key_is_refused_or_right():
+    def f(x, n):
+        table = {0: 10, 1: 20, 3: 30}
+        return x * table[n.item()]
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1)], programs=None)
+
+
+def test_sum_of_items():
+    def f(x):
+        total = 0
+        for v in x:
+            total += v.item()
+        return total, sum(v.item() for v in x), sum([1, x[0].item()])
+
+    agree(f, signs())
+    agree(f, signs(torch.int64))
+
+
+def test_sum_of_rows():
+    def f(x):
+        return sum(x), sum([x, x]), sum(v * 2 for v in x)
+
+    agree(f, signs())
+
+
+def test_tolist():
+    def f(x):
+        a = x.tolist()
+        return a[0] + a[1], a
+
+    agree(f, signs())
+    agree(f, signs(torch.int64))
+
+
+def test_shape_numbers_are_python():
+    def f(x):
+        n = x.shape[0]
+        return n, type(n) is int, x.size(), x.numel(), len(x), x.dim()
+
+    agree(f, signs())
+
+
+def test_shape_of_a_filtered_tensor():
+    def f(x):
+        y = x[x > 0]
+        n = y.shape[0]
+        return n, y.numel(), len(y), y.size(0), n * 2 + 1, y.shape, y.mean() if n > 0 else x.sum()
+
+    agree(f, signs())
+
+
+def test_isinstance_and_type_of_numbers():
+    def f(x, n):
+        k, a = n.item(), x.sum().item()
+        return isinstance(k, int), isinstance(a, float), isinstance(a, (int, float)), type(k) is int
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1)])
+
+
+def test_float_of_an_int_and_back():
+    def f(n):
+        k = n.item()
+        return float(k), int(float(k) / 2), float(k) == k, int(k / 2)
+
+    agree(f, INTS)
+
+
+def test_accumulated_floats_round_as_python():
+    def f(x):
+        a = x.item()
+        total = 0.0
+        for i in range(10):
+            total = total + a * 0.1
+        return total, a + 0.1 + 0.2, a + (0.1 + 0.2), (a + 1e16) - 1e16, a * 3 / 3
+
+    agree(f, FLOATS)
+
+
+def test_large_ints():
+    def f(n):
+        k = n.item()
+        return k * k, k + 2**62, k * 2**40
+
+    agree(f, INTS)
+
+
+def test_division_by_zero():
+    def f(x):
+        return 1 / x.item()
+
+    agree(f, [num(2.0), num(0.0)])
+
+
+def test_int_division_by_zero():
+    def f(n):
+        return 7 // n.item()
+
+    agree(f, [num(2, torch.int64), num(0, torch.int64)])
+
+
+def test_complex_item():
+    def f(x):
+        return x.item()
+
+    agree(f, [torch.tensor(1 + 2j)], programs=None)
+
+
+def test_number_format():
+    def f(x, n):
+        print(f"{n.item()} {x.sum().item():.3f} {int(x[0])}")
+        return x
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.uint8])
+def test_item_of_other_dtypes(dtype):
+    def f(x):
+        a = x.item()
+        return a, a + 1, a * 2 > 3, x * a
+
+    agree(f, [torch.tensor(v, dtype=dtype) for v in (3, 0, 1)])
+
+
+def test_comparison_of_number_with_tensor():
+    def f(x):
+        a = x[0].item()
+        return x > a, (x == a).sum().item()
+
+    agree(f, signs())
+
+
+def test_slices_by_numbers():
+    def f(x, n):
+        k = n.item()
+        return x[:k].sum(), x[k].sum(), x[0:k + 1]
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(1, 0, 2)])
