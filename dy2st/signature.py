@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -128,9 +129,10 @@ class CallSignature:
         SignatureError: there are more specifications than parameters.
     """
 
-    def __init__(self, function: Callable[..., Any], specs: Sequence[Any] | None, bound: bool) -> None:
-        self.signature = inspect.signature(function)
+    def __init__(self, function: FunctionType, specs: Sequence[Any] | None, bound: bool) -> None:
+        self.function = function
         self.specs = specs
+        self._read_parameters()
         self.name = getattr(function, "__qualname__", str(function))
         names = [p.name for p in self.signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
         self.spec_names = names[1:] if bound else names
@@ -138,12 +140,21 @@ class CallSignature:
         if specs is not None and len(specs) > len(self.spec_names) and not variadic:
             raise SignatureError(f"{self.name}() has {len(self.spec_names)} parameters, but input_spec has {len(specs)} entries")
 
+    def _read_parameters(self) -> None:
+        self.signature = inspect.signature(self.function)
+        self._defaults = self._current_defaults()
+
+    def _current_defaults(self) -> tuple[Any, Any, Any]:
+        return (self.function.__code__, self.function.__defaults__, self.function.__kwdefaults__)
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
         """Fit arguments to the parameters.
 
         Raises:
             SignatureError: they do not fit.
         """
+        if any(now is not then for now, then in zip(self._current_defaults(), self._defaults)):
+            self._read_parameters()
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -256,7 +267,5 @@ def _leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[A
 
 def _modes() -> tuple[Any, ...]:
     """The modes of the running thread that change what torch does."""
-    autocast = tuple(
-        torch.get_autocast_dtype(kind) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)
-    ) if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") else ()  # fmt: skip
+    autocast = tuple((kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind))
     return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype())

@@ -51,13 +51,37 @@ def attr(value: Any, name: str) -> Any:
         return session.over(value, lambda option: attr(option, name))
     getter = _user_property(value, name, "fget")
     if getter is not None:
+        of_class(session, value, name)
         return session.call(getter, value)
-    found = getattr(value, name)
+    source = None
     if not session.was_written(AttributePlace(value, name).key):
         source = _source(session, value)
+    try:
+        found = getattr(value, name)
+    except AttributeError:
         if source is not None:
-            found = session.read(found, session.tracker.table.attribute(source, name))
-    return found
+            session.tracker.missing(session.tracker.table.attribute(source, name))
+        raise
+    return found if source is None else session.read(found, session.tracker.table.attribute(source, name))
+
+
+def has_attr(value: Any, name: str) -> bool:
+    """``hasattr(value, name)``."""
+    session = need()
+    there = hasattr(value, name)
+    source = None if session.was_written(AttributePlace(value, name).key) else _source(session, value)
+    if source is not None:
+        step = session.tracker.table.attribute(source, name)
+        (session.tracker.guards.present if there else session.tracker.guards.missing)(step)
+    return there
+
+
+def of_class(session: Session, value: Any, name: str) -> None:
+    """Python itself has looked up a method or property in the class of a value."""
+    kind = type(value)
+    if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
+        root = session.tracker.table.held(kind, kind.__qualname__)
+        session.tracker.guards.same(session.tracker.table.attribute(root, name), inspect.getattr_static(kind, name))
 
 
 def _source(session: Session, value: Any) -> Any:
@@ -122,6 +146,7 @@ def item(value: Any, key: Any) -> Any:
         return _item_at_runtime(session, value, key)
     own = getattr(type(value), "__getitem__", None)
     if isinstance(own, types.FunctionType) and not isinstance(value, type):
+        of_class(session, value, "__getitem__")
         return session.call(own, value, key)
     found = value[key]
     if isinstance(value, list) and isinstance(key, slice):
@@ -166,6 +191,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         return
     own = getattr(type(target), "__setitem__", None)
     if isinstance(own, types.FunctionType):
+        of_class(session, target, "__setitem__")
         session.call(own, target, key, value)
         return
     if isinstance(target, list) and _is_runtime(key):
@@ -217,6 +243,10 @@ def is_(left: Any, right: Any) -> Any:
         return choices.is_option(right, lambda option: option is left)
     if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
+    session = current()
+    if session is not None:
+        session.tracker.identity(left)
+        session.tracker.identity(right)
     return left is right
 
 

@@ -82,7 +82,10 @@ def _len(session: Session, value: Any) -> Any:
     if isinstance(value, iteration.RuntimeIterable):
         return value.length()
     own = getattr(type(value), "__len__", None)
-    return session.call(own, value) if isinstance(own, types.FunctionType) else len(value)
+    if not isinstance(own, types.FunctionType):
+        return len(value)
+    access.of_class(session, value, "__len__")
+    return session.call(own, value)
 
 
 def _arithmetic(function: Any, target: Any) -> _Handler:
@@ -309,9 +312,22 @@ def _type(session: Session, *args: Any) -> Any:
 
 @_handles(getattr)
 def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
-    if default and not hasattr(value, name):
+    try:
+        return access.attr(value, name)
+    except AttributeError:
+        if not default:
+            raise
         return default[0]
-    return access.attr(value, name)
+
+
+@_handles(hasattr)
+def _hasattr(session: Session, value: Any, name: str) -> bool:
+    return access.has_attr(value, name)
+
+
+@_handles(vars)
+def _vars(session: Session, value: Any) -> Any:
+    return access.attr(value, "__dict__")
 
 
 @_handles(setattr)

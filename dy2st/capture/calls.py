@@ -20,7 +20,9 @@ from dy2st import errors
 from dy2st.capture import builtin_calls, lists, modules, number_operators
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import Choice
+from dy2st.capture.sources import Source
+from dy2st.capture.values import CAPTURE_VALUES, Choice
+from dy2st.capture.access import of_class
 
 SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
@@ -61,6 +63,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         return _call_container(session, owner, function, args, kwargs)
     own_call = getattr(type(function), "__call__", None)
     if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
+        of_class(session, function, "__call__")
         return call(own_call, function, *args, **kwargs)
     return _call_plain(session, function, args, kwargs)
 
@@ -110,9 +113,15 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
     for name in converted.written_globals:
         session.write(ItemPlace(space, name))
     for name in converted.global_names:
-        if name in space and name not in converted.written_globals:
-            tracker.read(space[name], table.item(root, name, name))
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        if name in converted.written_globals:
+            continue
+        source = table.item(root, name, name)
+        if name in space:
+            tracker.read(space[name], source)
+        else:
+            tracker.missing(source)
+    own = table.held(function, function.__qualname__)
+    for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
         if name in converted.written_free:
             session.write(CellPlace(cell, name))
             session.shared_cells.add(id(cell))
@@ -121,20 +130,20 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
             if outside:
                 session.outside_cells.add(id(cell))
         elif outside:
-            _read_cell(session, cell, name)
-    if outside and (function.__defaults__ or function.__kwdefaults__):
-        own = table.held(function, function.__qualname__)
-        tracker.guards.same(table.attribute(own, "__defaults__"), function.__defaults__)
+            _read_cell(session, cell, table.item(table.attribute(own, "__closure__"), index, name))
+    if outside:
+        tracker.guards.same(table.attribute(own, "__code__"), function.__code__)
+        for name in ("__defaults__", "__kwdefaults__"):
+            tracker.read(getattr(function, name), table.attribute(own, name))
 
 
-def _read_cell(session: Session, cell: types.CellType, name: str) -> None:
+def _read_cell(session: Session, cell: types.CellType, source: Source) -> None:
     try:
         value = cell.cell_contents
     except ValueError:
         return
-    if isinstance(value, torch._subclasses.FakeTensor) or type(value).__module__.startswith("dy2st."):
-        return
-    session.tracker.read(value, session.tracker.table.cell(session.tracker.table.strong(cell, name), name))
+    if not isinstance(value, (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
+        session.tracker.read(value, session.tracker.table.cell(source, source.name))
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:

@@ -110,7 +110,18 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
                 "a list that was made outside changes its length where a tensor decides", session.here(), seen=repr(need_list.items)
             ) from None
         session.emit_checks()
+        if session.asks_strides:
+            _guard_layouts(session, request)
         return _finish(session, root, request, inputs, result)
+
+
+def _guard_layouts(session: Session, request: Request) -> None:
+    for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
+        if isinstance(leaf, torch.Tensor) and not dims:
+            session.tracker.guards.same_layout(session.tracker.table.argument(position, name), leaf)
+    for state in session.states:
+        if state.source is not None and isinstance(state.value, torch.Tensor):
+            session.tracker.guards.same_layout(state.source, state.value)
 
 
 @contextlib.contextmanager

@@ -95,6 +95,12 @@ def _internal(file: str) -> bool:
     return "/torch/" in file or "/dy2st/" in file or "/dy2st_runtime/" in file
 
 
+@_handles(torch.Tensor.stride, torch.Tensor.is_contiguous)
+def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.asks_strides = True
+    return func(*args, **kwargs)
+
+
 @_handles(torch.Tensor.tolist)
 def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]

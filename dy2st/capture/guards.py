@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from dy2st.capture.lattice import same_constant
@@ -26,12 +27,14 @@ class Guard:
 
     Attributes:
         source: where the value comes from.
+        kind: which of the conditions of :class:`GuardTable`.
         check: whether the program is right for a value.
         expected: the condition in words.
         value: the number, or the shape of the tensor, that was met.
     """
 
     source: Source
+    kind: str
     check: _Check
     expected: str
     value: Any = None
@@ -57,7 +60,7 @@ class GuardTable:
 
     def add(self, source: Source, kind: str, check: _Check, expected: str, value: Any = None) -> None:
         """Add a condition; the first of a kind for a source counts."""
-        self._guards.setdefault((source.index, kind), Guard(source, check, expected, value))
+        self._guards.setdefault((source.index, kind), Guard(source, kind, check, expected, value))
 
     def equal(self, source: Source, value: Any) -> None:
         """The value must stay equal, and of the same type."""
@@ -70,6 +73,33 @@ class GuardTable:
         except TypeError:
             reference = lambda: value  # noqa: E731
         self.add(source, "same", lambda now: now is reference(), f"is {getattr(value, '__qualname__', type(value).__name__)}")
+
+    def missing(self, source: Source) -> None:
+        """There must be nothing."""
+        self.add(source, "missing", lambda now: now is GONE, "is missing")
+
+    def present(self, source: Source) -> None:
+        """There must be something, no matter what."""
+        self.add(source, "present", lambda now: True, "is there")
+
+    def same_value(self, source: Source, value: Any) -> None:
+        """The value must stay equal, by its own judgement, and of the same class."""
+        kind = type(value)
+        self.add(source, "value", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
+
+    def same_array(self, source: Source, value: np.ndarray[Any, Any]) -> None:
+        """A numpy array must keep its dtype and contents."""
+        kept = value.copy()
+
+        def check(now: Any) -> bool:
+            return isinstance(now, np.ndarray) and now.dtype == kept.dtype and np.array_equal(now, kept)
+
+        self.add(source, "array", check, f"is this array of {value.dtype} {value.shape}")
+
+    def same_contents(self, source: Source, container: Any) -> None:
+        """A container of constants must keep its class and contents."""
+        kind, kept = type(container), _typed(container)
+        self.add(source, "contents", lambda now: type(now) is kind and _typed(now) == kept, f"is this {kind.__name__}")
 
     def same_function(self, source: Source, method: types.MethodType) -> None:
         """A bound method must stay bound to the same function."""
@@ -89,9 +119,10 @@ class GuardTable:
     def same_module(self, source: Source, module: torch.nn.Module) -> None:
         """A module must keep its class, its children's names, which tensors it has, and its hooks."""
         kind, shape, hooks = type(module), _module_shape(module), module_hooks(module)
+        forwards = _forwards(module)
 
         def check(now: Any) -> bool:
-            return type(now) is kind and _module_shape(now) == shape and module_hooks(now) == hooks
+            return type(now) is kind and _module_shape(now) == shape and module_hooks(now) == hooks and _forwards(now) == forwards
 
         self.add(source, "module", check, f"is a {kind.__name__} with the same children and hooks")
 
@@ -100,9 +131,14 @@ class GuardTable:
         expected = tensor_shape(tensor, dynamic)
         self.add(source, "tensor", lambda now: tensor_shape(now, dynamic) == expected, f"is a tensor {expected}", tensor.shape)
 
-    def same_tensor(self, source: Source, other: Source) -> None:
-        """Two sources must keep giving one tensor; checked by :meth:`failure`."""
-        self._guards.setdefault((source.index, f"alias {other.index}"), Guard(source, _Alias(other), f"is {other.name}"))
+    def same_layout(self, source: Source, tensor: torch.Tensor) -> None:
+        """A tensor must lie in memory in the same way."""
+        expected = tensor.stride()
+        self.add(source, "strides", lambda now: now.stride() == expected, f"has strides {expected}")
+
+    def same_object(self, source: Source, other: Source) -> None:
+        """Two sources must keep giving one tensor or object; checked by :meth:`failure`."""
+        self._guards.setdefault((source.index, f"alias {other.index}"), Guard(source, "alias", _Alias(other), f"is {other.name}"))
 
     def failure(self, values: Sequence[Any]) -> Guard | None:
         """The first condition that does not hold; ``None`` when the program fits.
@@ -116,7 +152,7 @@ class GuardTable:
             if isinstance(check, _Alias):
                 holds = value is values[check.other.index]
             else:
-                holds = value is not GONE and check(value)
+                holds = check(value) if value is not GONE else guard.kind == "missing"
             if not holds:
                 return guard
         return None
@@ -148,12 +184,27 @@ def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
     )
 
 
+def _forwards(module: torch.nn.Module) -> tuple[Any, Any]:
+    """The ``forward`` of the module itself, if it has one, and that of its class; of methods, the functions."""
+    own = vars(module).get("forward")
+    return getattr(own, "__func__", own), type(module).forward
+
+
 def _module_shape(module: torch.nn.Module) -> tuple[Any, ...]:
     return (
         tuple(module._modules),
         tuple((name, tensor is None) for name, tensor in module._parameters.items()),
         tuple((name, tensor is None) for name, tensor in module._buffers.items()),
     )
+
+
+def _typed(container: Any) -> Any:
+    """Contents that differ where a value or its type does."""
+    if isinstance(container, (set, frozenset)):
+        return frozenset((type(item), item) for item in container)
+    if isinstance(container, dict):
+        return list(container.items()), list(map(type, container)), list(map(type, container.values()))
+    return list(container), list(map(type, container))
 
 
 def _keys(container: Any) -> Any:

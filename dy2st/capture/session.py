@@ -132,6 +132,8 @@ class Session:
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.states: list[State] = []
         self.dynamic_state: Mapping[str, Collection[int] | None] = {}
+        self.asks_strides = False
+        """Whether the code asks how a tensor lies in memory: then the program is for inputs that lie as these do."""
         self.user_files: set[str] = set()
         self.entry_code: CodeType | None = None
         """The code of the function that started the capture; the user's frames are above it."""

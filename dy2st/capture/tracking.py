@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import enum
+import functools
+import sys
 import types
 from typing import Any
 
+import numpy as np
 import torch
 
 from dy2st.capture.guards import GuardTable
@@ -15,8 +19,11 @@ CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,
     range, slice, enum.Enum,
 )  # fmt: skip
-_IDENTITIES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
-_DEPTH = 6
+_IDENTITIES = (types.FunctionType, type, types.ModuleType)
+_BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+_LONG = 32
+"""Longer containers of constants are compared as a whole."""
 
 
 class Tracker:
@@ -40,7 +47,7 @@ class Tracker:
         """An object that is the start of paths."""
         self.read(value, source)
 
-    def read(self, value: Any, source: Source, depth: int = 0) -> None:
+    def read(self, value: Any, source: Source) -> None:
         """Code under capture has read ``value`` from ``source``."""
         if isinstance(value, torch.Tensor):
             self._tensor(value, source)
@@ -49,34 +56,84 @@ class Tracker:
                 self.guards.equal(source, value)
         elif isinstance(value, types.MethodType):
             self.guards.same_function(source, value)
+            self._owner(value.__self__, source)
+        elif isinstance(value, _BUILTINS):
+            self._builtin(value, source)
         elif isinstance(value, _IDENTITIES):
             self.guards.same(source, value)
             self._objects.setdefault(id(value), (value, source))
+        elif self._is_known(value, source):
+            return
         elif isinstance(value, torch.nn.Module):
             self.module(value, source)
-        elif isinstance(value, (list, tuple, dict, set, frozenset)):
-            self._container(value, source, depth)
+        elif isinstance(value, _CONTAINERS):
+            self._container(value, source)
+        else:
+            self._object(value, source)
+
+    def missing(self, source: Source) -> None:
+        """Code under capture has found nothing at ``source``."""
+        self.guards.missing(source)
+
+    def identity(self, value: Any) -> None:
+        """Code under capture has asked which object a value is."""
+        source = self.source_of(value)
+        if source is not None and not isinstance(value, torch.Tensor):
+            self.guards.same(source, value)
+
+    def _is_known(self, value: Any, source: Source) -> bool:
+        """Whether an object has been met already; by another way, both ways must go on leading to one object."""
+        known = self._objects.get(id(value))
+        if known is None:
+            return False
+        if known[1] is not source:
+            self.guards.same_object(source, known[1])
+        return True
+
+    def _owner(self, owner: Any, source: Source) -> None:
+        """The object that a method is bound to, unless it is the one that the method was read from."""
+        if source.parent is None or self.source_of(owner) is not source.parent:
+            self.read(owner, self.table.attribute(source, "__self__"))
+
+    def _builtin(self, value: Any, source: Source) -> None:
+        owner = value.__self__
+        if owner is None or isinstance(owner, (type, types.ModuleType)):
+            self.guards.same_value(source, value)
+            return
+        self.read(value.__name__, self.table.attribute(source, "__name__"))
+        self._owner(owner, source)
+
+    def _object(self, value: Any, source: Source) -> None:
+        """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
+        self._objects[id(value)] = (value, source)
+        if isinstance(value, np.ndarray):
+            self.guards.same_array(source, value)
+        elif isinstance(value, functools.partial):
+            self.guards.same_type(source, value)
+            for name in ("func", "args", "keywords"):
+                self.read(getattr(value, name), self.table.attribute(source, name))
+        elif _is_plain_value(value):
+            self.guards.same_value(source, value)
+        elif callable(value) and not isinstance(getattr(type(value), "__call__"), types.FunctionType):
+            self.guards.same(source, value)
         else:
             self.guards.same_type(source, value)
-            self._objects.setdefault(id(value), (value, source))
 
     def _tensor(self, value: torch.Tensor, source: Source) -> None:
         known = self._tensors.setdefault(id(value), (value, source))[1]
         if known is not source:
-            self.guards.same_tensor(source, known)
+            self.guards.same_object(source, known)
 
-    def _container(self, value: Any, source: Source, depth: int) -> None:
-        if id(value) in self._objects or depth > _DEPTH:
-            return
+    def _container(self, value: Any, source: Source) -> None:
         self._objects[id(value)] = (value, source)
-        if isinstance(value, (set, frozenset)):
-            snapshot = frozenset(value)
-            self.guards.add(source, "set", lambda now: isinstance(now, (set, frozenset)) and now == snapshot, f"== {value!r}")
+        items = list(value.values()) if isinstance(value, dict) else list(value)
+        if isinstance(value, (set, frozenset)) or (len(items) > _LONG and all(isinstance(i, CONSTANTS) for i in items)):
+            self.guards.same_contents(source, value)
             return
         self.guards.same_keys(source, value)
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in pairs:
-            self.read(item, self.table.item(source, key), depth + 1)
+            self.read(item, self.table.item(source, key))
 
     def module(self, module: torch.nn.Module, source: Source) -> None:
         """A module: its class, children, tensors and hooks; for a module of torch itself its settings too, which its code reads unseen."""
@@ -91,8 +148,17 @@ class Tracker:
                     self._tensor(tensor, self.table.child(source, kind, name))
         for name, child in module._modules.items():
             if child is not None:
-                self.module(child, self.table.child(source, "_modules", name))
+                self.read(child, self.table.child(source, "_modules", name))
         if type(module).__module__.startswith("torch."):
             for name, value in module.__dict__.items():
                 if isinstance(value, (*CONSTANTS, tuple, types.FunctionType, torch.Tensor)):
                     self.read(value, self.table.attribute(source, name))
+
+
+def _is_plain_value(value: Any) -> bool:
+    """Whether a value is like a number: of numpy or of the standard library, hashable, equal by content."""
+    if isinstance(value, np.generic):
+        return True
+    kind = type(value)
+    known = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__

@@ -178,6 +178,10 @@ class RuntimeList:
         self.element = element
 
 
+CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale)
+"""Classes of values that a variable holds during a capture only."""
+
+
 def is_symbolic(value: Any) -> bool:
     """Whether a value is known only when the program runs."""
     return isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS))

@@ -17,12 +17,15 @@ from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
 FRAME_BUILTINS = frozenset({"locals", "globals", "vars", "dir", "eval", "exec"})
+"""Builtins that look at the frame of their caller; ``vars`` and ``dir`` only without an argument."""
 
 
 @rewrites(gast.Call, Phase.CALLS)
 def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
     """Every call of the user's."""
     is_frame_builtin = isinstance(node.func, gast.Name) and node.func.id in FRAME_BUILTINS
+    if is_frame_builtin and node.func.id in ("vars", "dir"):
+        is_frame_builtin = not node.args
     if context.is_generated_call(node) or is_frame_builtin:
         return node
     call = context.expression("_dy2st.call(function)", node, function=node.func)
