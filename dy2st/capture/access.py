@@ -53,16 +53,10 @@ def attr(value: Any, name: str) -> Any:
     if getter is not None:
         of_class(session, value, name)
         return session.call(getter, value)
-    source = None
-    if not session.was_written(AttributePlace(value, name).key):
-        source = _source(session, value)
-    try:
-        found = getattr(value, name)
-    except AttributeError:
-        if source is not None:
-            session.tracker.missing(session.tracker.table.attribute(source, name))
-        raise
-    return found if source is None else session.read(found, session.tracker.table.attribute(source, name))
+    source = _source(session, value)
+    if source is not None:
+        session.read(AttributePlace(value, name))
+    return getattr(value, name)
 
 
 def has_attr(value: Any, name: str) -> bool:

@@ -19,8 +19,7 @@ from torch.utils._pytree import tree_map
 from dy2st import errors
 from dy2st.capture import builtin_calls, lists, modules, number_operators
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
-from dy2st.capture.session import Session, current
-from dy2st.capture.sources import Source
+from dy2st.capture.session import Session, cell_value, current
 from dy2st.capture.values import CAPTURE_VALUES, Choice
 from dy2st.capture.access import of_class
 
@@ -110,40 +109,29 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
     tracker, table = session.tracker, session.tracker.table
     space = function.__globals__
     root = table.strong(space, "globals()")
-    for name in converted.written_globals:
-        session.write(ItemPlace(space, name))
+    tracker.know(space, root)
     for name in converted.global_names:
-        if name in converted.written_globals:
-            continue
-        source = table.item(root, name, name)
-        if name in space:
-            tracker.read(space[name], source)
-        else:
-            tracker.missing(source)
+        session.read(ItemPlace(space, name), table.item(root, name, name))
+    for name in converted.written_globals:
+        place = ItemPlace(space, name)
+        session.write(place)
+        session.written_globals[place.key] = place
     own = table.held(function, function.__qualname__)
     for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
+        source = table.cell(table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell"), name)
         if name in converted.written_free:
-            session.write(CellPlace(cell, name))
             session.shared_cells.add(id(cell))
             if (time := session.born(function)) is not None:
                 session.own(cell, since=time)
             if outside:
-                session.outside_cells.add(id(cell))
-        elif outside:
-            _read_cell(session, cell, table.item(table.attribute(own, "__closure__"), index, name))
+                session.outside_cells[id(cell)] = source
+            session.write(CellPlace(cell, name))
+        elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
+            session.read(CellPlace(cell, name), source)
     if outside:
         tracker.guards.same(table.attribute(own, "__code__"), function.__code__)
         for name in ("__defaults__", "__kwdefaults__"):
             tracker.read(getattr(function, name), table.attribute(own, name))
-
-
-def _read_cell(session: Session, cell: types.CellType, source: Source) -> None:
-    try:
-        value = cell.cell_contents
-    except ValueError:
-        return
-    if not isinstance(value, (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
-        session.tracker.read(value, session.tracker.table.cell(source, source.name))
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:

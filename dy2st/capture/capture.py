@@ -258,15 +258,29 @@ def _effects(session: Session, outputs: list[Any]) -> tuple[list[Effect], list[W
     for write in session.region.journal.writes().values():
         place = write.place
         owner = place.cell if isinstance(place, CellPlace) else place.owner
-        is_local = isinstance(place, CellPlace) and id(owner) not in session.outside_cells
-        if is_local or id(owner) in session.created:
+        if session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list)):
             continue
         source = session.tracker.source_of(owner)
-        name = f"{source.name}.{place.name}" if source and isinstance(place, AttributePlace) else str(place)
+        name = _place_name(place, source)
         effects.append(_effect(session, write, name, outputs))
         writers.append(_writer(place, owner, source))
         written.append(name)
+        if isinstance(write.new, (list, dict)):
+            written += [f"{name}[{key!r}]" for key in (write.new if isinstance(write.new, dict) else range(len(write.new)))]
     return effects, writers, written
+
+
+def _place_name(place: Place, source: Source | None) -> str:
+    """The place as its source is named, if the program can read it back from there."""
+    if source is None or (isinstance(place, ItemPlace) and source.name == "globals()"):
+        return str(place.item) if isinstance(place, ItemPlace) and source is not None else str(place)
+    match place:
+        case AttributePlace(_, name):
+            return f"{source.name}.{name}"
+        case ItemPlace(_, key):
+            return f"{source.name}[{key!r}]"
+        case _:
+            return source.name
 
 
 def _effect(session: Session, write: Write, name: str, outputs: list[Any]) -> Effect:

@@ -7,6 +7,7 @@ of lists, dicts and sets) is noted before it is written, read at the end of the 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from types import CellType
 from typing import Any
@@ -56,10 +57,17 @@ class AttributePlace:
     def read(self) -> Any:
         return getattr(self.owner, self.name, MISSING)
 
+    def own(self) -> Any:
+        """What the object itself holds, not its class."""
+        of_class = inspect.getattr_static(type(self.owner), self.name, MISSING)
+        if hasattr(of_class, "__set__") or self.name in getattr(self.owner, "__dict__", ()):
+            return self.read()
+        return MISSING if of_class is not MISSING or isinstance(self.owner, type) else self.read()
+
     def write(self, value: Any) -> None:
         if value is not MISSING:
             setattr(self.owner, self.name, value)
-        elif hasattr(self.owner, self.name):
+        elif self.own() is not MISSING:
             delattr(self.owner, self.name)
 
     def __str__(self) -> str:
@@ -78,12 +86,14 @@ class ItemPlace:
         return ("item", id(self.owner), self.item)
 
     def read(self) -> Any:
-        return self.owner.get(self.item, MISSING) if isinstance(self.owner, dict) else self.owner[self.item]
+        if isinstance(self.owner, dict):
+            return self.owner.get(self.item, MISSING)
+        return self.owner[self.item] if self.item < len(self.owner) else MISSING
 
     def write(self, value: Any) -> None:
         if value is not MISSING:
             self.owner[self.item] = value
-        else:
+        elif isinstance(self.owner, dict):
             self.owner.pop(self.item, None)
 
     def __str__(self) -> str:
@@ -126,40 +136,58 @@ class Write:
     new: Any
 
 
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A place with what it held: ``raw`` is put back at the end, ``seen`` is what the captured code found there."""
+
+    place: Place
+    raw: Any
+    seen: Any
+
+
 class Journal:
     """The places written since it was opened, with what they held before."""
 
     def __init__(self) -> None:
-        self.entries: dict[tuple[Any, ...], tuple[Place, Any]] = {}
+        self.entries: dict[tuple[Any, ...], Entry] = {}
 
     def note(self, place: Place) -> None:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
-            self.entries[place.key] = (place, place.read())
+            self.entries[place.key] = Entry(place, _raw(place), place.read())
+
+    def stand_in(self, place: Place, value: Any) -> None:
+        """Write what stands during the capture for the content of a place; that counts as no change."""
+        self.entries[place.key] = Entry(place, _raw(place), value)
+        place.write(value)
 
     def writes(self) -> dict[tuple[Any, ...], Write]:
         """The places whose content is not what it was."""
         found = {}
-        for key, (place, old) in self.entries.items():
-            new = place.read()
-            if not _unchanged(old, new):
-                found[key] = Write(place, old, new)
+        for key, entry in self.entries.items():
+            new = entry.place.read()
+            if not _unchanged(entry.seen, new):
+                found[key] = Write(entry.place, entry.seen, new)
         return found
 
     def undo(self) -> None:
         """Put everything back, the latest first."""
-        for place, old in reversed(self.entries.values()):
-            if not _unchanged(old, place.read()):
-                place.write(old)
+        for entry in reversed(self.entries.values()):
+            if not _unchanged(entry.raw, entry.place.read()):
+                entry.place.write(entry.raw)
 
     def forget_if(self, gone: Callable[[Place], bool]) -> None:
         """Drop the places for which ``gone``."""
-        self.entries = {key: entry for key, entry in self.entries.items() if not gone(entry[0])}
+        self.entries = {key: entry for key, entry in self.entries.items() if not gone(entry.place)}
 
     def absorb(self, inner: Journal) -> None:
         """Take over the entries of a journal that was opened later and is not to be undone."""
         for key, entry in inner.entries.items():
             self.entries.setdefault(key, entry)
+
+
+def _raw(place: Place) -> Any:
+    return place.own() if isinstance(place, AttributePlace) else place.read()
 
 
 def _unchanged(old: Any, new: Any) -> bool:

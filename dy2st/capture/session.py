@@ -21,7 +21,7 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.functions import TorchFunctions
-from dy2st.capture.journal import AttributePlace, CellPlace, ContentsPlace, Journal, Place
+from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
@@ -128,7 +128,7 @@ class Session:
         self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
         self.recorder = Recorder(self)
         self.functions = TorchFunctions(self)
-        self.tracker = Tracker()
+        self.tracker = Tracker(self._dynamic_number)
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.states: list[State] = []
         self.dynamic_state: Mapping[str, Collection[int] | None] = {}
@@ -137,8 +137,10 @@ class Session:
         self.user_files: set[str] = set()
         self.entry_code: CodeType | None = None
         """The code of the function that started the capture; the user's frames are above it."""
-        self.outside_cells: set[int] = set()
+        self.outside_cells: dict[int, Source] = {}
         """Variables of enclosing functions that existed before the capture and are written by it."""
+        self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
+        """Global variables that the captured functions assign; each block may."""
         self.lists: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
         self._spent: dict[int, Any] = {}
@@ -182,6 +184,10 @@ class Session:
     def was_written(self, key: tuple[Any, ...]) -> bool:
         """Whether the captured code has written a place, so that what it holds now is no value from outside."""
         return any(key in region.journal.entries for region in self._regions)
+
+    def is_local(self, place: Place) -> bool:
+        """Whether a place is a variable that exists during the capture only."""
+        return isinstance(place, CellPlace) and id(place.cell) not in self.outside_cells
 
     def is_stand_in(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a fake one of this capture."""
@@ -245,8 +251,8 @@ class Session:
     def block(self, cells: Sequence[CellPlace], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
         region = self._push(BlockBuilder(self.builder, self.locate, self.adopt), repeats)
-        for cell in cells:
-            region.journal.note(cell)
+        for place in (*cells, *self.written_globals.values()):
+            region.journal.note(place)
         try:
             yield region
         finally:
@@ -279,8 +285,8 @@ class Session:
         """Go on recording into the same block, with the possibility to take it back."""
         mark = self.builder.mark()
         region = self._push(self.builder)
-        for cell in cells:
-            region.journal.note(cell)
+        for place in (*cells, *self.written_globals.values()):
+            region.journal.note(place)
         return region, mark
 
     def commit(self, attempt: tuple[Region, Any]) -> None:
@@ -299,6 +305,7 @@ class Session:
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
+        self.read(place)
         if not self._made_inside(place, self.region):
             self.region.journal.note(place)
 
@@ -443,15 +450,14 @@ class Session:
         made = self.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, real.requires_grad))
         return made  # type: ignore[no-any-return]
 
-    def dynamic_number(self, source: Source, value: Any) -> Any:
-        """A Python number that differs from call to call: an input of the program."""
-        for state in self.states:
-            if state.source is source:
-                return state.stand_in
+    def _dynamic_number(self, source: Source, value: Any, place: Place) -> Any:
+        """A Python number that differs from call to call: an input of the program, which stands in its place from now on."""
         kind = "int" if isinstance(value, int) else "float"
         slot = StateSlot(source.name, "number")
         self.tracker.guards.same_type(source, value)
-        return self._add_state(State(slot, source, value, fresh_number(self.shapes, kind))).stand_in
+        number = self._add_state(State(slot, source, value, fresh_number(self.shapes, kind))).stand_in
+        self._regions[0].journal.stand_in(place, number)
+        return number
 
     def _add_state(self, state: State) -> State:
         root = self._regions[0].builder
@@ -459,12 +465,27 @@ class Session:
         root.bind(state.stand_in, root.placeholder(state.slot.name.replace(".", "_"), state.stand_in))
         return state
 
-    def read(self, value: Any, source: Source) -> Any:
-        """Converted code reads a value from outside; gives what it sees."""
-        self.tracker.read(value, source)
-        if source.name in self.tracker.dynamic and type(value) in (int, float):
-            return self.dynamic_number(source, value)
-        return value
+    def _source_of_place(self, place: Place) -> Source | None:
+        table = self.tracker.table
+        if isinstance(place, CellPlace):
+            return self.outside_cells.get(id(place.cell))
+        owner = self.tracker.source_of(place.owner)
+        if owner is None or isinstance(place, ContentsPlace):
+            return None
+        return table.attribute(owner, place.name) if isinstance(place, AttributePlace) else table.item(owner, place.item)
+
+    def read(self, place: Place, source: Source | None = None) -> None:
+        """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
+        if self.was_written(place.key):
+            return
+        source = source or self._source_of_place(place)
+        if source is None:
+            return
+        value = place.read()
+        if value is MISSING:
+            self.tracker.guards.missing(source)
+        else:
+            self.tracker.read(value, source, place)
 
     # -- checks ------------------------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,14 @@ import enum
 import functools
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from dy2st.capture.guards import GuardTable
+from dy2st.capture.journal import ItemPlace, Place
 from dy2st.capture.sources import Source, SourceTable
 
 CONSTANTS = (
@@ -27,9 +29,14 @@ _LONG = 32
 
 
 class Tracker:
-    """Remembers, for objects and tensors met during a capture, the source they came from."""
+    """Remembers, for objects and tensors met during a capture, the source they came from.
 
-    def __init__(self) -> None:
+    Args:
+        dynamic_number: called with a number that is an input of the program, its source, and the place that holds it.
+    """
+
+    def __init__(self, dynamic_number: Callable[[Source, Any, Place], Any]) -> None:
+        self._dynamic_number = dynamic_number
         self.table = SourceTable()
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
@@ -43,16 +50,18 @@ class Tracker:
         found = self._tensors.get(id(value)) or self._objects.get(id(value))
         return found[1] if found else None
 
-    def root(self, value: Any, source: Source) -> None:
-        """An object that is the start of paths."""
-        self.read(value, source)
+    def know(self, value: Any, source: Source) -> None:
+        """Remember where an object came from, without a guard."""
+        self._objects.setdefault(id(value), (value, source))
 
-    def read(self, value: Any, source: Source) -> None:
-        """Code under capture has read ``value`` from ``source``."""
+    def read(self, value: Any, source: Source, place: Place | None = None) -> None:
+        """Code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
         if isinstance(value, torch.Tensor):
             self._tensor(value, source)
         elif isinstance(value, CONSTANTS):
-            if source.name not in self.dynamic:
+            if source.name in self.dynamic and type(value) in (int, float) and place is not None:
+                self._dynamic_number(source, value, place)
+            else:
                 self.guards.equal(source, value)
         elif isinstance(value, types.MethodType):
             self.guards.same_function(source, value)
@@ -70,10 +79,6 @@ class Tracker:
             self._container(value, source)
         else:
             self._object(value, source)
-
-    def missing(self, source: Source) -> None:
-        """Code under capture has found nothing at ``source``."""
-        self.guards.missing(source)
 
     def identity(self, value: Any) -> None:
         """Code under capture has asked which object a value is."""
@@ -132,8 +137,8 @@ class Tracker:
             return
         self.guards.same_keys(source, value)
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in pairs:
-            self.read(item, self.table.item(source, key))
+        for key, item in list(pairs):
+            self.read(item, self.table.item(source, key), None if isinstance(value, (tuple, collections.deque)) else ItemPlace(value, key))
 
     def module(self, module: torch.nn.Module, source: Source) -> None:
         """A module: its class, children, tensors and hooks; for a module of torch itself its settings too, which its code reads unseen."""
