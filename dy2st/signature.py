@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -103,6 +103,7 @@ class Call:
         names: one for each leaf.
         key: hashable; calls with equal keys can share a program.
         dynamic_dims: for each leaf, the dimensions that are declared dynamic.
+        given: ``(args, kwargs)`` as they are, for the containers among them that the function changes.
     """
 
     structure: Structure
@@ -110,6 +111,12 @@ class Call:
     names: list[str]
     key: Any
     dynamic_dims: list[frozenset[int]]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+
+    @property
+    def arguments(self) -> list[Any]:
+        """What the sources of a program start from: the leaves, and then everything as it was given."""
+        return [*self.leaves, self.given]
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -162,19 +169,28 @@ class CallSignature:
         bound.apply_defaults()
         return bound
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None) -> Call:
         """Take a call apart.
+
+        Args:
+            args, kwargs: the arguments, without ``instance``.
+            instance: the object that the function is bound to.
 
         Raises:
             SignatureError: the arguments do not fit the parameters or the specifications.
         """
-        bound = self.bind(args, kwargs)
-        leaves, structure = flatten((bound.args, bound.kwargs), _is_leaf)
-        names = leaf_names(bound)
+        bound = self.bind(args if instance is None else (instance, *args), kwargs)
+        given = (bound.args, bound.kwargs)
+
+        def is_leaf(value: Any) -> bool:
+            return _is_leaf(value) or (value is instance and instance is not None)
+
+        leaves, structure = flatten(given, is_leaf)
+        names = leaf_names(bound, is_leaf)
         dims = [frozenset[int]()] * len(leaves)
         if self.specs is not None:
             dims = self._check_specs(bound, leaves)
-        return Call(structure, leaves, names, (structure, _leaf_keys(leaves, dims), _modes()), dims)
+        return Call(structure, leaves, names, (structure, _leaf_keys(leaves, dims), _modes()), dims, given)
 
     def _check_specs(self, bound: inspect.BoundArguments, leaves: list[Any]) -> list[frozenset[int]]:
         assert self.specs is not None
@@ -221,18 +237,21 @@ def _example(spec: Any) -> Any:
 
 
 def _is_leaf(value: Any) -> bool:
-    """Tensors, and objects that are neither constants nor containers."""
-    if isinstance(value, torch.Tensor):
+    """Tensors, and objects that are neither constants nor containers (of nothing but their parts)."""
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
         return True
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, dict)):
+        fields = {field.name for field in dataclasses.fields(value)}
+        return not getattr(value, "__dict__", {}).keys() <= fields
     return not isinstance(value, CONSTANTS) and children(value) is None
 
 
-def leaf_names(bound: inspect.BoundArguments) -> list[str]:
+def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) -> list[str]:
     """A name for each leaf of the arguments, in order: the parameter's, with the path inside it."""
     found: list[str] = []
 
     def visit(value: Any, name: str) -> None:
-        if _is_leaf(value):
+        if is_leaf(value):
             found.append(name)
             return
         parts = children(value)

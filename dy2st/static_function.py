@@ -131,19 +131,18 @@ class StaticFunction:
         return unflatten(captured.program.out_structure, outputs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        instance = self.instance
-        return self._signature.call(args if instance is None else (instance, *args), kwargs)
+        return self._signature.call(args, kwargs, self.instance)
 
     def _find(self, call: Call) -> tuple[Captured, list[Any]]:
-        found = self._cache.find(call.key, call.leaves)
+        found = self._cache.find(call.key, call.arguments)
         if found is not None:
             return found
         with _capture_lock:
-            found = self._cache.find(call.key, call.leaves)  # another thread may have captured it meanwhile
+            found = self._cache.find(call.key, call.arguments)  # another thread may have captured it meanwhile
             if found is None:
-                self._cache.add(call.key, self._capture(call))
-                found = self._cache.find(call.key, call.leaves)
-        assert found is not None, "a program must fit the call it was captured for"
+                captured = self._capture(call)
+                self._cache.add(call.key, captured)
+                found = captured, fetch(captured.sources, call.arguments)
         return found
 
     def _capture(self, call: Call) -> Captured:
@@ -155,16 +154,17 @@ class StaticFunction:
             call.dynamic_dims,
             self._instance is not None,
             self._dynamic_state(call),
+            call.given,
         )
         return capture(request, convert_callee, _OPERATORS)
 
     def _dynamic_state(self, call: Call) -> dict[str, frozenset[int] | None]:
         """State that a program of this function writes and that was different at the next call: it becomes an input."""
         dynamic: dict[str, frozenset[int] | None] = {}
-        for captured, guard in self._cache.failures(call.key, call.leaves):
+        for captured, guard in self._cache.failures(call.key, call.arguments):
             dynamic.update(captured.dynamic_state)
             if guard.source.name in captured.written:
-                dims = guard.changed_dims(call.leaves, captured.sources)
+                dims = guard.changed_dims(call.arguments, captured.sources)
                 if dims is not None:
                     dynamic[guard.source.name] = (dynamic.get(guard.source.name) or frozenset()) | dims or None
         return dynamic

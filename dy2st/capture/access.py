@@ -142,8 +142,11 @@ def item(value: Any, key: Any) -> Any:
     if isinstance(own, types.FunctionType) and not isinstance(value, type):
         of_class(session, value, "__getitem__")
         return session.call(own, value, key)
+    makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
+    if makes:
+        session.write(ItemPlace(value, key))
     found = value[key]
-    if isinstance(value, list) and isinstance(key, slice):
+    if isinstance(found, list) and (makes or isinstance(key, slice)):
         session.own_list(found)
     return found
 

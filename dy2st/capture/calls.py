@@ -6,6 +6,7 @@ the same, since recording does not depend on who calls.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import sysconfig
@@ -31,6 +32,10 @@ SKIPPED_PACKAGES = {
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _SITE_PACKAGES = ("site-packages", "dist-packages")
 _MAX_DEPTH = 200
+_READING_METHODS = frozenset(
+    "get keys values items copy index count union intersection difference symmetric_difference issubset issuperset isdisjoint".split()
+)
+"""The methods of dicts, sets and deques that leave them as they are."""
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -58,7 +63,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if isinstance(function, type):
         return _construct(session, function, args, kwargs)
     owner = getattr(function, "__self__", None)
-    if isinstance(owner, (list, dict, set)) and isinstance(function, types.BuiltinMethodType):
+    if isinstance(owner, (list, dict, set, collections.deque)) and isinstance(function, types.BuiltinMethodType):
         return _call_container(session, owner, function, args, kwargs)
     own_call = getattr(type(function), "__call__", None)
     if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
@@ -154,7 +159,7 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list):
         return lists.method(session, owner, function.__name__, args, kwargs)
-    if function.__name__ in ("update", "pop", "popitem", "clear", "setdefault", "add", "remove", "discard"):
+    if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
     return function(*args, **kwargs)
 

@@ -75,6 +75,7 @@ class Request:
         dynamic_dims: for each leaf, the dimensions that differ from call to call.
         bound: whether the first argument is the object that the function is bound to.
         dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
+        given: ``(args, kwargs)`` of this call.
     """
 
     function: FunctionType
@@ -84,6 +85,7 @@ class Request:
     dynamic_dims: Sequence[frozenset[int]]
     bound: bool
     dynamic_state: Mapping[str, frozenset[int] | None]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -101,6 +103,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     with translated(session), _plain_grad_mode(), calls.torch_patched(session), session.active() as root:
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
+        _know_containers(session, request.given, (args, kwargs), session.tracker.table.argument(-1, "arguments"))
         try:
             result = calls.enter(session, request.function, converted, args, kwargs)
         except Unreachable:
@@ -153,6 +156,25 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
         slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
         arguments.append(stand_in)
     return slots, arguments
+
+
+def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:
+    """Remember, for each container among the arguments, which of the caller's it stands for: what is written to it, is written there."""
+    parts = children(made)
+    if made is given or parts is None:
+        return
+    if not isinstance(made, tuple):
+        session.tracker.know(made, source)
+    table = session.tracker.table
+    if isinstance(made, (tuple, list)):
+        steps = [(table.item(source, i), given[i], item) for i, item in enumerate(made)]
+    elif isinstance(made, dict):
+        steps = [(table.item(source, key), given[key], item) for key, item in made.items()]
+    else:
+        steps = [(table.attribute(source, name), getattr(given, name), item) for name, item in vars(made).items()]
+    for step, before, now in steps:
+        if not isinstance(now, torch.Tensor):
+            _know_containers(session, before, now, step)
 
 
 def _identifier(name: str) -> str:
@@ -248,6 +270,7 @@ def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> S
             session.here(),
             fix="use tuples, lists, dicts, named tuples or dataclasses of tensors and numbers",
         )
+    session.tracker.identity(value)
     return Const(value)
 
 
@@ -287,6 +310,8 @@ def _effect(session: Session, write: Write, name: str, outputs: list[Any]) -> Ef
     if write.new is MISSING:
         return Effect(name, "delete", Const(None))
     new, kind = write.new, "set"
+    if isinstance(write.place, ContentsPlace):
+        new = session.runtime_list(write.place.owner) or new
     if isinstance(write.place, ContentsPlace) and isinstance(new, list):
         same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
         if same and session.tracker.source_of(write.place.owner) is None:

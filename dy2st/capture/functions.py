@@ -97,7 +97,8 @@ def _internal(file: str) -> bool:
 
 @_handles(torch.Tensor.stride, torch.Tensor.is_contiguous)
 def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    session.asks_strides = True
+    if session.asked_by_user_code():
+        session.asks_strides = True
     return func(*args, **kwargs)
 
 

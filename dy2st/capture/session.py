@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from dy2st_runtime import control
 from dy2st_runtime.program import Location, StateSlot
 
 _local = threading.local()
+_PACKAGE = os.path.dirname(errors.__file__)
 
 
 class Signal(BaseException):
@@ -209,6 +211,13 @@ class Session:
                 return Location(code.co_filename, frame.f_lineno, code.co_name)
             frame = frame.f_back  # type: ignore[assignment]
         return None
+
+    def asked_by_user_code(self) -> bool:
+        """Whether the call of torch that is handled now was made outside of this package."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
+            frame = frame.f_back
+        return frame.f_back is not None and not frame.f_back.f_code.co_filename.startswith(_PACKAGE)
 
     def here(self) -> errors.Location | None:
         """The user's line that runs now, for an error."""
