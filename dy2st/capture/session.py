@@ -213,11 +213,12 @@ class Session:
         return None
 
     def asked_by_user_code(self) -> bool:
-        """Whether the call of torch that is handled now was made outside of this package."""
+        """Whether the call of torch that is handled now was made by the user's code, or by code that is called as it is."""
         frame = sys._getframe(1)
         while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
             frame = frame.f_back
-        return frame.f_back is not None and not frame.f_back.f_code.co_filename.startswith(_PACKAGE)
+        code = (frame.f_back or frame).f_code
+        return code.co_name == "_call_plain" or not code.co_filename.startswith(_PACKAGE)
 
     def here(self) -> errors.Location | None:
         """The user's line that runs now, for an error."""
