@@ -17,6 +17,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import access, choices, iteration, lists, text
 from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.recorder import fresh_number
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
@@ -79,7 +80,7 @@ def _len(session: Session, value: Any) -> Any:
         if value.dim() == 0:
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
-    if isinstance(value, iteration.RuntimeIterable):
+    if isinstance(value, RuntimeIterable):
         return value.length()
     own = getattr(type(value), "__len__", None)
     if not isinstance(own, types.FunctionType):
@@ -183,11 +184,14 @@ def _sum(session: Session, values: Any, start: Any = 0) -> Any:
     runtime = iteration.as_runtime(values)
     if runtime is None:
         return sum(iteration.over(values), start)
-    raise errors.CaptureError(
-        f"sum() of {runtime.what} whose length is known only at run time",
-        session.here(),
-        fix="use x.sum(0), or torch.stack(items).sum(0), or a for loop",
-    )
+    total = start
+
+    def add(item: Any) -> None:
+        nonlocal total
+        total = total + item
+
+    iteration.capture_for(runtime, add, ("total",), None)
+    return total
 
 
 @_handles(any)
@@ -200,7 +204,23 @@ def _all(session: Session, values: Any) -> Any:
     return _fold(session, values, all, lambda value, rest: capture_if_exp(value, rest, lambda: False), False)
 
 
+def _fold_at_runtime(session: Session, items: Any, decided: bool) -> Any:
+    """``any`` and ``all`` of as many items as there are at run time."""
+    result: Any = not decided
+
+    def look(item: Any) -> None:
+        nonlocal result
+        found = truth(session, item)
+        result = session.number(scalars.logical_or if decided else scalars.logical_and, (result, found), "bool")
+
+    iteration.capture_for(items, look, ("result",), None)
+    return result
+
+
 def _fold(session: Session, values: Any, plain: Any, capture: Any, decided: bool) -> Any:
+    runtime = iteration.as_runtime(values)
+    if runtime is not None:
+        return _fold_at_runtime(session, runtime, decided)
     items = _items(session, values)
     items = list(values) if items is None else items
 

@@ -7,7 +7,7 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CellType
 from typing import Any
 
@@ -19,8 +19,9 @@ from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import CellPlace
 from dy2st.capture.loop import capture_loop
-from dy2st.capture.session import Session, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, is_symbolic
+from dy2st.capture.session import Session, current, need
+from dy2st.capture.truth import condition
+from dy2st.capture.values import SYMBOLIC_NUMBERS, is_symbolic
 from dy2st_runtime import scalars
 
 _UNROLL_LIMIT = 4096
@@ -229,4 +230,66 @@ def _nothing() -> None:
     """The branch of a trip that is skipped."""
 
 
-__all__ = ["RuntimeIterable", "RuntimeList", "as_runtime", "capture_for", "enumerate_", "over", "range_", "reversed_", "zip_"]
+def iterated(value: Any) -> Any:
+    """What code that is not a ``for`` statement steps through.
+
+    Raises:
+        CaptureError: its length is known only at run time.
+    """
+    session = current()
+    if session is None:
+        return value
+    runtime = as_runtime(value)
+    return over(value) if runtime is None else iter(runtime)
+
+
+def list_comprehension(
+    iterable: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]]
+) -> list[Any]:
+    """A list comprehension: a loop that appends.
+
+    Args:
+        iterable: what it loops over.
+        spread: the number of names that an item is unpacked to; ``None`` for one name that takes the item.
+        element: gives an element of the list, from the item or its parts.
+        conditions: whether an item has an element.
+    """
+    session = current()
+    made: list[Any] = []
+    if session is None:
+        for item in iterable:
+            parts = _parts(item, spread)
+            if all(condition(*parts) for condition in conditions):
+                made.append(element(*parts))
+        return made
+    session.own_list(made)
+
+    def body(item: Any) -> None:
+        parts = _parts(item, spread)
+        _when(conditions, parts, lambda: session.call(made.append, element(*parts)))
+
+    capture_for(iterable, body, (), None)
+    return made
+
+
+def _parts(item: Any, spread: int | None) -> tuple[Any, ...]:
+    if spread is None:
+        return (item,)
+    parts = tuple(over(item))
+    if len(parts) != spread:
+        few = len(parts) < spread
+        raise ValueError(
+            f"not enough values to unpack (expected {spread}, got {len(parts)})" if few else f"too many values to unpack (expected {spread})"
+        )
+    return parts
+
+
+def _when(conditions: Sequence[Callable[..., Any]], parts: tuple[Any, ...], do: Callable[[], Any]) -> None:
+    if not conditions:
+        do()
+        return
+    test = condition(conditions[0](*parts))
+    if is_symbolic(test):
+        capture_if(test, lambda: _when(conditions[1:], parts, do), _nothing, ())
+    elif test:
+        _when(conditions[1:], parts, do)
