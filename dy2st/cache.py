@@ -10,6 +10,7 @@ from typing import Any
 from dy2st import config
 from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
+from dy2st.capture.sizes import Place
 from dy2st.capture.sources import fetch
 
 
@@ -54,7 +55,7 @@ class ProgramCache:
         """The program for a call and the values of its sources; ``None`` if there is none yet."""
         for entry in self._table.get(key, ()):
             values = fetch(entry.captured.sources, arguments)
-            if entry.captured.guards.failure(values) is None:
+            if entry.captured.guards.failure(values) is None and not entry.captured.sizes.broken(arguments):
                 entry.last_used = next(self._clock)
                 return entry.captured, values
         return None
@@ -67,6 +68,11 @@ class ProgramCache:
             if guard is not None:
                 found.append((entry.captured, guard))
         return found
+
+    def broken_sizes(self, key: Any, arguments: Sequence[Any]) -> frozenset[Place]:
+        """The dynamic sizes of a call that the programs with this key are not made for."""
+        entries = self._table.get(key, ())
+        return frozenset().union(*(entry.captured.sizes.broken(arguments) for entry in entries))
 
     def add(self, key: Any, captured: Captured) -> None:
         """Keep a program; the least recently used goes when there are too many."""

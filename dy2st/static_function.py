@@ -155,6 +155,7 @@ class StaticFunction:
             self._instance is not None,
             self._dynamic_state(call),
             call.given,
+            self._cache.broken_sizes(call.key, call.arguments),
         )
         return capture(request, convert_callee, _OPERATORS)
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -18,6 +18,8 @@ from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
 from dy2st.capture.session import NeedsRuntimeList, Session, Site, Unreachable
+from dy2st.capture.sizes import Place as SizePlace
+from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Text, Undefined
 from dy2st_runtime.passes.dead_code import remove_dead_code
@@ -51,6 +53,7 @@ class Captured:
         sites: what became of each control-flow statement.
         written: names of the sources that the program writes.
         dynamic_state: the state that is known to differ from call to call, see :class:`Request`.
+        sizes: what it relies on in the sizes of its inputs.
     """
 
     program: Program
@@ -61,6 +64,7 @@ class Captured:
     sites: list[Site]
     written: frozenset[str]
     dynamic_state: Mapping[str, frozenset[int] | None]
+    sizes: SizeConditions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +80,7 @@ class Request:
         bound: whether the first argument is the object that the function is bound to.
         dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
         given: ``(args, kwargs)`` of this call.
+        fixed: sizes that are declared dynamic and are taken as they are all the same.
     """
 
     function: FunctionType
@@ -86,6 +91,7 @@ class Request:
     bound: bool
     dynamic_state: Mapping[str, frozenset[int] | None]
     given: tuple[tuple[Any, ...], dict[str, Any]]
+    fixed: frozenset[SizePlace] = frozenset()
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -147,9 +153,12 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
             session.tracker.read(leaf, session.tracker.table.argument(position, name))
             arguments.append(leaf)
             continue
+        dims = frozenset(dim for dim in dims if (position, dim) not in request.fixed)
         stand_in = stand_ins.get(id(leaf))
         if stand_in is None:
             stand_in = stand_ins[id(leaf)] = session.stand_in(leaf, dims)
+            for dim in dims:
+                session.input_sizes[cast(Any, stand_in.shape[dim]).node.expr] = (position, dim)
         node = root.placeholder(_identifier(name), stand_in)
         root.bind(stand_in, node)
         shape = tuple(s if isinstance(s, int) else str(s) for s in stand_in.shape)
@@ -209,11 +218,18 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
         written=frozenset(written),
         dynamic_state=request.dynamic_state,
+        sizes=SizeConditions(
+            dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)
+        ),
     )
 
 
 def _training(request: Request) -> bool:
     return any(isinstance(leaf, torch.nn.Module) and leaf.training for leaf in request.leaves)
+
+
+def _fixed_sizes(request: Request) -> dict[SizePlace, int]:
+    return {(leaf, dim): request.leaves[leaf].shape[dim] for leaf, dim in request.fixed}
 
 
 def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]], Any]:

@@ -158,6 +158,9 @@ class Session:
         """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
         self._list_owner: dict[int, BlockBuilder] = {}
         self._state_by_id: dict[int, State] = {}
+        self.input_sizes: dict[sympy.Basic, tuple[int, int]] = {}
+        """For the symbols of dynamic sizes of the arguments: the leaf and the dimension."""
+        self.size_conditions: list[sympy.Basic] = []
         self._checks: list[tuple[sympy.Basic, str]] = []
         self._regions: list[Region] = []
         self.shapes.on_assumption = self._assume
@@ -506,6 +509,8 @@ class Session:
         """Record the checks of what has been assumed since the last call."""
         while self._checks:
             expr, message = self._checks.pop(0)
+            if expr.free_symbols <= self.input_sizes.keys():
+                self.size_conditions.append(expr)
             condition = self.builder.expression_node(expr)
             self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
 
