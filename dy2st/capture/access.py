@@ -16,10 +16,11 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import choices, lists
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import NeedsRuntimeList, Session, current, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, unbound_free_message, unbound_message
+from dy2st.capture.values import SYMBOLIC_NUMBERS, is_number, Choice, Undefined, unbound_free_message, unbound_message
 from dy2st_runtime import control
 
 _LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
@@ -162,11 +163,21 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         copied = list(value)
         session.own_list(copied)
         return lists.get(session, session.make_runtime_list(copied), key)
+    if isinstance(value, dict) and not isinstance(key, (slice, torch.Tensor)) and all(map(is_number, value)):
+        return _lookup(value, key, list(value))
     raise errors.CaptureError(
         f"a {type(value).__name__} is indexed with a number that is known only at run time",
         session.here(),
         fix="stack what is in it into a tensor, or choose with if statements",
     )
+
+
+def _lookup(table: dict[Any, Any], key: Any, keys: list[Any]) -> Any:
+    """The item of the first of ``keys`` that is equal to a number known only at run time."""
+    if not keys:
+        raise raised(KeyError(key))
+    first, *rest = keys
+    return capture_if_exp(key == first, lambda: table[first], lambda: _lookup(table, key, rest))
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:

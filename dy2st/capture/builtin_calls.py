@@ -445,6 +445,24 @@ for _module in (random, numpy.random):
             _HANDLERS[_function] = _unpredictable(_function)
 
 
+@_handles(torch.Tensor.is_contiguous)
+def _is_contiguous(session: Session, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    form = kwargs.get("memory_format", args[0] if args else torch.contiguous_format)
+    return session.number(torch.ops.aten.is_contiguous.memory_format, (tensor, form), "bool")
+
+
+@_handles(torch.Tensor.stride)
+def _stride(session: Session, tensor: torch.Tensor, dim: int | None = None) -> Any:
+    if dim is None:
+        return tuple(_stride(session, tensor, position) for position in range(tensor.dim()))
+    return session.number(torch.ops.aten.sym_stride.int, (tensor, dim), "int")
+
+
+@_handles(torch.Tensor.storage_offset)
+def _storage_offset(session: Session, tensor: torch.Tensor) -> Any:
+    return session.number(torch.ops.aten.sym_storage_offset.default, (tensor,), "int")
+
+
 @_handles(torch.manual_seed, torch.seed, torch.set_rng_state)
 def _seed(session: Session, *args: Any) -> None:
     raise errors.CaptureError(

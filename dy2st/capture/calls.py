@@ -63,6 +63,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if isinstance(function, type):
         return _construct(session, function, args, kwargs)
     owner = getattr(function, "__self__", None)
+    if isinstance(owner, torch.Tensor):
+        handler = builtin_calls.handler_of(getattr(torch.Tensor, function.__name__, None))
+        return _call_plain(session, function, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
     if isinstance(owner, (list, dict, set, collections.deque)) and isinstance(function, types.BuiltinMethodType):
         return _call_container(session, owner, function, args, kwargs)
     own_call = getattr(type(function), "__call__", None)

@@ -102,6 +102,13 @@ def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return func(*args, **kwargs)
 
 
+@_handles(torch.Tensor.item)
+def _item(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args[0].is_complex():
+        raise CaptureError("item() of a complex tensor", session.here(), fix="keep working on the tensor, or take x.real and x.imag")
+    return func(*args, **kwargs)
+
+
 @_handles(torch.Tensor.tolist)
 def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
@@ -170,6 +177,17 @@ def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
 @_handles(torch.Tensor.__setitem__)
 def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     indexing.set_item(args[0], args[1], args[2], func)
+
+
+@_handles(torch.Tensor.contiguous)
+def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Python's method looks at the stand-in's strides, and those of the tensor may differ from call to call."""
+    with session.quiet():
+        made = func(*args, **kwargs)
+        made = made.view_as(made) if made is args[0] else made
+    form = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
+    session.builder.call(torch.ops.aten.contiguous.default, (args[0],), {"memory_format": form}, made)
+    return made
 
 
 @_handles(torch.Tensor.__contains__)

@@ -63,11 +63,12 @@ class CaptureShapes(ShapeEnv):
             if self.operation_start is not None and _same_size_question(orig_expr):
                 return self._take_as_equal(orig_expr)
             answer = _zero_one_question(orig_expr)
-            if answer is None:
+            in_operation = self.operation_start is not None
+            if answer is None or not (in_operation or orig_expr.free_symbols <= self.size_like):
                 raise
-            if orig_expr.rhs == 1:  # an empty tensor needs no check: the operation itself knows what to do with one
+            if orig_expr.rhs == 1 or not in_operation:  # what an operation computes for an empty tensor needs no check
                 assumed = orig_expr if answer else sympy.Not(orig_expr)
-                self.on_assumption(assumed, "this size is taken not to be 1")
+                self.on_assumption(assumed, f"this size is taken not to be {orig_expr.rhs}")
             return sympy.true if answer else sympy.false
 
     def _take_as_equal(self, expr: Any) -> Any:

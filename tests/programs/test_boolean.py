@@ -253,7 +253,7 @@ def test_truth_of_numbers():
             out = out - 3
         return out, bool(n), bool(s)
 
-    agree(f, [*signs(), vec(0.5, 0)])
+    agree(f, [*signs(), vec(0.5, 0, 0)])
 
 
 def test_truth_of_nan():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.oracle import agree
+import dy2st
+
+from tests.oracle import agree, same
 from tests.programs.values import DTYPES, num, signs, vec
 
 
@@ -302,7 +304,7 @@ def test_bool_expression_values():
     agree(f, signs())
 
 
-def test_promotion_of_dtype_is_an_error_or_right():
+def test_dtypes_that_differ_are_refused():
     def f(x):
         if x.sum() > 0:
             y = x
@@ -310,7 +312,8 @@ def test_promotion_of_dtype_is_an_error_or_right():
             y = x.to(torch.float32)
         return y * 2
 
-    agree(f, signs(), programs=None)
+    with pytest.raises(dy2st.errors.BranchMismatchError, match="'y' is not the same kind of value"):
+        dy2st.to_static(f)(vec(1, 2))
 
 
 def test_name_bound_in_one_branch_only():
@@ -601,3 +604,39 @@ def test_strings_picked_by_a_branch_then_compared():
         return x - 1
 
     agree(f, signs())
+
+
+def test_strides_of_an_input_may_differ_from_call_to_call():
+    def f(x):
+        y = x.contiguous()
+        y += 1
+        return y.view(-1), x, x.is_contiguous(), x.stride(), x[1:].storage_offset()
+
+    wide, tall = torch.arange(6.0).view(2, 3), torch.arange(6.0).view(3, 2).t()
+    static = dy2st.to_static(f)
+    for given in (wide, tall):
+        copies = [given.clone(memory_format=torch.preserve_format) for _ in range(2)]
+        same(f(copies[0]), static(copies[1]))
+    assert len(static.program_cache) == 1
+
+
+def test_unconverted_code_that_asks_for_a_truth_value_is_refused():
+    @dy2st.not_to_static
+    def pick(k):
+        return 1 if k else 2
+
+    def f(n):
+        return pick(n.item())
+
+    with pytest.raises(dy2st.errors.DataDependentError):
+        dy2st.to_static(f)(num(3, torch.int64))
+
+
+def test_identity_of_two_inputs():
+    def f(x, y):
+        x += 1
+        return y * 2, x is y
+
+    x = vec(1, 2)
+    agree(f, [(x, vec(1, 2))])
+    agree(f, [(x, x)])

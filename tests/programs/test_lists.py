@@ -1,0 +1,294 @@
+"""Lists that grow, shrink and are read where a tensor decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import agree
+from tests.programs.values import counts, num, signs, vec
+
+X = vec(1, 2, 3)
+
+
+def trips(*items):
+    return [(X, count) for count in counts(*items)]
+
+
+def test_append_in_a_loop_then_stack():
+    def f(x, n):
+        outs = [x]
+        for i in range(n):
+            outs.append(outs[-1] * 2)
+        return torch.stack(outs), torch.cat(outs), len(outs)
+
+    agree(f, trips())
+
+
+def test_append_to_an_empty_list():
+    def f(x, n):
+        outs = []
+        for i in range(n):
+            outs.append(x * i)
+        return len(outs), outs
+
+    agree(f, trips())
+
+
+def test_append_in_one_branch():
+    def f(x):
+        outs = [x]
+        if x.sum() > 0:
+            outs.append(x + 1)
+        return len(outs), outs[-1], torch.stack(outs).sum()
+
+    agree(f, signs())
+
+
+def test_append_in_a_branch_of_a_loop():
+    def f(x):
+        outs = []
+        for v in x:
+            if v > 0:
+                outs.append(v * 2)
+        return len(outs), sum_of(outs, x)
+
+    agree(f, signs())
+
+
+def sum_of(values, x):
+    total = x.new_zeros(())
+    for v in values:
+        total = total + v
+    return total
+
+
+def test_numbers_in_a_growing_list():
+    def f(x, n):
+        ks = [0]
+        for i in range(n):
+            ks.append(ks[-1] + i)
+        return ks, ks[-1], len(ks)
+
+    agree(f, trips())
+
+
+def test_pop_insert_extend_clear_reverse_copy():
+    def f(x, n):
+        a = [x]
+        for i in range(n):
+            a.append(x + i)
+            a.insert(0, x * i)
+            a.extend([x, x - 1])
+            if len(a) > 6:
+                a.pop()
+                a.pop(0)
+        b = a.copy()
+        b.reverse()
+        c = a + b
+        return len(a), torch.stack(a), torch.stack(b), len(c)
+
+    agree(f, trips())
+
+
+def test_item_assignment():
+    def f(x, n):
+        a = [x, x, x]
+        for i in range(n):
+            a[i % 3] = a[i % 3] + i
+        return a[0], a[1], a[2]
+
+    agree(f, trips())
+
+
+def test_index_by_a_number():
+    def f(x, n):
+        a = [x, x + 1, x + 2]
+        return a[n % 3], a[-1 - n.item() % 3]
+
+    agree(f, trips())
+
+
+def test_index_out_of_range():
+    def f(x, n):
+        a = [x, x + 1, x + 2]
+        return a[n]
+
+    agree(f, trips(1, 0, 7))
+
+
+def test_slices():
+    def f(x, n):
+        a = []
+        for i in range(n):
+            a.append(x + i)
+        return len(a[1:]), len(a[:-1]), len(a[::2])
+
+    agree(f, trips())
+
+
+def test_truth_of_a_growing_list():
+    def f(x, n):
+        a = []
+        for i in range(n):
+            a.append(x)
+        if a:
+            x = x + 1
+        if not a:
+            x = x - 1
+        return x
+
+    agree(f, trips())
+
+
+def test_loop_over_a_growing_list():
+    def f(x, n):
+        a = []
+        for i in range(n):
+            a.append(x + i)
+        total = x * 0
+        for i, v in enumerate(a):
+            total = total + v * i
+        for v, w in zip(a, a[1:]):
+            total = total * 2 + w - v
+        for v in reversed(a):
+            total = total + v
+        return total
+
+    agree(f, trips())
+
+
+def test_list_grows_while_it_is_looped_over():
+    def f(x, n):
+        a = [x]
+        for i in range(n):
+            a.append(x + i)
+        total = x * 0
+        for v in a:
+            total = total + v
+            if len(a) < 6:
+                a.append(v * 2)
+        return total, len(a)
+
+    agree(f, trips())
+
+
+def test_elements_are_aliases():
+    def f(x, n):
+        y = x.clone()
+        a = [y]
+        for i in range(n):
+            a.append(y)
+            a[0] += 1
+        return y, len(a), torch.stack(a)
+
+    agree(f, trips())
+
+
+def test_list_of_lists():
+    def f(x, n):
+        rows = []
+        for i in range(n):
+            row = []
+            for j in range(2):
+                row.append(x * i + j)
+            rows.append(torch.stack(row))
+        return len(rows), sum_of(rows, x)
+
+    agree(f, trips())
+
+
+def test_two_lists():
+    def f(x, n):
+        a, b = [], []
+        for i in range(n):
+            if i % 2 == 0:
+                a.append(x + i)
+            else:
+                b.append(x - i)
+        return len(a), len(b), sum_of(a, x), sum_of(b, x)
+
+    agree(f, trips())
+
+
+def test_list_rebound_in_a_loop():
+    def f(x, n):
+        a = [x]
+        for i in range(n):
+            a = a + [x + i]
+        return len(a), torch.stack(a)
+
+    agree(f, trips())
+
+
+def test_list_comprehension_over_a_growing_list():
+    def f(x, n):
+        a = []
+        for i in range(n):
+            a.append(x + i)
+        b = [v * 2 for v in a]
+        return len(b), sum_of(b, x)
+
+    agree(f, trips(), programs=None)
+
+
+def test_shapes_in_a_list_differ():
+    def f(x, n):
+        a = [x]
+        for i in range(n):
+            a.append(torch.cat([a[-1], x]))
+        return torch.cat(a), a[-1].shape[0]
+
+    agree(f, trips())
+
+
+def test_beam_like_bookkeeping():
+    def f(x, n):
+        scores, paths = [x.sum()], [x]
+        for i in range(n):
+            best = 0
+            for k in range(len(scores)):
+                if scores[k] > scores[best]:
+                    best = k
+            scores.append(scores[best] - i)
+            paths.append(paths[best] * 0.5)
+        return torch.stack(scores), torch.stack(paths)
+
+    agree(f, trips())
+
+
+def test_append_gradients():
+    def f(x, n):
+        outs = []
+        h = x
+        for i in range(n):
+            h = h * x
+            outs.append(h)
+        return h, len(outs), sum_of(outs, x)
+
+    agree(f, [(vec(1, 2, 3, grad=True), c) for c in counts()])
+
+
+def test_list_argument_is_read():
+    def f(xs, n):
+        total = xs[0]
+        for i in range(n):
+            total = total + xs[i % 2]
+        return total
+
+    agree(f, [([X, X + 1], c) for c in counts()])
+
+
+def test_list_returned_from_a_helper_in_a_loop():
+    def parts(x):
+        return [x, x + 1]
+
+    def f(x, n):
+        for i in range(n):
+            a, b = parts(x)
+            more = parts(x)
+            more.append(a)
+            x = a * 0.5 + b + more[2]
+        return x
+
+    agree(f, trips())
