@@ -84,7 +84,7 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
 
 
 def run_branch(
-    session: Session, branch: Callable[[], Any], cells: Sequence[CellPlace], fact: sympy.Basic | None = None
+    session: Session, branch: Callable[[], Any], cells: Sequence[Place], fact: sympy.Basic | None = None
 ) -> Outcome:
     """Capture one branch, in which ``fact`` holds; what it wrote is undone when this returns."""
     with session.block(cells) as region:

@@ -109,7 +109,7 @@ def enter(
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
     bound = converted.bind(function, session.operators)
-    with session.frame(bound):
+    with session.frame(bound, [ItemPlace(function.__globals__, name) for name in converted.written_globals]):
         return bound(*args, **kwargs)
 
 

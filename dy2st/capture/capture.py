@@ -328,6 +328,8 @@ def _effect(session: Session, write: Write, name: str, outputs: list[Any]) -> Ef
     new, kind = write.new, "set"
     if isinstance(write.place, ContentsPlace):
         new = session.runtime_list(write.place.owner) or new
+    if isinstance(new, Choice):
+        new = Choice(session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()})
     if isinstance(write.place, ContentsPlace) and isinstance(new, list):
         same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
         if same and session.tracker.source_of(write.place.owner) is None:

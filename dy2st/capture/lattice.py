@@ -200,6 +200,12 @@ def _join_alike(a: Type, b: Type) -> Type:
     raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
 
 
+def element_of(value: Any) -> Type:
+    """The type of a list's elements of which this value is one: a number is any number of its kind."""
+    kind = type_of(value)
+    return NumberType(number_kind(value)) if isinstance(kind, SameType) and is_number(value) else kind
+
+
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
     """The type of the elements of a list; ``None`` while it has none."""
     if a is None or b is None:

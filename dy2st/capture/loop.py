@@ -70,7 +70,7 @@ def capture_while(test: Any, body: Any, live: Sequence[str]) -> None:
     capture_loop(session, pred, test, body, cells, live)
 
 
-def _try_loop(session: Session, pred: Any, test: Any, body: Any, cells: Sequence[CellPlace], live: Sequence[str]) -> bool:
+def _try_loop(session: Session, pred: Any, test: Any, body: Any, cells: Sequence[Place], live: Sequence[str]) -> bool:
     attempt = session.begin_attempt(cells)
     try:
         capture_loop(session, pred, test, body, cells, live)
@@ -83,7 +83,7 @@ def _try_loop(session: Session, pred: Any, test: Any, body: Any, cells: Sequence
 
 
 def capture_loop(
-    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[CellPlace], live: Sequence[str]
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str]
 ) -> None:
     """Record one loop.
 
@@ -112,7 +112,7 @@ def capture_loop(
 
 
 def _attempt(
-    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[CellPlace], live: Sequence[str],
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str],
     carries: dict[tuple[Any, ...], Carry],
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""

@@ -74,6 +74,21 @@ class Region:
 
 
 @dataclasses.dataclass(frozen=True)
+class Frame:
+    """A converted function that runs.
+
+    Attributes:
+        start: when it was called.
+        outer_cells: identities of the variables of enclosing functions.
+        written_globals: the globals that it assigns.
+    """
+
+    start: int
+    outer_cells: set[int]
+    written_globals: Sequence[Place]
+
+
+@dataclasses.dataclass(frozen=True)
 class Site:
     """One control-flow statement of the user's code and what became of it.
 
@@ -148,7 +163,7 @@ class Session:
         self._spent: dict[int, Any] = {}
         self._clock = itertools.count()
         self._births: dict[int, tuple[Any, int]] = {}
-        self._frames: list[tuple[int, set[int]]] = []
+        self._frames: list[Frame] = []
         self.lists_version = 0
         self.created: dict[int, Any] = {}
         self.depth = 0
@@ -261,7 +276,7 @@ class Session:
         return region
 
     @contextlib.contextmanager
-    def block(self, cells: Sequence[CellPlace], repeats: bool = False) -> Iterator[Region]:
+    def block(self, cells: Sequence[Place], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
         region = self._push(BlockBuilder(self.builder, self.locate, self.adopt), repeats)
         for place in (*cells, *self.written_globals.values()):
@@ -294,7 +309,7 @@ class Session:
         self.shapes.forget_since(region.facts)
         self._checks.clear()
 
-    def begin_attempt(self, cells: Sequence[CellPlace]) -> tuple[Region, Any]:
+    def begin_attempt(self, cells: Sequence[Place]) -> tuple[Region, Any]:
         """Go on recording into the same block, with the possibility to take it back."""
         mark = self.builder.mark()
         region = self._push(self.builder)
@@ -338,9 +353,9 @@ class Session:
         return time is not None and time > region.start
 
     @contextlib.contextmanager
-    def frame(self, function: FunctionType) -> Iterator[None]:
+    def frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Iterator[None]:
         """A converted function runs inside; its own variables are made now."""
-        self._frames.append((next(self._clock), {id(cell) for cell in function.__closure__ or ()}))
+        self._frames.append(Frame(next(self._clock), {id(cell) for cell in function.__closure__ or ()}, written_globals))
         self.depth += 1
         try:
             yield
@@ -348,14 +363,14 @@ class Session:
             self.depth -= 1
             self._frames.pop()
 
-    def cells_of(self, *functions: FunctionType) -> list[CellPlace]:
+    def cells_of(self, *functions: FunctionType) -> list[Place]:
         """The variables that block functions of the function that runs now share with the code around them."""
-        time, outer = self._frames[-1]
+        frame = self._frames[-1]
         for function in functions:
             for cell in function.__closure__ or ():
-                if id(cell) not in outer:
-                    self.own(cell, since=time)
-        return cells_of(*functions)
+                if id(cell) not in frame.outer_cells:
+                    self.own(cell, since=frame.start)
+        return [*cells_of(*functions), *frame.written_globals]
 
     def spend(self, iterator: Any) -> None:
         """A loop that steps through an iterator stops where a tensor decides: nobody knows during the capture what is left in it."""
@@ -547,7 +562,7 @@ class Session:
         element = None
         try:
             for item in items:
-                element = lattice.join_elements(element, lattice.type_of(item))
+                element = lattice.join_elements(element, lattice.element_of(item))
         except lattice.Mismatch as error:
             raise CaptureError(f"a list that changes length inside a captured block holds {error}", self.here()) from None
         made = RuntimeList(items, element)
