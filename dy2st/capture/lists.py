@@ -159,6 +159,37 @@ def copy(session: Session, items: RuntimeList) -> Any:
     return made.items
 
 
+def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
+    """``left + right``."""
+    parts = [session.runtime_list(items) for items in (left, right)]
+    if parts == [None, None]:
+        made = left + right
+        session.own_list(made)
+        return made
+    one, other = (known or _copied(session, items) for known, items in zip(parts, (left, right)))
+    joined = session.new_list(lattice.join_elements(one.element, other.element))
+    session.builder.call(control.list_concat, (one, other), {}, joined)
+    return joined.items
+
+
+def _copied(session: Session, items: list[Any]) -> RuntimeList:
+    """A new list of the program with the items of a Python list."""
+    copied = list(items)
+    session.own_list(copied)
+    return session.make_runtime_list(copied)
+
+
+def repeat(session: Session, items: list[Any], times: Any) -> Any:
+    """``items * times``."""
+    if session.runtime_list(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        made = items * times
+        session.own_list(made)
+        return made
+    raise errors.CaptureError(
+        "'*' of a list and a number where one of them is known only at run time", session.here(), fix="append in a for loop"
+    )
+
+
 _METHODS: dict[str, Callable[..., Any]] = {
     "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
 }  # fmt: skip

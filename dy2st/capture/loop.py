@@ -99,9 +99,8 @@ def capture_loop(
     """
     carries: dict[tuple[Any, ...], Carry] = {}
     for _ in range(_ATTEMPTS):
-        version = session.lists_version
         try:
-            if _attempt(session, pred, test, body, cells, live, carries) and session.lists_version == version:
+            if _attempt(session, pred, test, body, cells, live, carries):
                 return
         except NeedsRuntimeList as need_list:
             if not session.owner_is_here(need_list.items) or session.runtime_list(need_list.items):
@@ -116,6 +115,7 @@ def _attempt(
     carries: dict[tuple[Any, ...], Carry],
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
+    version = session.lists_version
     with session.block(cells, repeats=True) as region:
         inputs = _start_trip(session, carries)
         dead = False
@@ -132,7 +132,7 @@ def _attempt(
                 continue
             if not dead:
                 settled &= _update(session, carries, key, write.place, write.old, write.new)
-        if not settled:
+        if not settled or session.lists_version != version:
             return False
         outputs: list[Any] = [again]
         for key, carry in carries.items():
@@ -174,8 +174,9 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
             return False
         kind = lattice.join(carry.kind, seen)
     except lattice.LengthMismatch as error:
-        if isinstance(place, ContentsPlace) and isinstance(place.owner, list):
-            raise NeedsRuntimeList(place.owner) from None
+        grown = place.owner if isinstance(place, ContentsPlace) else old
+        if isinstance(grown, list) and session.runtime_list(grown) is None:
+            raise NeedsRuntimeList(grown) from None
         raise _loop_error(session, place, error) from None
     except lattice.Mismatch as error:
         raise _loop_error(session, place, error) from None

@@ -1,0 +1,48 @@
+"""`+` and `*` of what may be lists.
+
+    a + b, a * b            →   _dy2st.add(a, b), _dy2st.mul(a, b)
+
+A list whose length a tensor decides is still a Python list to the user; Python's own operators would see its stale contents.
+Where a constant stands on either side there is no such list.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from typing import Any
+
+import gast
+
+from dy2st.capture import current, lists
+from dy2st.constructs.context import Context
+from dy2st.constructs.registry import Phase, operator, rewrites
+
+_OPERATORS = {gast.Add: "_dy2st.add(left, right)", gast.Mult: "_dy2st.mul(left, right)"}
+
+
+@rewrites(gast.BinOp, Phase.ACCESS)
+def rewrite_bin_op(node: gast.BinOp, context: Context) -> gast.expr:
+    """Sums and products of two expressions."""
+    text = _OPERATORS.get(type(node.op))
+    if text is None or any(isinstance(side, gast.Constant) for side in (node.left, node.right)):
+        return node
+    return context.expression(text, node, left=node.left, right=node.right)
+
+
+@operator("add")
+def add(left: Any, right: Any) -> Any:
+    """`left + right`."""
+    session = current()
+    if session is not None and isinstance(left, list) and isinstance(right, list):
+        return lists.concat(session, left, right)
+    return left + right
+
+
+@operator("mul")
+def mul(left: Any, right: Any) -> Any:
+    """`left * right`."""
+    session = current()
+    for items, times in ((left, right), (right, left)):
+        if session is not None and isinstance(items, list):
+            return lists.repeat(session, items, times)
+    return python.mul(left, right)
