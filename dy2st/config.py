@@ -8,6 +8,9 @@ import threading
 MAX_PROGRAMS = int(os.environ.get("DY2ST_MAX_PROGRAMS", "64"))
 """How many programs one function keeps; the least recently used goes first."""
 
+WARN_AFTER = 8
+"""After how many programs for one signature a warning names the value that keeps changing."""
+
 SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
 """Whether tracebacks show frames of dy2st itself."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import threading
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -70,28 +72,51 @@ class StaticFunction:
         self.__qualname__: str = function.__qualname__
         self._function = function
         self._input_spec = input_spec
-        self._instance = None if instance is None else weakref.ref(instance)
+        self._instance = None if instance is None else _reference(instance)
         self._backend = backend
         is_method = instance is not None if bound is None else bound
         self._signature = CallSignature(function, input_spec, is_method)
         self._cache = ProgramCache()
-        self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
+        self._unbound: StaticFunction | None = None
+        self._warned = False
         convert_root(function)
 
     # -- binding -------------------------------------------------------------------------------------------------------------
 
-    def __get__(self, instance: Any, owner: type | None = None) -> StaticFunction:
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind to an object. What is bound lives in the object, so that programs never outlive it.
+
+        An object without ``__dict__`` goes in as the first argument.
+        """
         if instance is None:
             return self
-        bound = self._bound.get(instance)
-        if bound is None:
-            bound = StaticFunction(self._function, self._input_spec, instance, self._backend)
-            bound = self._bound.setdefault(instance, bound)
+        table = getattr(instance, "__dict__", None)
+        if not isinstance(table, dict) or getattr(type(instance), "__weakrefoffset__", 0) == 0:
+            return types.MethodType(self, instance)
+        name = f"__dy2st_{self.__qualname__}__"
+        bound = table.get(name) or table.setdefault(name, self._bind(instance))
+        if bound._unbound is not self or bound.instance is not instance:
+            bound = table[name] = self._bind(instance)
+        return bound
+
+    def _bind(self, instance: Any) -> StaticFunction:
+        bound = StaticFunction(self._function, self._input_spec, instance, self._backend)
+        bound._unbound = self
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        instance = None if self._instance is None else memo.get(id(self._instance()), self._instance())
-        return StaticFunction(self._function, self._input_spec, instance, self._backend)
+        if self._instance is None:
+            return self
+        made = StaticFunction(self._function, self._input_spec, memo.get(id(self.instance), self.instance), self._backend)
+        made._unbound = self._unbound
+        return made
+
+    def __reduce__(self) -> Any:
+        if self._instance is None:
+            return self.__qualname__
+        of_class = getattr(type(self.instance), self.__name__, None)
+        own = None if self._function in (of_class, getattr(of_class, "function", None)) else self._function
+        return _restore, (self.instance, self.__name__, own, self._input_spec, self._backend)
 
     @property
     def __dy2st_original__(self) -> Callable[..., Any]:
@@ -140,10 +165,24 @@ class StaticFunction:
         with _capture_lock:
             found = self._cache.find(call.key, call.arguments)  # another thread may have captured it meanwhile
             if found is None:
+                self._warn_about_captures(call)
                 captured = self._capture(call)
                 self._cache.add(call.key, captured)
                 found = captured, fetch(captured.sources, call.arguments)
         return found
+
+    def _warn_about_captures(self, call: Call) -> None:
+        """Say once which value makes a program of its own at each call."""
+        failures = [] if self._warned else self._cache.failures(call.key, call.arguments)
+        if len(failures) < config.WARN_AFTER:
+            return
+        self._warned = True
+        name, count = collections.Counter(guard.source.name for _, guard in failures).most_common(1)[0]
+        warnings.warn(
+            f"dy2st captures {self.__qualname__} anew at each change of {name!r} ({count} programs so far): a program is right for one "
+            "value of it only. Keep it in a tensor, or pass it as an argument with an InputSpec, if it goes on changing",
+            stacklevel=4,
+        )
 
     def _capture(self, call: Call) -> Captured:
         request = Request(
@@ -220,6 +259,25 @@ class StaticFunction:
 
     def __repr__(self) -> str:
         return f"<StaticFunction {self.__qualname__}, {len(self._cache)} programs>"
+
+
+def _reference(instance: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(instance)
+    except TypeError:
+        return lambda: instance
+
+
+def _restore(
+    instance: Any, name: str, function: types.FunctionType | None, specs: Sequence[Any] | None, backend: str | None
+) -> StaticFunction:
+    """What was pickled; the object that it is bound to may not have its attributes yet."""
+    of_class = getattr(type(instance), name, None)
+    if function is None:
+        function = of_class.function if isinstance(of_class, StaticFunction) else of_class
+    made = StaticFunction(function, specs, instance, backend)
+    made._unbound = of_class if isinstance(of_class, StaticFunction) else None
+    return made
 
 
 def convert_root(function: types.FunctionType) -> ConvertedFunction:
