@@ -74,11 +74,21 @@ def to_static(
         forward = _plain(function.forward)
         function.forward = StaticFunction(forward, specs, function, backend)
         return function
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(StaticFunction(_plain(function), specs, None, backend, bound=isinstance(function, classmethod)))
     if isinstance(function, types.MethodType):
-        return StaticFunction(_plain(function), specs, function.__self__, backend)
+        return _of_method(function, specs, backend)
+    if not isinstance(function, (types.FunctionType, type)) and isinstance(getattr(function, "__call__", None), types.MethodType):  # noqa: B004
+        return _of_method(function.__call__, specs, backend)
     if not isinstance(function, types.FunctionType):
         raise SignatureError(f"to_static takes a Python function, method or nn.Module, not a {type(function).__name__}")
     return StaticFunction(function, specs, None, backend, bound=_is_method(function))
+
+
+def _of_method(method: types.MethodType, specs: Sequence[Any] | None, backend: str | None) -> StaticFunction:
+    made = StaticFunction(_plain(method), specs, method.__self__, backend)
+    made.keeps = method.__self__  # as a bound method does
+    return made
 
 
 def _plain(method: Any) -> types.FunctionType:

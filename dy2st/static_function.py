@@ -79,6 +79,8 @@ class StaticFunction:
         self._cache = ProgramCache()
         self._unbound: StaticFunction | None = None
         self._warned = False
+        self.keeps: Any = None
+        """What it keeps alive, besides the function."""
         convert_root(function)
 
     # -- binding -------------------------------------------------------------------------------------------------------------
@@ -109,6 +111,7 @@ class StaticFunction:
             return self
         made = StaticFunction(self._function, self._input_spec, memo.get(id(self.instance), self.instance), self._backend)
         made._unbound = self._unbound
+        made.keeps = None if self.keeps is None else made.instance
         return made
 
     def __reduce__(self) -> Any:
