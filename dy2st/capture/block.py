@@ -20,6 +20,9 @@ from dy2st_runtime import scalars
 from dy2st_runtime.printing import describe
 from dy2st_runtime.program import Block, Location
 
+_VALUES = (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString)
+"""What nodes stand for."""
+
 
 class BlockBuilder:
     """A block under construction.
@@ -51,7 +54,7 @@ class BlockBuilder:
 
     def argument(self, value: Any) -> Any:
         """What stands for a value, or for each value in nested tuples, lists, dicts and slices, in the arguments of a node."""
-        if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString)):
+        if isinstance(value, _VALUES):
             return self.node_of(value)
         if isinstance(value, (tuple, list)):
             kind = list if isinstance(value, list) else tuple
@@ -160,7 +163,7 @@ class BlockBuilder:
             self.origins.setdefault(id(value), node.meta["location"])
         if isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
-                if isinstance(item, (torch.Tensor, *SYMBOLIC_NUMBERS, tuple, list)) and not self._bound(item):
+                if isinstance(item, (*_VALUES, tuple, list)) and not self._bound(item):
                     self.bind(item, self.call_raw(operator.getitem, (node, index)))
         elif isinstance(value, SYMBOLIC_NUMBERS):
             self._bind_number(value, node)

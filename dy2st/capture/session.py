@@ -271,6 +271,7 @@ class Session:
                     self._regions.pop().journal.undo()
         finally:
             _local.session = outer
+            self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
 
     def _push(self, builder: BlockBuilder, repeats: bool = False) -> Region:
         region = Region(next(self._clock), builder, Journal(), self.shapes.facts(), repeats)
@@ -526,7 +527,8 @@ class Session:
         """Record the checks of what has been assumed since the last call."""
         while self._checks:
             expr, message = self._checks.pop(0)
-            if expr.free_symbols <= self.input_sizes.keys():
+            certain = self.at_root or isinstance(expr, sympy.Eq)  # a branch or loop that is not entered relies on nothing
+            if certain and expr.free_symbols <= self.input_sizes.keys():
                 self.size_conditions.append(expr)
             condition = self.builder.expression_node(expr)
             self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
