@@ -32,6 +32,7 @@ SKIPPED_PACKAGES = {
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _SITE_PACKAGES = ("site-packages", "dist-packages")
 _MAX_DEPTH = 200
+_MAX_NESTING = 32
 _READING_METHODS = frozenset(
     "get keys values items copy index count union intersection difference symmetric_difference issubset issuperset isdisjoint".split()
 )
@@ -102,9 +103,9 @@ def enter(
     """
     session.user_files.add(function.__code__.co_filename)
     _track_surroundings(session, function, converted, outside)
-    if session.depth >= _MAX_DEPTH:
+    if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
         raise errors.CaptureError(
-            f"{function.__qualname__} calls itself {_MAX_DEPTH} times; a depth that tensors decide cannot be captured",
+            f"{function.__qualname__} calls itself {session.depth} times; a depth that tensors decide cannot be captured",
             session.here(),
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
@@ -144,11 +145,13 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     own_init = kind.__init__  # type: ignore[misc]
-    plain = type(kind) is type and cast(Any, kind).__new__ is object.__new__ and isinstance(own_init, types.FunctionType)
+    new = cast(Any, kind).__new__
+    is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
+    plain = type(kind) is type and (new is object.__new__ or is_error) and isinstance(own_init, types.FunctionType)
     if plain and not is_skipped(own_init):
         converted = session.convert(own_init)
         if converted is not None:
-            made: Any = object.__new__(kind)
+            made: Any = new(kind, *args) if is_error else new(kind)
             session.created[id(made)] = made
             session.own(made)
             enter(session, own_init, converted, (made, *args), kwargs)

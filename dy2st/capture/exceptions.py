@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from dy2st import errors
@@ -28,8 +30,32 @@ def raised(error: Any) -> Any:
     if session.at_root and not any(text.has_runtime_parts(session, a) for a in arguments):
         return error
     session.emit_checks()
-    session.builder.call(control.raise_, (kind, *(text.value(session, a) for a in arguments)))
+    maker = kind if isinstance(error, type) else _maker(session, error)
+    session.builder.call(control.raise_, (maker, *(text.value(session, a) for a in arguments)))
     return Unreachable()
+
+
+def _maker(session: Session, error: BaseException) -> Callable[..., BaseException]:
+    """What makes an exception like this one from its arguments: the class, or for one with an ``__init__`` of its own a copy.
+
+    Raises:
+        CaptureError: it keeps a value known only at run time.
+    """
+    if not isinstance(type(error).__init__, FunctionType):
+        return type(error)
+    if text.has_runtime_parts(session, vars(error)):
+        raise errors.CaptureError(
+            f"a {type(error).__name__} keeps a value that is known only at run time",
+            session.here(),
+            fix="pass the values to Exception.__init__ only",
+        )
+    return functools.partial(_copy, type(error), vars(error))
+
+
+def _copy(kind: type[BaseException], attributes: dict[str, Any], *arguments: Any) -> BaseException:
+    made = kind.__new__(kind, *arguments)
+    made.__dict__.update(attributes)
+    return made
 
 
 def _is_caught(session: Session, kind: type) -> bool:

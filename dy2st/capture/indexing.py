@@ -42,7 +42,7 @@ def set_item(tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., 
 
 def _needs_rewrite(index: Any) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
-    return any(_is_runtime_number(part) or (isinstance(part, slice) and _runtime_slice(part)) for part in parts)
+    return any(_is_runtime_number(part) or _is_flag(part) or (isinstance(part, slice) and _runtime_slice(part)) for part in parts)
 
 
 def _runtime_slice(part: slice) -> bool:
@@ -52,7 +52,12 @@ def _runtime_slice(part: slice) -> bool:
 def _is_runtime_number(part: Any) -> bool:
     if isinstance(part, torch.Tensor):
         return part.dim() == 0 and not part.is_floating_point() and part.dtype not in (torch.bool, torch.uint8)
-    return isinstance(part, SYMBOLIC_NUMBERS)
+    return isinstance(part, (torch.SymInt, torch.SymFloat))
+
+
+def _is_flag(part: Any) -> bool:
+    """Whether part of an index is one truth value, which gives a new dimension of size 0 or 1."""
+    return isinstance(part, torch.SymBool) or isinstance(part, torch.Tensor) and part.dim() == 0 and part.dtype == torch.bool
 
 
 def _number(part: Any) -> Any:
@@ -70,6 +75,12 @@ def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
             view = view.unsqueeze(dim)
         elif isinstance(part, slice):
             view = _slice(view, dim, part)
+        elif _is_flag(part):
+            flag = torch.scalar_tensor(cast(bool, part), dtype=torch.bool) if isinstance(part, torch.SymBool) else part
+            view, advanced = view.unsqueeze(dim), True
+            rest.append(flag.to(view.device).unsqueeze(0))
+            dim += 1
+            continue
         elif isinstance(part, bool) or isinstance(part, (torch.Tensor, list)) and not _is_runtime_number(part):
             advanced = True
             width = part.dim() if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8) else 1
@@ -100,7 +111,7 @@ def _expand_ellipsis(parts: list[Any], rank: int) -> list[Any]:
 
 
 def _width(part: Any) -> int:
-    if part is None or part is Ellipsis or isinstance(part, bool):
+    if part is None or part is Ellipsis or isinstance(part, bool) or _is_flag(part):
         return 0
     if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8):
         return part.dim()

@@ -173,17 +173,23 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
             carries[key] = Carry(place, initial, lattice.join(lattice.type_of(initial), seen))
             return False
         kind = lattice.join(carry.kind, seen)
-    except lattice.LengthMismatch as error:
-        grown = place.owner if isinstance(place, ContentsPlace) else old
-        if isinstance(grown, list) and session.runtime_list(grown) is None:
-            raise NeedsRuntimeList(grown) from None
-        raise _loop_error(session, place, error) from None
     except lattice.Mismatch as error:
+        _need_list(session, place, old, new, error)
         raise _loop_error(session, place, error) from None
     if kind == carry.kind:
         return True
     carry.kind = kind
     return False
+
+
+def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> None:
+    """Have a Python list become a list of the program, if that is what is missing."""
+    lists = [place.owner] if isinstance(place, ContentsPlace) else [old, new]
+    known = [session.runtime_list(items) for items in lists]
+    if isinstance(error, lattice.LengthMismatch) or any(known):
+        for items, runtime in zip(lists, known):
+            if isinstance(items, list) and runtime is None:
+                raise NeedsRuntimeList(items) from None
 
 
 def _seen(session: Session, place: Place, value: Any) -> Any:

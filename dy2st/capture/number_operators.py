@@ -107,7 +107,7 @@ def _unary(kind: type, name: str, target: Callable[..., Any]) -> Callable[..., A
 
 def _methods(kind: type) -> dict[str, Callable[..., Any]]:
     both_ways = _ARITHMETIC if kind is torch.SymFloat else {**_ARITHMETIC, **_BITS}
-    unary = {torch.SymFloat: ("neg", "abs", "pos", *_TO_INT), torch.SymInt: ("invert",), torch.SymBool: ("neg", "abs", "pos", "invert")}
+    unary: dict[Any, tuple[str, ...]] = {torch.SymFloat: ("neg", "abs", "pos", *_TO_INT), torch.SymInt: ("invert",), torch.SymBool: ("neg", "abs", "pos", "invert")}
     made = {f"__{name}__": _binary(kind, f"__{name}__", target) for name, target in {**both_ways, **_COMPARE}.items()}
     made |= {f"__r{name}__": _binary(kind, f"__r{name}__", target, reflected=True) for name, target in both_ways.items()}
     made |= {f"__{name}__": _unary(kind, f"__{name}__", _UNARY[name]) for name in unary[kind]}

@@ -216,6 +216,11 @@ class Session:
         return getattr(tensor, "fake_mode", None) is self.fake
 
     @property
+    def nesting(self) -> int:
+        """How many blocks and attempts are open."""
+        return len(self._regions)
+
+    @property
     def at_root(self) -> bool:
         """Whether the code that runs now runs at every call."""
         return self.builder.parent is None

@@ -293,3 +293,27 @@ def test_list_returned_from_a_helper_in_a_loop():
         return x
 
     agree(f, trips())
+
+
+def test_list_carried_by_a_swap():
+    def f(x, n):
+        a, b = [x], [x + 1]
+        for i in range(n):
+            a.append(x * i)
+            a, b = b, a
+        return len(a), len(b), sum_of(a, x), sum_of(b, x)
+
+    agree(f, trips(3, 0, 1, 2, 7))
+
+
+def test_growing_list_chosen_by_a_branch():
+    def f(x, n):
+        a, b = [x], []
+        for i in range(n):
+            a.append(x + i)
+            b.append(x - i)
+        c = a if x.sum() > 0 else b
+        c.append(x)
+        return len(a), len(b), len(c)
+
+    agree(f, [(s, c) for s in signs() for c in counts(3, 0)])

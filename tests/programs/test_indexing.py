@@ -1,0 +1,185 @@
+"""Reading and writing parts of tensors at places that a tensor decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import agree
+from tests.programs.values import counts, num, signs, vec
+
+M = torch.arange(24.0, dtype=torch.float64).view(2, 3, 4)
+
+
+def places(*items):
+    return [(M, count) for count in counts(*items)]
+
+
+def test_read():
+    def f(x, n):
+        k = n.item()
+        return x[k], x[:, k], x[..., k], x[k, k], x[None, k], x[-1 - k], x[0, :, n], x[n], x[k][k]
+
+    agree(f, places(1, 0))
+
+
+def test_write():
+    def f(x, n):
+        k = n.item()
+        x = x.clone()
+        x[k] = 1
+        x[:, k] += 10
+        x[..., k] = x[..., 0] * 2
+        x[k, k, k] = k
+        x[0, k] = torch.ones(4, dtype=x.dtype)
+        return x
+
+    agree(f, places(1, 0))
+
+
+def test_slices():
+    def f(x, n):
+        k = n.item()
+        return x[:, :k], x[:, k:], x[:, k : k + 1], x[:, -k:], x[:, ::2], x[:, :k].sum(), x[:, : k - 1], x[0, k:, 1:k]
+
+    agree(f, places(1, 0, 2, 3, 5))
+
+
+def test_slice_assignment():
+    def f(x, n):
+        x = x.clone()
+        x[:, n:] = 0
+        x[:, :n] += 1
+        return x
+
+    agree(f, places(1, 0, 2, 3))
+
+
+def test_mask():
+    def f(x):
+        y = x.clone()
+        y[x > 0] = 7
+        y[x < 0] *= 2
+        return y, x[x > 0], x[(x > 0).nonzero()[:, 0]], (x > 0).sum(), x[x > 100]
+
+    agree(f, signs())
+
+
+def test_mask_empty_and_full():
+    def f(x):
+        y = x[x > 0]
+        return y.sum(), y.numel(), torch.cat([y, y]), y.unsqueeze(0), y * y
+
+    agree(f, [vec(1, -1, 1), vec(-1, -1, -1), vec(1, 1, 1), vec(-1, 1, -1)])
+
+
+def test_index_tensor():
+    def f(x, i):
+        return x[i], x[:, i], x[i, i], x.index_select(1, i)
+
+    agree(f, [(M, torch.tensor([0, 1])), (M, torch.tensor([1, 1]))])
+
+
+def test_argmax_as_index():
+    def f(x):
+        i = x.argmax()
+        return x[i], x[i.item()], x[: i + 1], i
+
+    agree(f, [vec(1, 2, 3), vec(3, 2, 1), vec(1, 5, 2)])
+
+
+def test_out_of_range():
+    def f(x, n):
+        return x[n.item()]
+
+    static = agree(f, [(vec(1, 2, 3), c) for c in counts(2, 0, -3)])
+    for position in counts(3, -4):
+        with pytest.raises(IndexError):
+            static(vec(1, 2, 3), position)
+
+
+def test_write_in_a_loop():
+    def f(x, n):
+        y = torch.zeros(8, dtype=x.dtype)
+        for i in range(n):
+            y[i] = x[i % 3] + i
+            y[i + 1 :] = i
+        return y
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1, 7)])
+
+
+def test_gradient_through_indexing():
+    def f(x, n):
+        y = x * 2
+        total = y.sum() * 0
+        for i in range(n):
+            total = total + y[i % 3] * i
+        z = y.clone()
+        z[n % 3] = total
+        return z
+
+    agree(f, [(vec(1, 2, 3, grad=True), c) for c in counts()])
+
+
+def test_swap_of_items():
+    def f(x):
+        x = x.clone()
+        for i in range(2):
+            if x[i] > x[i + 1]:
+                t = x[i].clone()
+                x[i] = x[i + 1]
+                x[i + 1] = t
+        return x
+
+    agree(f, [vec(3, 2, 1), vec(1, 2, 3), vec(2, 3, 1)])
+
+
+def test_swap_of_views_as_python_does_it():
+    def f(x):
+        x = x.clone()
+        if x[0] > x[1]:
+            x[0], x[1] = x[1], x[0]
+        return x
+
+    agree(f, [vec(3, 2, 1), vec(1, 2, 3)])
+
+
+def test_bubble_sort():
+    def f(x, n):
+        x = x.clone()
+        for i in range(n):
+            for j in range(n - 1 - i):
+                if x[j] > x[j + 1]:
+                    t = x[j].clone()
+                    x[j] = x[j + 1]
+                    x[j + 1] = t
+        return x
+
+    agree(f, [(vec(3, 2, 1, 0), num(4, torch.int64)), (vec(1, 9, 3, 2), num(4, torch.int64)), (vec(1, 2, 3, 0), num(0, torch.int64))])
+
+
+def test_bool_index():
+    def f(x):
+        flag = x.sum() > 0
+        return x[flag], x[~flag]
+
+    agree(f, signs())
+
+
+def test_truth_value_as_index():
+    def f(x):
+        flag = bool(x.sum() > 0)
+        y = x.clone()
+        y[flag] = 9
+        return x[flag], x[None, flag], y
+
+    agree(f, signs())
+
+
+def test_gather_and_scatter():
+    def f(x, n):
+        i = torch.arange(n.item()) % 3
+        return x[i], torch.zeros(3, dtype=x.dtype).index_add(0, i, x[i])
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1, 7)])
