@@ -14,7 +14,7 @@
     ├── SaveError                            a program cannot be written
     └── LoadError                            a file is not an archive, or a damaged one
 
-The root and the last three are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
+The root and the last four are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import linecache
 import types
 from dataclasses import dataclass
 
-from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError
+from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError
 
 __all__ = [
     "BranchMismatchError",
@@ -170,13 +170,4 @@ class LoopVariableError(CaptureError):
     Cause: the variable changes its dtype, its number of dimensions or its kind from one iteration to the next.
     Example: `h = None` before a tensor `while` whose body sets `h = x`.
     Fix: give the variable its final kind before the loop.
-    """
-
-
-class SignatureError(Dy2stError, TypeError):
-    """The arguments of a call, or an InputSpec, do not fit the function.
-
-    Cause: a missing or extra argument, or a specification with another structure than the arguments.
-    Example: `to_static(f, input_spec=[InputSpec([None])])` for a function of two tensors.
-    Fix: pass one specification per tensor argument.
     """

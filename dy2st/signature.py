@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import linecache
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.tracking import CONSTANTS
-from dy2st.errors import SignatureError
+from dy2st.errors import Location, SignatureError
 from dy2st_runtime.structure import Structure, children, flatten
 
 
@@ -179,7 +180,21 @@ class CallSignature:
         Raises:
             SignatureError: the arguments do not fit the parameters or the specifications.
         """
-        bound = self.bind(args if instance is None else (instance, *args), kwargs)
+        try:
+            return self._call(args if instance is None else (instance, *args), kwargs, instance)
+        except SignatureError as error:
+            raise SignatureError(f"{error}\n{self._location().render()}") from None
+
+    def _location(self) -> Location:
+        """Where the function is defined: the line of its ``def``, below the decorators."""
+        code = self.function.__code__
+        line = code.co_firstlineno
+        while linecache.getline(code.co_filename, line).lstrip().startswith("@"):
+            line += 1
+        return Location(code.co_filename, line, code.co_name)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any) -> Call:
+        bound = self.bind(args, kwargs)
         given = (bound.args, bound.kwargs)
 
         def is_leaf(value: Any) -> bool:

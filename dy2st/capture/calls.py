@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_map
 
 from dy2st import errors
 from dy2st.capture import builtin_calls, lists, modules, number_operators
+from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, cell_value, current
 from dy2st.capture.values import CAPTURE_VALUES, Choice
@@ -224,5 +225,5 @@ def torch_patched(session: Session) -> Iterator[None]:
     Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic floats are
     recorded. Other threads see no difference.
     """
-    with modules.patched(session, call), number_operators.recorded():
+    with modules.patched(session, call), quiet_torch(), number_operators.recorded():
         yield

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -16,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.functions import data_dependent
-from dy2st.capture.session import Session
+from dy2st.capture.session import Session, current
 
 _FROM_TORCH = (
     GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
@@ -34,8 +36,33 @@ def translated(session: Session) -> Iterator[None]:
     except _FROM_TORCH as error:
         raise _data_dependent(session, error) from error
     except Exception as error:
+        error.args = tuple(_in_users_words(argument) for argument in error.args)
         _note(error, f"raised while dy2st captured {session.name}: the code ran on stand-ins for the tensors")
         raise
+
+
+def _in_users_words(argument: Any) -> Any:
+    """A message as eager gives it: stand-ins are tensors."""
+    return argument.replace("FakeTensor", "Tensor") if isinstance(argument, str) else argument
+
+
+class _WhileCapturing(logging.Filter):
+    """Drops the records of a thread that captures: an operation that fails is the user's error, and told as such."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return current() is None
+
+
+@contextlib.contextmanager
+def quiet_torch() -> Iterator[None]:
+    """torch's log of operations that fail on stand-ins is off, in threads that capture."""
+    dropped = _WhileCapturing()
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    logger.addFilter(dropped)
+    try:
+        yield
+    finally:
+        logger.removeFilter(dropped)
 
 
 def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:

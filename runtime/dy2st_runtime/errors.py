@@ -44,7 +44,7 @@ class LoadError(Dy2stError):
 
 
 class SignatureError(Dy2stError, TypeError):
-    """The arguments of a call do not fit the program.
+    """The arguments of a call, or an ``InputSpec``, do not fit the function or program.
 
     Cause: a missing or extra argument, another dtype, rank or size, another structure, or another value of an argument
     that is a constant of the program.
