@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from dy2st.capture.capture import Captured
-from dy2st.errors import SignatureError
-from dy2st.signature import InputSpec
+from dy2st.attribute_state import Dims, Taken, carried
+from dy2st.errors import SaveError, SignatureError
+from dy2st.signature import Call, InputSpec
+from dy2st.state_names import Names
 from dy2st.static_function import StaticFunction
 from dy2st_runtime import module as runtime
+from dy2st_runtime import serialize
 from dy2st_runtime.archive import save_programs
-from dy2st_runtime.program import Program, StateSlot
+from dy2st_runtime.program import Program
+from dy2st_runtime.state import StateValue
 
 
 def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None) -> None:
     """See :func:`dy2st.save`."""
+    if isinstance(layer, runtime.LoadedModule):
+        if input_spec is not None:
+            raise SignatureError("a loaded model is saved with the signature that it has: leave input_spec out")
+        layer.save(path)
+        return
     static = _static(layer, input_spec)
     owner = static.instance
     module = owner if isinstance(owner, torch.nn.Module) else None
-    captured, values = static.capture_examples()
-    program, state = _named(captured, values, module)
-    save_programs(path, [program], [state], module)
+    with _plain_modes():
+        call = static.example_call(_device(module))
+        _check_arguments(static, call)
+        saved = _saved(_Capture(static, call, module, _is_wrapped(layer)), module)
+    save_programs(path, saved.programs, saved.values, module, saved.attributes)
 
 
 def load(path: str | os.PathLike[str]) -> runtime.LoadedModule:
@@ -52,42 +64,132 @@ def _spec(entry: Any) -> Any:
         return InputSpec.from_tensor(entry)
     if isinstance(entry, (list, tuple)):
         return type(entry)(_spec(item) for item in entry)
+    if isinstance(entry, dict):
+        return {key: _spec(item) for key, item in entry.items()}
     return entry
 
 
-def _named(captured: Captured, values: list[Any], module: torch.nn.Module | None) -> tuple[Program, list[Any]]:
-    """The program with its state slots named as the module names them, and the live values of the slots."""
-    names = _tensor_names(module)
-    slots: list[StateSlot] = []
-    state: list[Any] = []
-    for slot, get in zip(captured.program.states, captured.states):
-        value = get(values)
-        state.append(value)
-        slots.append(_slot(slot, value, names))
-    renamed = {old.name: new.name for old, new in zip(captured.program.states, slots)}
-    effects = tuple(dataclasses.replace(e, target=renamed.get(e.target, e.target.removeprefix("self."))) for e in captured.program.effects)
-    return dataclasses.replace(captured.program, states=tuple(slots), effects=effects), state
-
-
-def _slot(slot: StateSlot, value: Any, names: dict[int, tuple[str, str, bool]]) -> StateSlot:
-    if isinstance(value, torch.Tensor) and id(value) in names:
-        name, kind, persistent = names[id(value)]
-        return dataclasses.replace(slot, name=name, kind=kind, persistent=persistent)
-    if slot.name.startswith("self."):
-        return dataclasses.replace(slot, name=slot.name.removeprefix("self."))
-    kind = "constant" if isinstance(value, torch.Tensor) else slot.kind
-    return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in slot.name), kind=kind)
-
-
-def _tensor_names(module: torch.nn.Module | None) -> dict[int, tuple[str, str, bool]]:
-    """For each parameter and buffer: its dotted name, kind, and whether it is part of the ``state_dict``."""
-    found: dict[int, tuple[str, str, bool]] = {}
+def _device(module: torch.nn.Module | None) -> torch.device | None:
+    """Where the arguments of a module belong: with its first parameter or buffer."""
     if module is None:
-        return found
-    for prefix, owner in module.named_modules():
-        for kind, table in (("parameter", owner._parameters), ("buffer", owner._buffers)):
-            for name, tensor in table.items():
-                if tensor is not None:
-                    dotted = f"{prefix}.{name}" if prefix else name
-                    found.setdefault(id(tensor), (dotted, kind, name not in owner._non_persistent_buffers_set))
-    return found
+        return None
+    first = next(module.parameters(), next(module.buffers(), None))
+    return None if first is None else first.device
+
+
+def _check_arguments(static: StaticFunction, call: Call) -> None:
+    for name, leaf in zip(call.names, call.leaves, strict=True):
+        if not isinstance(leaf, torch.Tensor) and leaf is not static.instance:
+            raise SaveError(
+                f"the argument {name} of {static.__qualname__} is a {type(leaf).__qualname__}, which exists only in this process; "
+                "take it from the module or the closure instead"
+            )
+
+
+@contextlib.contextmanager
+def _plain_modes() -> Iterator[None]:
+    """What is saved does not depend on the modes of the thread that saves."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
+@dataclasses.dataclass(frozen=True)
+class _Saved:
+    """What goes into an archive; see :func:`~dy2st_runtime.archive.save_programs`."""
+
+    programs: list[Program]
+    values: list[list[Any]]
+    attributes: list[StateValue]
+
+
+def _saved(capture: _Capture, module: torch.nn.Module | None) -> _Saved:
+    """The program for the mode that the module is in, which must be right, and the one for the other mode if it is."""
+    current = _named(capture.settled([None]), module)
+    if module is None:
+        return dataclasses.replace(current, programs=[dataclasses.replace(current.programs[0], any_mode=True)])
+    other = not module.training
+    try:
+        both = _named(capture.settled([None, other]), module)
+    except Exception as error:
+        here, there = ("evaluation", "training") if other else ("training", "evaluation")
+        warnings.warn(
+            f"{current.programs[0].name} is saved for {here} mode only; it cannot be saved for {there} mode: "
+            f"{type(error).__name__}: {error}",
+            stacklevel=4,
+        )
+        return current
+    first, second = both.programs
+    if _text(first) != _text(second):
+        return both
+    return _Saved([dataclasses.replace(first, any_mode=True)], both.values[:1], both.attributes)
+
+
+def _text(program: Program) -> Any:
+    return serialize.to_json(dataclasses.replace(program, training=False))
+
+
+def _named(programs: list[Taken], module: torch.nn.Module | None) -> _Saved:
+    names = Names(module, programs)
+    named = [names.program(taken) for taken in programs]
+    for program in named:
+        serialize.to_json(program)
+    values = [[get(taken.values) for get in taken.captured.states] for taken in programs]
+    return _Saved(named, values, names.attributes())
+
+
+class _Capture:
+    """Captures a function in the modes of its module."""
+
+    def __init__(self, static: StaticFunction, call: Call, module: torch.nn.Module | None, with_hooks: bool) -> None:
+        self.static, self.call, self.module, self.with_hooks = static, call, module, with_hooks
+        self._made: dict[tuple[bool | None, tuple[str, ...]], tuple[dict[str, Dims], Taken]] = {}
+
+    def settled(self, modes: Sequence[bool | None]) -> list[Taken]:
+        """The program for each mode (``None`` for the flags as they are); what they keep from call to call is an input of them.
+
+        Raises:
+            SaveError: that cannot be.
+            Exception: what a capture raises.
+        """
+        dynamic: dict[str, Dims] = {}
+        while True:
+            programs = [self._in(mode, dynamic) for mode in modes]
+            found = carried(programs)
+            if not found:
+                return programs
+            dynamic = {**dynamic, **found}
+
+    def _in(self, mode: bool | None, dynamic: dict[str, Dims]) -> Taken:
+        key = (mode, tuple(dynamic))
+        if key not in self._made or self._made[key][0] != dynamic:
+            with contextlib.nullcontext() if mode is None or self.module is None else _in_mode(self.module, mode):
+                captured, values = self.static.capture_call(self.call, dynamic, self.with_hooks)
+            self._made[key] = dynamic, Taken(captured, values, captured.sources[0] if self.static.instance is not None else None)
+        return self._made[key][1]
+
+
+def _is_wrapped(layer: Any) -> bool:
+    """Whether a call of a module does more than its ``forward``."""
+    if not isinstance(layer, torch.nn.Module):
+        return False
+    own_call = type(layer).__call__ is not torch.nn.Module.__call__
+    return own_call or any((layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks))
+
+
+@contextlib.contextmanager
+def _in_mode(module: torch.nn.Module, mode: bool) -> Iterator[None]:
+    """A module in one mode, by its own ``train()``; at the end every submodule has its flag back."""
+    flags = [(part, part.training) for part in module.modules()]
+    before = module.training
+    module.train(mode)
+    try:
+        yield
+    finally:
+        module.train(before)
+        for part, flag in flags:
+            part.training = flag

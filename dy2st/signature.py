@@ -58,9 +58,9 @@ class InputSpec:
         """The dimensions whose size may differ from call to call."""
         return frozenset(dim for dim, size in enumerate(self.shape) if size is None)
 
-    def example(self) -> torch.Tensor:
+    def example(self, device: torch.device | None = None) -> torch.Tensor:
         """A tensor of zeros that fits, with 2 for each dynamic size."""
-        return torch.zeros([2 if size is None else size for size in self.shape], dtype=self.dtype)
+        return torch.zeros([2 if size is None else size for size in self.shape], dtype=self.dtype, device=device)
 
     def check(self, tensor: Any, name: str) -> None:
         """Compare a tensor with the specification.
@@ -230,7 +230,7 @@ class CallSignature:
         for index, (inner_spec, inner) in enumerate(zip(expected[0], parts[0])):
             self._check_spec(f"{name}.{index}", inner_spec, inner, dims)
 
-    def examples(self) -> tuple[Any, ...]:
+    def examples(self, device: torch.device | None = None) -> tuple[Any, ...]:
         """Arguments that fit the specifications.
 
         Raises:
@@ -238,16 +238,16 @@ class CallSignature:
         """
         if self.specs is None:
             raise SignatureError(f"{self.name}() needs an input_spec, or arguments, to know what to capture")
-        return tuple(_example(spec) for spec in self.specs)
+        return tuple(_example(spec, device) for spec in self.specs)
 
 
-def _example(spec: Any) -> Any:
+def _example(spec: Any, device: torch.device | None) -> Any:
     if isinstance(spec, InputSpec):
-        return spec.example()
+        return spec.example(device)
     if isinstance(spec, (list, tuple)) and not isinstance(spec, torch.Size):
-        return type(spec)(_example(item) for item in spec)
+        return type(spec)(_example(item, device) for item in spec)
     if isinstance(spec, dict):
-        return {key: _example(item) for key, item in spec.items()}
+        return {key: _example(item, device) for key, item in spec.items()}
     return spec
 
 

@@ -8,7 +8,7 @@ import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from dy2st.report import Report
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import python
 from dy2st_runtime.program import Program
-from dy2st_runtime.structure import unflatten
+from dy2st_runtime.structure import Structure, unflatten
 
 assert constructs is not None
 _capture_lock = threading.RLock()
@@ -188,18 +188,23 @@ class StaticFunction:
         )
 
     def _capture(self, call: Call) -> Captured:
-        request = Request(
+        return capture(self._request(call, self._dynamic_state(call)), convert_callee, _OPERATORS)
+
+    def _request(
+        self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None], with_hooks: bool = False
+    ) -> Request:
+        return Request(
             self._function,
             call.structure,
             call.leaves,
             call.names,
             call.dynamic_dims,
             self._instance is not None,
-            self._dynamic_state(call),
+            dynamic_state,
             call.given,
             self._cache.broken_sizes(call.key, call.arguments),
+            with_hooks,
         )
-        return capture(request, convert_callee, _OPERATORS)
 
     def _dynamic_state(self, call: Call) -> dict[str, frozenset[int] | None]:
         """State that a program of this function writes and that was different at the next call: it becomes an input."""
@@ -230,20 +235,33 @@ class StaticFunction:
             args = self._signature.examples()
         return self._find(self._call(args, kwargs))[0]
 
-    def capture_examples(self) -> tuple[Captured, list[Any]]:
-        """The program for arguments made up from the ``input_spec``, and the values of its sources now.
+    def example_call(self, device: torch.device | None = None) -> Call:
+        """A call with made-up arguments: as the ``input_spec`` says, or else like the calls so far.
+
+        Args:
+            device: where tensors belong that an ``input_spec`` describes.
 
         Raises:
-            SignatureError: there is no ``input_spec``, and no or more than one program captured already.
+            SignatureError: there is no ``input_spec``, and there were no calls, or of several signatures.
         """
-        if self._input_spec is None:
-            known = list(self._cache)
-            if len(known) != 1:
-                raise SignatureError(
-                    f"{self.__qualname__} has no input_spec and {len(known)} programs: pass input_spec to say what to save"
-                )
-            return known[0], fetch(known[0].sources, [self.instance])
-        return self._find(self._call(self._signature.examples(), {}))
+        if self._input_spec is not None:
+            return self._call(self._signature.examples(device), {})
+        known = {_arguments(captured.program): captured.program for captured in self._cache}
+        if len(known) != 1:
+            seen = "was never called" if not known else f"was called in {len(known)} ways: {', '.join(sorted({text for text, *_ in known}))}"
+            raise SignatureError(f"{self.__qualname__} has no input_spec and {seen}; pass input_spec to say what to save")
+        (program,) = known.values()
+        tensors = [torch.zeros(slot.shape, dtype=slot.dtype, device=slot.device) for slot in program.inputs]
+        args, kwargs = unflatten(program.in_structure, tensors)
+        return self._call(args, kwargs)
+
+    def capture_call(
+        self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None], with_hooks: bool
+    ) -> tuple[Captured, list[Any]]:
+        """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
+        with _capture_lock:
+            captured = capture(self._request(call, dynamic_state, with_hooks), convert_callee, _OPERATORS)
+            return captured, fetch(captured.sources, call.arguments)
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The program that these arguments select, captured if need be.
@@ -295,6 +313,12 @@ def convert_root(function: types.FunctionType) -> ConvertedFunction:
         raise
     except TypeError as error:
         raise SignatureError(str(error)) from error
+
+
+def _arguments(program: Program) -> tuple[str, Structure, tuple[Any, ...]]:
+    """The arguments that a program is for, in words and exactly."""
+    exact = tuple((slot.dtype, slot.shape, slot.device) for slot in program.inputs)
+    return str(program).partition("\n")[0].partition(":  #")[0].removeprefix("program "), program.in_structure, exact
 
 
 def is_module_static(module: torch.nn.Module) -> bool:

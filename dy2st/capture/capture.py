@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, cast
@@ -12,7 +13,7 @@ import torch
 from torch import fx
 
 from dy2st import errors
-from dy2st.capture import calls, choices, text
+from dy2st.capture import calls, choices, lattice, modules, text
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
@@ -22,6 +23,7 @@ from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Text, Undefined
+from dy2st_runtime.binding import parameters_of
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import Effect, InputSlot, Location, Program, verify
 from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Structure, TupleOf, children, unflatten
@@ -34,10 +36,16 @@ class Writer:
     Attributes:
         owner: gives the object, from the values of the sources.
         place: makes the place to write from the object.
+        written: the type of what is written; ``None`` for a deletion.
+        source: where the object comes from, if it comes from outside.
+        location: the user's line that first writes there.
     """
 
     owner: Callable[[Sequence[Any]], Any]
     place: Callable[[Any], Place]
+    written: lattice.Type | None
+    source: Source | None
+    location: Location | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,22 +57,26 @@ class Captured:
         sources: where to fetch the state and what the guards look at.
         guards: when it may run.
         states: gives each state value, from the values of the sources.
+        state_sources: the source of each state value; ``None`` for a constant.
         writers: one for each effect of the program.
         sites: what became of each control-flow statement.
         written: names of the sources that the program writes.
         dynamic_state: the state that is known to differ from call to call, see :class:`Request`.
         sizes: what it relies on in the sizes of its inputs.
+        asks_strides: whether the code asked how a tensor lies in memory.
     """
 
     program: Program
     sources: list[Source]
     guards: GuardTable
     states: list[Callable[[Sequence[Any]], Any]]
+    state_sources: list[Source | None]
     writers: list[Writer]
     sites: list[Site]
     written: frozenset[str]
     dynamic_state: Mapping[str, frozenset[int] | None]
     sizes: SizeConditions
+    asks_strides: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +93,7 @@ class Request:
         dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
         given: ``(args, kwargs)`` of this call.
         fixed: sizes that are declared dynamic and are taken as they are all the same.
+        with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
     """
 
     function: FunctionType
@@ -92,6 +105,7 @@ class Request:
     dynamic_state: Mapping[str, frozenset[int] | None]
     given: tuple[tuple[Any, ...], dict[str, Any]]
     fixed: frozenset[SizePlace] = frozenset()
+    with_hooks: bool = False
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -111,7 +125,10 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
         args, kwargs = unflatten(request.structure, arguments)
         _know_containers(session, request.given, (args, kwargs), session.tracker.table.argument(-1, "arguments"))
         try:
-            result = calls.enter(session, request.function, converted, args, kwargs)
+            if request.with_hooks:
+                result = modules.call_module(session, args[0], calls.call, args[1:], kwargs)
+            else:
+                result = calls.enter(session, request.function, converted, args, kwargs)
         except Unreachable:
             result = None
         except NeedsRuntimeList as need_list:
@@ -206,6 +223,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         effects=tuple(effects),
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
         training=_training(request),
+        parameters=parameters_of(inspect.signature(request.function), request.bound),
     )
     program = remove_dead_code(program)
     verify(program)
@@ -214,6 +232,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         sources=session.tracker.table.sources,
         guards=session.tracker.guards,
         states=[_state_getter(state.source, state.value) for state in session.states],
+        state_sources=[state.source for state in session.states],
         writers=writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
         written=frozenset(written),
@@ -221,6 +240,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         sizes=SizeConditions(
             dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)
         ),
+        asks_strides=session.asks_strides,
     )
 
 
@@ -240,10 +260,10 @@ def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]]
 
 
 def _tensors_only(request: Request) -> Structure:
-    """The structure of the arguments in terms of the program's inputs; opaque objects become ``None``."""
+    """The structure of the arguments in terms of the program's inputs; opaque objects leave their class there."""
     positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, torch.Tensor)]
     number = {position: index for index, position in enumerate(positions)}
-    structure = _renumber(request.structure, number)
+    structure = _renumber(request.structure, number, [type(leaf) for leaf in request.leaves])
     if not request.bound:
         return structure
     assert isinstance(structure, TupleOf) and isinstance(structure.items[0], TupleOf)
@@ -252,12 +272,12 @@ def _tensors_only(request: Request) -> Structure:
     return TupleOf((TupleOf(args.items[1:]), kwargs))
 
 
-def _renumber(structure: Structure, number: Mapping[int, int]) -> Structure:
+def _renumber(structure: Structure, number: Mapping[int, int], classes: Sequence[type]) -> Structure:
     if isinstance(structure, Leaf):
-        return Leaf(number[structure.index]) if structure.index in number else Const(None)
+        return Leaf(number[structure.index]) if structure.index in number else Const(classes[structure.index])
     if isinstance(structure, (Leaf, Const)):
         return structure
-    return dataclasses.replace(structure, items=tuple(_renumber(item, number) for item in structure.items))
+    return dataclasses.replace(structure, items=tuple(_renumber(item, number, classes) for item in structure.items))
 
 
 def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> Structure:
@@ -302,7 +322,7 @@ def _effects(session: Session, outputs: list[Any]) -> tuple[list[Effect], list[W
         source = session.tracker.source_of(owner)
         name = _place_name(place, source)
         effects.append(_effect(session, write, name, outputs))
-        writers.append(_writer(place, owner, source))
+        writers.append(_writer(session, write, owner, source))
         written.append(name)
         if isinstance(write.new, (list, dict)):
             written += [f"{name}[{key!r}]" for key in (write.new if isinstance(write.new, dict) else range(len(write.new)))]
@@ -337,21 +357,27 @@ def _effect(session: Session, write: Write, name: str, outputs: list[Any]) -> Ef
     return Effect(name, kind, _structure(session, new, outputs, f"writes to {name}"))
 
 
-def _writer(place: Place, owner: Any, source: Source | None) -> Writer:
+def _writer(session: Session, write: Write, owner: Any, source: Source | None) -> Writer:
     if source is None:
         get: Callable[[Sequence[Any]], Any] = lambda values: owner  # noqa: E731
     else:
         index = source.index
         get = lambda values: values[index]  # noqa: E731
+    new = session.runtime_list(write.new) or write.new
+    written = None if new is MISSING else lattice.type_of(new)
+    return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
+
+
+def _place_in(place: Place) -> Callable[[Any], Place]:
     match place:
         case AttributePlace(_, name):
-            return Writer(get, lambda target: AttributePlace(target, name))
+            return lambda target: AttributePlace(target, name)
         case ItemPlace(_, item):
-            return Writer(get, lambda target: ItemPlace(target, item))
+            return lambda target: ItemPlace(target, item)
         case ContentsPlace():
-            return Writer(get, ContentsPlace)
+            return ContentsPlace
         case _:
-            return Writer(get, lambda target: place)
+            return lambda target: place
 
 
 def apply_effects(captured: Captured, values: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,11 @@ class Guard:
     expected: str
     value: Any = None
 
+    @property
+    def alias(self) -> Source | None:
+        """The other source, where the condition is that two give one object."""
+        return self.check.other if isinstance(self.check, _Alias) else None
+
     def changed_dims(self, arguments: Sequence[Any], sources: Sequence[Source]) -> frozenset[int] | None:
         """Which sizes of a tensor differ now; empty for a number that differs; ``None`` if it is something else that changed."""
         now = fetch(sources, arguments)[self.source.index]
@@ -57,6 +62,9 @@ class GuardTable:
 
     def __len__(self) -> int:
         return len(self._guards)
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(self._guards.values())
 
     def add(self, source: Source, kind: str, check: _Check, expected: str, value: Any = None) -> None:
         """Add a condition; the first of a kind for a source counts."""
@@ -140,6 +148,14 @@ class GuardTable:
         """Two sources must keep giving one tensor or object; checked by :meth:`failure`."""
         self._guards.setdefault((source.index, f"alias {other.index}"), Guard(source, "alias", _Alias(other), f"is {other.name}"))
 
+    def of(self, source: Source) -> list[Guard]:
+        """The conditions on the value of one source, and on others being the same object."""
+        return [
+            guard
+            for guard in self._guards.values()
+            if guard.source is source or (isinstance(guard.check, _Alias) and guard.check.other is source)
+        ]
+
     def failure(self, values: Sequence[Any]) -> Guard | None:
         """The first condition that does not hold; ``None`` when the program fits.
 
@@ -159,6 +175,8 @@ class GuardTable:
 
 
 class _Alias:
+    """Another source gives the same object."""
+
     def __init__(self, other: Source) -> None:
         self.other = other
 

@@ -158,6 +158,8 @@ class Session:
         """Variables of enclosing functions that existed before the capture and are written by it."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
         """Global variables that the captured functions assign; each block may."""
+        self.written_at: dict[tuple[Any, ...], Location | None] = {}
+        """The user's line that first wrote a place, by its key."""
         self.lists: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
         self._spent: dict[int, Any] = {}
@@ -341,7 +343,10 @@ class Session:
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
-        self.read(place)
+        if len(self._regions) > 1 or not isinstance(place, AttributePlace):  # at the root, an attribute is overwritten in any case
+            self.read(place)
+        if place.key not in self.written_at:
+            self.written_at[place.key] = self.locate()
         if not self._made_inside(place, self.region):
             self.region.journal.note(place)
 
@@ -488,10 +493,9 @@ class Session:
 
     def _dynamic_number(self, source: Source, value: Any, place: Place) -> Any:
         """A Python number that differs from call to call: an input of the program, which stands in its place from now on."""
-        kind = "int" if isinstance(value, int) else "float"
         slot = StateSlot(source.name, "number")
         self.tracker.guards.same_type(source, value)
-        number = self._add_state(State(slot, source, value, fresh_number(self.shapes, kind))).stand_in
+        number = self._add_state(State(slot, source, value, fresh_number(self.shapes, type(value).__name__))).stand_in
         self._regions[0].journal.stand_in(place, number)
         return number
 

@@ -59,7 +59,7 @@ class Tracker:
         if isinstance(value, torch.Tensor):
             self._tensor(value, source)
         elif isinstance(value, CONSTANTS):
-            if source.name in self.dynamic and type(value) in (int, float) and place is not None:
+            if source.name in self.dynamic and type(value) in (bool, int, float) and place is not None:
                 self._dynamic_number(source, value, place)
             else:
                 self.guards.equal(source, value)

@@ -39,7 +39,11 @@ _HASHED = (PROGRAM, SIGNATURE, WEIGHTS)
 
 
 def save_programs(
-    path: Path, programs: Sequence[Program], values: Sequence[Sequence[Any]], module: nn.Module | None = None
+    path: Path,
+    programs: Sequence[Program],
+    values: Sequence[Sequence[Any]],
+    module: nn.Module | None = None,
+    attributes: Sequence[StateValue] = (),
 ) -> None:
     """Write programs of one function with their state.
 
@@ -48,11 +52,12 @@ def save_programs(
         programs: one for each mode of the module (``training``), the one to start with first.
         values: for each program, the live values of its state slots, in order.
         module: the module whose parameters and buffers are saved, those that no program uses as well.
+        attributes: see :func:`~dy2st_runtime.state.collect`.
 
     Raises:
         SaveError: something in them only exists in this process, or the file cannot be written.
     """
-    named, gathered = state.collect(programs, values, module)
+    named, gathered = state.collect(programs, values, module, attributes)
     write(path, named, gathered)
 
 
@@ -101,7 +106,7 @@ def _describe(programs: Sequence[Program], values: State) -> dict[str, Any]:
         "programs": [
             {
                 "name": program.name,
-                "training": program.training,
+                "modes": list(program.modes),
                 "inputs": [_describe_input(slot) for slot in program.inputs],
                 "outputs": [_describe_output(value) for value in program.block.outputs],
             }

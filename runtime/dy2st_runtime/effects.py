@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from dy2st_runtime.errors import SaveError
-from dy2st_runtime.program import Effect, Program
+from dy2st_runtime.paths import Key, Path, parse, written
+from dy2st_runtime.program import Effect, Program, StateSlot
 from dy2st_runtime.structure import unflatten
 
-_ATTRIBUTE = re.compile(r"self((\.[^\W\d]\w*)+)")
-
-
-def attribute_path(target: str, names: Collection[str]) -> list[str] | None:
+def place_of(target: str, slots: Mapping[str, StateSlot]) -> Path | None:
     """Where on the module an effect writes.
 
     Args:
         target: as the user wrote it (``self.rnn.h``), or the name of a state slot.
-        names: the names of the state slots.
+        slots: the state slots by name.
 
     Returns:
-        The names of the submodules and of the attribute; ``None`` when it is something else than an attribute.
+        The place; ``None`` when it is something else than an attribute, or an item of one.
     """
-    if target in names:
-        return target.split(".")
-    written = _ATTRIBUTE.fullmatch(target)
-    return written[1].removeprefix(".").split(".") if written else None
+    if target in slots:
+        return parse(target, items=slots[target].kind not in ("parameter", "buffer"))
+    return written(target)
 
 
 def check(program: Program) -> None:
@@ -37,9 +33,9 @@ def check(program: Program) -> None:
     Raises:
         SaveError: the program changes something that is no attribute of the module.
     """
-    names = {slot.name for slot in program.states}
+    slots = {slot.name: slot for slot in program.states}
     for effect in program.effects:
-        if attribute_path(effect.target, names) is None:
+        if place_of(effect.target, slots) is None:
             raise SaveError(
                 f"{program.origin}: {program.name} changes {effect.target}, which is not an attribute of the module, "
                 "so it would be lost when the model is loaded elsewhere; return the value instead"
@@ -48,25 +44,34 @@ def check(program: Program) -> None:
 
 def apply(module: nn.Module, program: Program, outputs: Sequence[Any]) -> None:
     """Carry out the effects of one call, in order."""
-    names = {slot.name for slot in program.states}
+    slots = {slot.name: slot for slot in program.states}
     for effect in program.effects:
-        path = attribute_path(effect.target, names)
-        assert path is not None, "checked when the program was saved"
-        *parents, name = path
-        _apply_one(effect, container(module, parents), name, outputs)
+        place = place_of(effect.target, slots)
+        assert place is not None, "checked when the program was saved"
+        _apply_one(effect, container(module, place.owner), place, outputs)
 
 
-def _apply_one(effect: Effect, owner: nn.Module, name: str, outputs: Sequence[Any]) -> None:
+def _apply_one(effect: Effect, owner: nn.Module, place: Path, outputs: Sequence[Any]) -> None:
+    name = place.name
     if effect.kind == "delete":
         next(table for table in (owner._parameters, owner._buffers, owner.__dict__) if name in table).pop(name)
         return
     value = unflatten(effect.value, outputs)
     if effect.kind == "extend":
         owner.__dict__.setdefault(name, []).extend(value)
+    elif place.items:
+        item(owner.__dict__[name], place.items[:-1])[place.items[-1]] = value
     elif name in owner._parameters or name in owner._buffers:
         setattr(owner, name, value)
     else:
         owner.__dict__[name] = value  # an attribute of the saved module may be called like one of LoadedModule
+
+
+def item(value: Any, items: Sequence[Key]) -> Any:
+    """What is at a place inside of nested lists, tuples and dicts."""
+    for key in items:
+        value = value[key]
+    return value
 
 
 def container(module: nn.Module, path: Sequence[str]) -> nn.Module:

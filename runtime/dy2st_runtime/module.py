@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -10,17 +11,23 @@ import torch
 from torch import nn
 
 from dy2st_runtime import archive, effects
-from dy2st_runtime.archive import Path
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.effects import container
 from dy2st_runtime.executors import python
 from dy2st_runtime.passes.devices import move_to_device
+from dy2st_runtime.paths import Path, parse
 from dy2st_runtime.program import Program
-from dy2st_runtime.state import State, StateValue
+from dy2st_runtime.state import State, StateValue, build
 from dy2st_runtime.structure import unflatten
 
+_MODES = ("train", "eval")
+_PLAIN = ("attribute", "number")
+"""Kinds of state whose name may lead inside of an attribute."""
+_DESCRIBED = ("module", "container")
+"""Kinds of entries that hold no value of their own."""
 
-def load(path: Path, *, namespaces: Collection[str] = ()) -> LoadedModule:
+
+def load(path: archive.Path, *, namespaces: Collection[str] = ()) -> LoadedModule:
     """Load a saved model. Nothing in the file is executed by loading it, and a damaged file is refused.
 
     Args:
@@ -55,7 +62,7 @@ class _Entry:
     program: Program
     moved: Program
     binder: Binder
-    paths: tuple[tuple[str, ...], ...]
+    paths: tuple[Path, ...]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Entry:
         return self
@@ -64,7 +71,9 @@ class _Entry:
 class LoadedModule(nn.Module):
     """A module made of programs and their state.
 
-    ``train()`` and ``eval()`` choose the program that was captured in that mode, where there is one. Parameters and
+    ``train()`` and ``eval()`` choose the program that was captured in that mode. In a mode that it was not saved for (see
+    :attr:`modes`) the program of the other one runs, and choosing that mode gives a warning. The flags of submodules choose
+    nothing: a submodule that was frozen in evaluation mode when the model was saved stays so. Parameters and
     buffers have the names of the saved module; constants of the programs are no part of the ``state_dict``, follow the
     module to another device and keep their dtype.
 
@@ -77,20 +86,23 @@ class LoadedModule(nn.Module):
         super().__init__()
         self._dy2st_constants: dict[str, torch.Tensor] = {}
         self._dy2st_state = [
-            entry if entry.kind == "module" else dataclasses.replace(entry, value=None) for entry in state
+            entry if entry.kind in _DESCRIBED else dataclasses.replace(entry, value=None) for entry in state
         ]
         self._dy2st_device = torch.device("cpu")
         self._dy2st_entries = [_prepare(program) for program in programs]
+        items = {entry.name: entry.value for entry in state if entry.kind in _PLAIN}
         for entry in state:
+            if entry.kind == "container":
+                entry = dataclasses.replace(entry, value=build(entry.value, entry.name, items))
             self._place(entry)
         self.train(programs[0].training)
 
     def _place(self, entry: StateValue) -> None:
-        *parents, name = entry.name.split(".")
         if entry.kind == "constant":
             self._dy2st_constants[entry.name] = entry.value
             return
-        owner = container(self, parents)
+        path = parse(entry.name, items=entry.kind in _PLAIN)
+        owner, name = container(self, path.owner), path.name
         if entry.kind == "module":
             owner._modules[name] = container(self, entry.value.split("."))
         elif entry.kind == "parameter":
@@ -99,7 +111,7 @@ class LoadedModule(nn.Module):
             owner._buffers[name] = entry.value
             if not entry.persistent:
                 owner._non_persistent_buffers_set.add(name)
-        else:
+        elif not path.items:  # an item comes with its container
             owner.__dict__[name] = entry.value
 
     @property
@@ -112,9 +124,25 @@ class LoadedModule(nn.Module):
         """All programs."""
         return tuple(entry.program for entry in self._dy2st_entries)
 
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that it was saved for: ``"train"``, ``"eval"``, or both."""
+        saved = {mode for program in self.programs for mode in program.modes}
+        return tuple(mode for mode in _MODES if mode in saved)
+
+    def train(self, mode: bool = True) -> LoadedModule:
+        """Choose the mode, as for every module; warns if the model was not saved for it."""
+        if (wanted := _MODES[not mode]) not in self.modes:
+            other, = self.modes
+            warnings.warn(
+                f"this model was saved for {other} mode only: in {wanted} mode it does the same as in {other} mode",
+                stacklevel=2,
+            )
+        return super().train(mode)
+
     def _entry(self) -> _Entry:
-        entries = self._dy2st_entries
-        return next((entry for entry in entries if entry.program.training == self.training), entries[0])
+        entries, mode = self._dy2st_entries, _MODES[not self.training]
+        return next((entry for entry in entries if mode in entry.program.modes), entries[0])
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of the current mode.
@@ -129,17 +157,17 @@ class LoadedModule(nn.Module):
         effects.apply(self, entry.program, outputs)
         return unflatten(entry.program.out_structure, outputs)
 
-    def _value(self, path: tuple[str, ...]) -> Any:
-        constant = self._dy2st_constants.get(".".join(path))
+    def _value(self, path: Path) -> Any:
+        constant = self._dy2st_constants.get(str(path))
         if constant is not None:
             return constant
         owner: nn.Module = self
-        for name in path[:-1]:
+        for name in path.owner:
             owner = owner._modules[name]  # type: ignore[assignment]  # placed by _place
         for table in (owner._parameters, owner._buffers, owner.__dict__):
-            if path[-1] in table:
-                return table[path[-1]]
-        return getattr(owner, path[-1])  # what a parametrization computes
+            if path.name in table:
+                return effects.item(table[path.name], path.items)
+        return getattr(owner, path.name)  # what a parametrization computes
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> LoadedModule:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch has no annotations here
@@ -155,7 +183,7 @@ class LoadedModule(nn.Module):
             }
         return self
 
-    def save(self, path: Path) -> None:
+    def save(self, path: archive.Path) -> None:
         """Write the module with its state as it is now.
 
         Raises:
@@ -163,8 +191,8 @@ class LoadedModule(nn.Module):
         """
         values = tuple(
             entry
-            if entry.kind == "module"
-            else dataclasses.replace(entry, value=self._value(tuple(entry.name.split("."))))
+            if entry.kind in _DESCRIBED
+            else dataclasses.replace(entry, value=self._value(parse(entry.name, items=entry.kind in _PLAIN)))
             for entry in self._dy2st_state
         )
         archive.write(path, self.programs, values)
@@ -175,7 +203,7 @@ class LoadedModule(nn.Module):
 
 
 def _prepare(program: Program) -> _Entry:
-    paths = tuple(tuple(slot.name.split(".")) for slot in program.states)
+    paths = tuple(parse(slot.name, items=slot.kind in _PLAIN) for slot in program.states)
     return _Entry(program, move_to_device(program, torch.device("cpu")), Binder(program), paths)
 
 

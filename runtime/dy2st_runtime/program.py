@@ -70,6 +70,7 @@ class InputSlot:
         shape: of a tensor; a name stands for a size that may differ from call to call.
         device: of a tensor, as text.
         requires_grad: of a tensor.
+        contiguous: whether it must lie in memory in the plain way, because the code asked.
         number: ``"int"``, ``"float"`` or ``"bool"`` for a Python number that may differ from call to call.
     """
 
@@ -78,6 +79,7 @@ class InputSlot:
     shape: tuple[int | str, ...] = ()
     device: str = "cpu"
     requires_grad: bool = False
+    contiguous: bool = False
     number: str | None = None
 
 
@@ -144,6 +146,7 @@ class Program:
         effects: what a call writes outside.
         origin: where the function is defined.
         training: the ``training`` flag of the module it was captured from.
+        any_mode: whether it is the same program with the other value of that flag.
         parameters: the parameters of the function; without them, arguments are taken as ``in_structure`` spells them.
     """
 
@@ -156,10 +159,18 @@ class Program:
     effects: tuple[Effect, ...] = ()
     origin: Location = Location("<unknown>", 0)
     training: bool = False
+    any_mode: bool = False
     parameters: tuple[Parameter, ...] = ()
 
     def __str__(self) -> str:
         return format_program(self)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """``"train"``, ``"eval"``, or both: the modes of the module that it is right for."""
+        if self.any_mode:
+            return ("train", "eval")
+        return ("train",) if self.training else ("eval",)
 
     def blocks(self) -> Iterator[Block]:
         """The root block and all nested ones, outside first."""

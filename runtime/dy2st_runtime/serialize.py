@@ -70,6 +70,7 @@ def to_json(program: Program) -> dict[str, Any]:
         signature = {
             "name": program.name,
             "training": program.training,
+            "any_mode": program.any_mode,
             "parameters": [_parameter_to_json(parameter) for parameter in program.parameters],
             "inputs": [_slot_to_json(slot) for slot in program.inputs],
             "in_structure": structure.to_json(program.in_structure),
@@ -106,6 +107,8 @@ def _slot_to_json(slot: InputSlot | StateSlot) -> dict[str, Any]:
         made["number"] = slot.number
     else:
         made["device"] = slot.device
+        if slot.contiguous:
+            made["contiguous"] = True
     return made
 
 
@@ -192,6 +195,7 @@ def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
         effects=tuple(_read_effect(effect) for effect in json.field("effects").array()),
         origin=reader.place(json.field("origin")),
         training=json.field("training").boolean(),
+        any_mode=json.field("any_mode").boolean(),
         parameters=tuple(_read_parameter(parameter) for parameter in json.field("parameters").array()),
     )
     leaves = [part.index for part in structure.walk(program.in_structure) if isinstance(part, structure.Leaf)]
@@ -234,6 +238,7 @@ def _read_input(json: Json) -> InputSlot:
         shape,
         device=device.text() if device else "cpu",
         requires_grad=requires_grad,
+        contiguous=json.optional("contiguous") is not None,
         number=number.text(NUMBERS) if number else None,
     )
 

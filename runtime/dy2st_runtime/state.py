@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from dy2st_runtime import constants
+from dy2st_runtime import constants, structure
 from dy2st_runtime.document import Json
 from dy2st_runtime.errors import LoadError, SaveError
 from dy2st_runtime.memory import pack, unpack
+from dy2st_runtime.paths import parse, step
 from dy2st_runtime.program import Program
 from dy2st_runtime.serialize import STATE_KINDS
+from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, unflatten
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,8 +29,9 @@ class StateValue:
 
     Attributes:
         name: dotted, as in ``state_dict``.
-        kind: as in :class:`~dy2st_runtime.program.StateSlot`, or ``"module"``: a submodule that is another one.
-        value: a tensor, a number, or the name of the other module.
+        kind: as in :class:`~dy2st_runtime.program.StateSlot`; ``"module"`` for a submodule that is another one; ``"container"`` for
+            an attribute whose items are entries of their own.
+        value: a tensor, a number, the name of the other module, or the structure of the container, with a leaf for each item.
         persistent: whether a buffer is part of the ``state_dict``.
     """
 
@@ -65,7 +68,10 @@ def _walk(module: nn.Module, prefix: str, seen: dict[int, str]) -> Iterator[Stat
 
 
 def collect(
-    programs: Sequence[Program], values: Sequence[Sequence[Any]], module: nn.Module | None = None
+    programs: Sequence[Program],
+    values: Sequence[Sequence[Any]],
+    module: nn.Module | None = None,
+    attributes: Sequence[StateValue] = (),
 ) -> tuple[tuple[Program, ...], State]:
     """Gather the state of several programs of one module.
 
@@ -73,6 +79,7 @@ def collect(
         programs: the programs; they may share state by its name.
         values: for each program, the live values of its state slots, in order.
         module: where all parameters and buffers are taken from, those that no program uses as well.
+        attributes: other state that no slot stands for: containers, and items of them that no program reads.
 
     Returns:
         The programs, with a constant renamed where two use one name for different tensors, and the state.
@@ -92,6 +99,8 @@ def collect(
             _add(found, StateValue(slot.name, slot.kind, value, slot.persistent))
             slots.append(slot)
         renamed.append(dataclasses.replace(program, states=tuple(slots)))
+    for entry in attributes:
+        _add(found, entry)
     return tuple(renamed), tuple(found.values())
 
 
@@ -104,13 +113,13 @@ def _free_name(name: str, value: Any, found: Mapping[str, StateValue]) -> str:
 
 
 def _add(found: dict[str, StateValue], entry: StateValue) -> None:
-    if (entry.kind == "number") == isinstance(entry.value, torch.Tensor):
+    if entry.kind != "container" and (entry.kind == "number") == isinstance(entry.value, torch.Tensor):
         raise SaveError(f"{entry.name} is a {entry.kind}, but its value is a {type(entry.value).__name__}")
     known = found.get(entry.name)
     if known is None:
         if not _below_alias(entry, found):
             found[entry.name] = entry
-    elif known.value is not entry.value and not (entry.kind == "number" and _same_number(known.value, entry.value)):
+    elif known.value is not entry.value and not _same_plain(known, entry):
         raise SaveError(f"two different values are called {entry.name}")
 
 
@@ -124,8 +133,34 @@ def _below_alias(entry: StateValue, found: Mapping[str, StateValue]) -> bool:
     return False
 
 
-def _same_number(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and repr(a) == repr(b)
+def _same_plain(a: StateValue, b: StateValue) -> bool:
+    """Whether two entries hold the same number or describe the same container."""
+    if (a.kind, b.kind) == ("container", "container"):
+        return bool(a.value == b.value)
+    return a.kind == b.kind == "number" and type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
+
+
+def build(made_of: Structure, name: str, items: Mapping[str, Any]) -> Any:
+    """The list, tuple or dict of a container entry, from the values of its items by name.
+
+    Raises:
+        KeyError: an item is missing.
+        ValueError: it is made of something else.
+    """
+    match made_of:
+        case Leaf():
+            return items[name]
+        case Const(value):
+            return value
+        case TupleOf(parts) | ListOf(parts):
+            keys: Iterable[Any] = range(len(parts))
+        case DictOf(keys, parts):
+            pass
+        case _:
+            raise ValueError(f"{name} is no list, tuple or dict")
+    values = [build(part, name + step(key), items) for key, part in zip(keys, parts, strict=True)]
+    shallow = tuple(Leaf(index) for index in range(len(values)))
+    return unflatten(dataclasses.replace(made_of, items=shallow), values)
 
 
 def to_json(state: State) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
@@ -137,7 +172,7 @@ def to_json(state: State) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]
     first: dict[int, str] = {}
     tensors: dict[str, torch.Tensor] = {}
     for entry in state:
-        if entry.kind not in ("module", "number") and not isinstance(entry.value, torch.Tensor):
+        if entry.kind not in ("module", "number", "container") and not isinstance(entry.value, torch.Tensor):
             raise SaveError(f"{entry.name} was a tensor when it was captured and is a {type(entry.value).__name__} now")
         if isinstance(entry.value, torch.Tensor) and id(entry.value) not in first:
             first[id(entry.value)] = entry.name
@@ -152,6 +187,8 @@ def _entry_to_json(entry: StateValue, first: Mapping[int, str], places: Mapping[
         made["persistent"] = entry.persistent
     if entry.kind == "module":
         return made | {"same_as": entry.value}
+    if entry.kind == "container":
+        return made | {"structure": structure.to_json(entry.value)}
     if entry.kind == "number":
         return made | {"number": constants.encode(entry.value)}
     name = first[id(entry.value)]
@@ -171,12 +208,29 @@ def from_json(json: Json, stored: Mapping[str, torch.Tensor]) -> State:
         entry = _read_entry(item, stored, found)
         if entry.name in found or not all(entry.name.split(".")):
             item.field("name").fail("a dotted name that is not used before")
-        if entry.kind in ("attribute", "number") and hasattr(_MODULE, entry.name.split(".")[-1]):
+        if entry.kind in ("attribute", "number", "container") and hasattr(_MODULE, parse(entry.name).name):
             item.field("name").fail("a name that every module does not already have")
         if entry.kind == "module":
             _check_alias(item, [other for other in found.values() if other.kind == "module"])
         found[entry.name] = entry
+    _check_containers(json, found)
     return tuple(found.values())
+
+
+def _check_containers(json: Json, found: Mapping[str, StateValue]) -> None:
+    """Every item of an attribute is in a container, and every container has its items."""
+    items = {name: entry.value for name, entry in found.items() if entry.kind in ("attribute", "number")}
+    for entry in found.values():
+        path = parse(entry.name)
+        if entry.kind == "container":
+            try:
+                build(entry.value, entry.name, items)
+            except (KeyError, ValueError, TypeError) as error:
+                raise LoadError(f"{json.path}: {entry.name} cannot be put together: {error}") from None
+        elif entry.name in items and path.items:
+            holder = found.get(str(dataclasses.replace(path, items=())))
+            if holder is None or holder.kind != "container":
+                raise LoadError(f"{json.path}: {entry.name} is an item of nothing")
 
 
 def _check_alias(json: Json, others: Sequence[StateValue]) -> None:
@@ -191,7 +245,7 @@ def _check_alias(json: Json, others: Sequence[StateValue]) -> None:
 
 
 def _read_entry(json: Json, stored: Mapping[str, torch.Tensor], found: Mapping[str, StateValue]) -> StateValue:
-    name, kind = json.field("name").text(), json.field("kind").text((*STATE_KINDS, "module"))
+    name, kind = json.field("name").text(), json.field("kind").text((*STATE_KINDS, "module", "container"))
     persistent = json.optional("persistent")
     same_as = json.optional("same_as")
     value: Any
@@ -199,6 +253,8 @@ def _read_entry(json: Json, stored: Mapping[str, torch.Tensor], found: Mapping[s
         value = json.field("same_as").text()
         if not all(value.split(".")):
             json.field("same_as").fail("a dotted name")
+    elif kind == "container":
+        value = structure.from_json(json.field("structure"))
     elif kind == "number":
         value = constants.decode(json.field("number"))
         if not isinstance(value, (bool, int, float)):

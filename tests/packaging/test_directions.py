@@ -16,6 +16,8 @@ LAYERS = (
     ("__init__",),
     ("api",),
     ("saving", "lowering"),
+    ("state_names",),
+    ("attribute_state",),
     ("static_function",),
     ("report", "cache", "convert"),
     ("constructs",),

@@ -217,7 +217,7 @@ def test_delete(tmp_path):
         loaded(BATCHES[1])
 
 
-@pytest.mark.parametrize("target", ["xs", "self.items[0]", "self.cache['k']", "other.h", "self.", "self"])
+@pytest.mark.parametrize("target", ["xs", "self.items[-1]", "self.cache[k]", "other.h", "self.", "self"])
 def test_effects_that_a_loaded_module_cannot_have(target, tmp_path):
     with pytest.raises(SaveError, match=r"net.py:7: forward changes .*, which is not an attribute of the module"):
         save_programs(tmp_path / "m", [effect_program(Effect(target, "set", Leaf(0)))], [[torch.ones(4)]])

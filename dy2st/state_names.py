@@ -1,0 +1,198 @@
+"""What the state of a captured program is called in a saved model, and where its effects go.
+
+    self.conv.weight             "conv.weight", a parameter: the names of the module's own ``state_dict``
+    self.h, self.rnn.calls       "h", "rnn.calls": attributes
+    self.state[0]                "state[0]", an item of an attribute
+    a tensor of a closure        a constant
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from dy2st.attribute_state import Taken, line_of
+from dy2st.capture.capture import Writer
+from dy2st.capture.journal import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.sources import Source
+from dy2st.errors import SaveError
+from dy2st_runtime import paths, structure
+from dy2st_runtime.program import Effect, Program, StateSlot
+from dy2st_runtime.state import StateValue
+from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, children
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A parameter or buffer of the module that is saved."""
+
+    name: str
+    kind: str
+    persistent: bool
+
+
+class Names:
+    """The names in one saved model.
+
+    Args:
+        module: the module that is saved, if it is one.
+        programs: all programs that are saved.
+    """
+
+    def __init__(self, module: torch.nn.Module | None, programs: Sequence[Taken]) -> None:
+        self.tensors = dict(_tensors(module)) if module is not None else {}
+        self.programs = programs
+        self.holders = self._written_containers()
+        """The attributes whose items are state of their own, with what they hold."""
+
+    def program(self, taken: Taken) -> Program:
+        """A program with its state and effects named."""
+        captured = taken.captured
+        states = zip(captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True)
+        slots = tuple(self._slot(slot, source, value, taken) for slot, source, value in states)
+        effects = tuple(
+            self._effect(effect, writer, place, taken, {slot.name for slot in slots})
+            for effect, (writer, place) in zip(captured.program.effects, taken.writes(), strict=True)
+        )
+        inputs = tuple(dataclasses.replace(slot, contiguous=captured.asks_strides) for slot in captured.program.inputs)
+        return dataclasses.replace(captured.program, states=slots, effects=effects, inputs=inputs)
+
+    def attributes(self) -> list[StateValue]:
+        """The containers, and the tensors in them."""
+        numbers = {path for taken in self.programs for path in _number_paths(taken)}
+        found: list[StateValue] = []
+        for name, (value, line) in self.holders.items():
+            items: list[StateValue] = []
+            try:
+                described = _describe(value, name, numbers, items)
+                structure.to_json(described)
+            except SaveError as error:
+                raise SaveError(f"{line}self.{name}: {error}") from None
+            found += [*items, StateValue(name, "container", described)]
+        return found
+
+    def _written_containers(self) -> dict[str, tuple[Any, str]]:
+        held: dict[str, tuple[Any, str]] = {}
+        read = {path.split("[")[0] for taken in self.programs for path in _state_paths(taken) if "[" in path}
+        for taken in self.programs:
+            for writer, place in taken.writes():
+                path = _path(writer.source, taken)
+                if path is None or isinstance(place, CellPlace):
+                    continue
+                if isinstance(place, AttributePlace):
+                    path = f"{path}.{place.name}".removeprefix(".")
+                path = path.split("[")[0]
+                if path in read or not isinstance(place, AttributePlace):
+                    held[path] = (_value_at(path, taken), line_of(writer))
+        return held
+
+    def _slot(self, slot: StateSlot, source: Source | None, value: Any, taken: Taken) -> StateSlot:
+        if isinstance(value, torch.Tensor) and id(value) in self.tensors:
+            known = self.tensors[id(value)]
+            return dataclasses.replace(slot, name=known.name, kind=known.kind, persistent=known.persistent)
+        path = _path(source, taken)
+        if path is not None and ("[" not in path or path.split("[")[0] in self.holders):
+            return dataclasses.replace(slot, name=path, kind="number" if slot.kind == "number" else "attribute")
+        if slot.kind == "number":
+            raise SaveError(f"{taken.captured.program.origin}: {slot.name} is no attribute of the module; return the value instead")
+        return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in slot.name), kind="constant")
+
+    def _effect(self, effect: Effect, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> Effect:
+        target = self._target(writer, place, taken, slots)
+        if target is None or effect.kind != "set":
+            what = "deletes" if effect.kind == "delete" else "changes"
+            raise SaveError(
+                f"{line_of(writer)}{taken.captured.program.name} {what} {_what(effect, place)}, which a loaded model cannot do: it keeps "
+                "attributes of the saved module, and lists and dicts of unchanging length in them; return the value instead"
+            )
+        try:
+            structure.to_json(effect.value)
+        except SaveError as error:
+            raise SaveError(f"{line_of(writer)}{effect.target}: {error}") from None
+        return dataclasses.replace(effect, target=target)
+
+    def _target(self, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> str | None:
+        path = None if isinstance(place, CellPlace) else _path(writer.source, taken)
+        if path is None:
+            return None
+        if isinstance(place, AttributePlace):
+            known = self.tensors.get(id(place.read()))
+            if known is not None and known.name in slots:
+                return known.name
+            target = f"self.{path}.{place.name}".replace("..", ".")
+        elif isinstance(place, ItemPlace):
+            target = f"self.{path}{paths.step(place.item)}"
+        else:
+            target = f"self.{path}"
+        return target if paths.written(target) is not None else None
+
+
+def _what(effect: Effect, place: Place) -> str:
+    if isinstance(place, CellPlace):
+        return f"the variable {place.name} of an enclosing function"
+    return f"a {type(place.owner).__name__}" if isinstance(place, (ContentsPlace, ItemPlace)) else effect.target
+
+
+def _tensors(module: torch.nn.Module) -> Iterator[tuple[int, Tensor]]:
+    """The parameters and buffers of a module by identity; of several names the first."""
+    seen: set[int] = set()
+    for prefix, owner in module.named_modules():
+        for kind, table in (("parameter", owner._parameters), ("buffer", owner._buffers)):
+            for name, tensor in table.items():
+                if tensor is not None and id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    dotted = f"{prefix}.{name}" if prefix else name
+                    yield id(tensor), Tensor(dotted, kind, name not in owner._non_persistent_buffers_set)
+
+
+def _path(source: Source | None, taken: Taken) -> str | None:
+    """Where a source is, from the object that the function is bound to: ``""`` for that object, ``None`` for what is not in it."""
+    root = source
+    while root is not None and root.parent is not None:
+        root = root.parent
+    if source is None or root is not taken.root:
+        return None
+    path = source.name.removeprefix(root.name).removeprefix(".")  # type: ignore[union-attr]  # taken.root is a source
+    return path if not path or paths.written(f"self.{path}") is not None else None
+
+
+def _state_paths(taken: Taken) -> Iterator[str]:
+    return (path for source in taken.captured.state_sources if (path := _path(source, taken)))
+
+
+def _number_paths(taken: Taken) -> Iterator[str]:
+    for slot, source in zip(taken.captured.program.states, taken.captured.state_sources, strict=True):
+        if slot.kind == "number" and (path := _path(source, taken)):
+            yield path
+
+
+def _value_at(path: str, taken: Taken) -> Any:
+    for source in taken.captured.sources:
+        if _path(source, taken) == path:
+            return taken.values[source.index]
+    raise SaveError(f"{taken.captured.program.origin}: self.{path} is written, but not found")
+
+
+def _describe(value: Any, name: str, numbers: Collection[str], items: list[StateValue]) -> Structure:
+    """The structure of a container; its tensors and changing numbers become entries of their own."""
+    if isinstance(value, torch.Tensor):
+        items.append(StateValue(name, "attribute", value))
+        return Leaf(0)
+    if name in numbers:
+        items.append(StateValue(name, "number", value))
+        return Leaf(0)
+    parts = children(value)
+    if parts is None:
+        return Const(value)
+    made = parts[1](tuple(Leaf(index) for index in range(len(parts[0]))))
+    if not isinstance(made, (TupleOf, ListOf, DictOf)):
+        raise SaveError(f"a {type(value).__qualname__} that changes from call to call cannot be written to an archive")
+    keys: Sequence[Any] = made.keys if isinstance(made, DictOf) else range(len(parts[0]))
+    for key in keys:
+        if not paths.is_key(key):
+            raise SaveError(f"the key {key!r} cannot be written to an archive; use numbers and names")
+    inner = (_describe(part, name + paths.step(key), numbers, items) for key, part in zip(keys, parts[0], strict=True))
+    return dataclasses.replace(made, items=tuple(inner))
