@@ -80,8 +80,9 @@ def _device(module: torch.nn.Module | None) -> torch.device | None:
 def _check_arguments(static: StaticFunction, call: Call) -> None:
     for name, leaf in zip(call.names, call.leaves, strict=True):
         if not isinstance(leaf, torch.Tensor) and leaf is not static.instance:
+            kind = leaf if isinstance(leaf, type) else type(leaf)
             raise SaveError(
-                f"the argument {name} of {static.__qualname__} is a {type(leaf).__qualname__}, which exists only in this process; "
+                f"the argument {name} of {static.__qualname__} is a {kind.__qualname__}, which exists only in this process; "
                 "take it from the module or the closure instead"
             )
 

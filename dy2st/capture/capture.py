@@ -223,6 +223,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         effects=tuple(effects),
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
         training=_training(request),
+        default_dtype=torch.get_default_dtype(),
         parameters=parameters_of(inspect.signature(request.function), request.bound),
     )
     program = remove_dead_code(program)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -153,7 +154,8 @@ class LoadedModule(nn.Module):
         entry = self._entry()
         state = [self._value(path) for path in entry.paths]
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state))
-        outputs = python.run(entry.moved, [*leaves, *state])
+        with _default_dtype(entry.program.default_dtype):
+            outputs = python.run(entry.moved, [*leaves, *state])
         effects.apply(self, entry.program, outputs)
         return unflatten(entry.program.out_structure, outputs)
 
@@ -205,6 +207,20 @@ class LoadedModule(nn.Module):
 def _prepare(program: Program) -> _Entry:
     paths = tuple(parse(slot.name, items=slot.kind in _PLAIN) for slot in program.states)
     return _Entry(program, move_to_device(program, torch.device("cpu")), Binder(program), paths)
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """PyTorch's default dtype as it was at the capture; it belongs to the process, so it is left alone where it is that already."""
+    before = torch.get_default_dtype()
+    if before == dtype:
+        yield
+        return
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _casts(program: Program, values: Sequence[Any]) -> set[tuple[torch.dtype, torch.dtype]]:

@@ -41,7 +41,7 @@ def parse(name: str, items: bool = True) -> Path:
     inside = _ITEMS.search(name) if items else None
     steps = re.findall(_STEP, inside[0]) if inside else []
     *owner, last = (name[: inside.start()] if inside else name).split(".")
-    return Path(tuple(owner), last, tuple(s[2:-1] if s[1] == "'" else int(s[1:-1]) for s in steps))
+    return Path(tuple(owner), last, tuple(s[2:-2] if s[1] == "'" else int(s[1:-1]) for s in steps))
 
 
 def step(key: Key) -> str:

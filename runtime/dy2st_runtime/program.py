@@ -147,6 +147,7 @@ class Program:
         origin: where the function is defined.
         training: the ``training`` flag of the module it was captured from.
         any_mode: whether it is the same program with the other value of that flag.
+        default_dtype: PyTorch's default dtype when it was captured, which decides the dtype of some results.
         parameters: the parameters of the function; without them, arguments are taken as ``in_structure`` spells them.
     """
 
@@ -160,6 +161,7 @@ class Program:
     origin: Location = Location("<unknown>", 0)
     training: bool = False
     any_mode: bool = False
+    default_dtype: torch.dtype = torch.float32
     parameters: tuple[Parameter, ...] = ()
 
     def __str__(self) -> str:

@@ -34,6 +34,7 @@ VERSION = (1, 0)
 
 STATE_KINDS = ("parameter", "buffer", "attribute", "constant", "number")
 EFFECT_KINDS = ("set", "delete", "extend")
+DEFAULT_DTYPES = ("float32", "float64", "float16", "bfloat16")
 NUMBERS = ("int", "float", "bool")
 PARAMETER_KINDS = {str(kind.name): kind for kind in inspect._ParameterKind}
 
@@ -71,6 +72,7 @@ def to_json(program: Program) -> dict[str, Any]:
             "name": program.name,
             "training": program.training,
             "any_mode": program.any_mode,
+            "default_dtype": constants.dtype_name(program.default_dtype),
             "parameters": [_parameter_to_json(parameter) for parameter in program.parameters],
             "inputs": [_slot_to_json(slot) for slot in program.inputs],
             "in_structure": structure.to_json(program.in_structure),
@@ -196,6 +198,7 @@ def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
         origin=reader.place(json.field("origin")),
         training=json.field("training").boolean(),
         any_mode=json.field("any_mode").boolean(),
+        default_dtype=constants.DTYPES[json.field("default_dtype").text(DEFAULT_DTYPES)],
         parameters=tuple(_read_parameter(parameter) for parameter in json.field("parameters").array()),
     )
     leaves = [part.index for part in structure.walk(program.in_structure) if isinstance(part, structure.Leaf)]

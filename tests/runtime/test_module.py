@@ -100,7 +100,9 @@ def test_starts_in_the_mode_of_the_first_program(net, tmp_path):
 
 
 def test_one_program_serves_both_modes(net, tmp_path):
-    loaded = save(net, tmp_path / "net.dy2st", (False,)).train()
+    loaded = save(net, tmp_path / "net.dy2st", (False,))
+    with pytest.warns(UserWarning, match="saved for eval mode only"):
+        loaded.train()
     net.eval()
     check_same(net, loaded, BATCHES[1])
     assert str(loaded.program) == str(net_program(False))
