@@ -53,7 +53,7 @@ def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
         if specs is None:
             return found
         return StaticFunction(found.function, specs, found.instance)
-    function = getattr(found, "__func__", found)
+    function: Any = getattr(found, "__func__", found)
     if not hasattr(function, "__code__"):
         raise SignatureError(f"save takes an nn.Module or a static function, not a {type(layer).__name__}")
     return StaticFunction(function, specs, getattr(found, "__self__", None))

@@ -9,7 +9,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -69,6 +69,7 @@ class StaticFunction:
         bound: bool | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
+        self.__name__: str = function.__name__
         self.__qualname__: str = function.__qualname__
         self._function = function
         self._input_spec = input_spec
@@ -251,7 +252,7 @@ class StaticFunction:
             seen = "was never called" if not known else f"was called in {len(known)} ways: {', '.join(sorted({text for text, *_ in known}))}"
             raise SignatureError(f"{self.__qualname__} has no input_spec and {seen}; pass input_spec to say what to save")
         (program,) = known.values()
-        tensors = [torch.zeros(slot.shape, dtype=slot.dtype, device=slot.device) for slot in program.inputs]
+        tensors = [torch.zeros(cast(Any, slot.shape), dtype=slot.dtype, device=slot.device) for slot in program.inputs]
         args, kwargs = unflatten(program.in_structure, tensors)
         return self._call(args, kwargs)
 
@@ -296,7 +297,7 @@ def _restore(
     of_class = getattr(type(instance), name, None)
     if function is None:
         function = of_class.function if isinstance(of_class, StaticFunction) else of_class
-    made = StaticFunction(function, specs, instance, backend)
+    made = StaticFunction(cast(Any, function), specs, instance, backend)
     made._unbound = of_class if isinstance(of_class, StaticFunction) else None
     return made
 

@@ -164,6 +164,6 @@ def _is_plain_value(value: Any) -> bool:
     """Whether a value is like a number: of numpy or of the standard library, hashable, equal by content."""
     if isinstance(value, np.generic):
         return True
-    kind = type(value)
+    kind: Any = type(value)
     known = kind.__module__.partition(".")[0] in sys.stdlib_module_names
     return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__
