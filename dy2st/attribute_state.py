@@ -131,8 +131,8 @@ class _Fit:
         """Refuse what the program relies on besides the type."""
         if guard.alias is not None:
             other = guard.source if guard.alias is source else guard.alias
-            if other in self.sources:
-                return
+            if other in self.sources or (other.parent is source.parent and source not in self.sources):
+                return  # two ways to one place: an attribute and its entry in a table, an item and the field of a named tuple
             self.refuse(source, f"is the same object as {other.name} before the call, and another after it", "give it one of its own")
         if guard.kind == "strides" and isinstance(written, lattice.TensorType) and written.strides != value.stride():
             self.refuse(source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous")
@@ -186,13 +186,13 @@ class _Fit:
 
     def refuse(self, source: Source, what: str, fix: str) -> NoReturn:
         raise SaveError(
-            f"{line_of(self.writer)}{source.name} {what}, so no saved program is right for the call and for the next one; {fix}"
+            f"{line_of(self.writer, self.captured)}{source.name} {what}, so no saved program is right for the call and for the next one; {fix}"
         )
 
 
-def line_of(writer: Writer) -> str:
-    """The user's line that writes, to open a message with."""
-    return f"{writer.location}: " if writer.location else ""
+def line_of(writer: Writer, program: Captured) -> str:
+    """The user's line that writes (or that of the function), to open a message with."""
+    return f"{writer.location or program.program.origin}: "
 
 
 def _article(noun: str) -> str:

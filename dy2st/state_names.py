@@ -57,8 +57,7 @@ class Names:
             self._effect(effect, writer, place, taken, {slot.name for slot in slots})
             for effect, (writer, place) in zip(captured.program.effects, taken.writes(), strict=True)
         )
-        inputs = tuple(dataclasses.replace(slot, contiguous=captured.asks_strides) for slot in captured.program.inputs)
-        return dataclasses.replace(captured.program, states=slots, effects=effects, inputs=inputs)
+        return dataclasses.replace(captured.program, states=slots, effects=effects)
 
     def attributes(self) -> list[StateValue]:
         """The containers, and the tensors in them."""
@@ -86,7 +85,7 @@ class Names:
                     path = f"{path}.{place.name}".removeprefix(".")
                 path = path.split("[")[0]
                 if path in read or not isinstance(place, AttributePlace):
-                    held[path] = (_value_at(path, taken), line_of(writer))
+                    held[path] = (_value_at(path, taken), line_of(writer, taken.captured))
         return held
 
     def _slot(self, slot: StateSlot, source: Source | None, value: Any, taken: Taken) -> StateSlot:
@@ -105,13 +104,13 @@ class Names:
         if target is None or effect.kind != "set":
             what = "deletes" if effect.kind == "delete" else "changes"
             raise SaveError(
-                f"{line_of(writer)}{taken.captured.program.name} {what} {_what(effect, place)}, which a loaded model cannot do: it keeps "
+                f"{line_of(writer, taken.captured)}{taken.captured.program.name} {what} {_what(effect, place)}, which a loaded model cannot do: it keeps "
                 "attributes of the saved module, and lists and dicts of unchanging length in them; return the value instead"
             )
         try:
             structure.to_json(effect.value)
         except SaveError as error:
-            raise SaveError(f"{line_of(writer)}{effect.target}: {error}") from None
+            raise SaveError(f"{line_of(writer, taken.captured)}{effect.target}: {error}") from None
         return dataclasses.replace(effect, target=target)
 
     def _target(self, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> str | None:
@@ -133,6 +132,8 @@ class Names:
 def _what(effect: Effect, place: Place) -> str:
     if isinstance(place, CellPlace):
         return f"the variable {place.name} of an enclosing function"
+    if isinstance(place, ItemPlace) and "__builtins__" in place.owner:
+        return f"the global variable {place.item}"
     return f"a {type(place.owner).__name__}" if isinstance(place, (ContentsPlace, ItemPlace)) else effect.target
 
 

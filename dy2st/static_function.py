@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import threading
 import types
@@ -189,11 +190,11 @@ class StaticFunction:
         )
 
     def _capture(self, call: Call) -> Captured:
-        return capture(self._request(call, self._dynamic_state(call)), convert_callee, _OPERATORS)
+        request = self._request(call, self._dynamic_state(call))
+        request = dataclasses.replace(request, fixed=self._cache.broken_sizes(call.key, call.arguments))
+        return capture(request, convert_callee, _OPERATORS)
 
-    def _request(
-        self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None], with_hooks: bool = False
-    ) -> Request:
+    def _request(self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None]) -> Request:
         return Request(
             self._function,
             call.structure,
@@ -203,8 +204,6 @@ class StaticFunction:
             self._instance is not None,
             dynamic_state,
             call.given,
-            self._cache.broken_sizes(call.key, call.arguments),
-            with_hooks,
         )
 
     def _dynamic_state(self, call: Call) -> dict[str, frozenset[int] | None]:
@@ -252,7 +251,8 @@ class StaticFunction:
             seen = "was never called" if not known else f"was called in {len(known)} ways: {', '.join(sorted({text for text, *_ in known}))}"
             raise SignatureError(f"{self.__qualname__} has no input_spec and {seen}; pass input_spec to say what to save")
         (program,) = known.values()
-        tensors = [torch.zeros(cast(Any, slot.shape), dtype=slot.dtype, device=slot.device) for slot in program.inputs]
+        sizes = [[size if isinstance(size, int) else 2 for size in slot.shape] for slot in program.inputs]
+        tensors = [torch.zeros(size, dtype=slot.dtype, device=slot.device) for size, slot in zip(sizes, program.inputs)]
         args, kwargs = unflatten(program.in_structure, tensors)
         return self._call(args, kwargs)
 
@@ -261,7 +261,8 @@ class StaticFunction:
     ) -> tuple[Captured, list[Any]]:
         """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
         with _capture_lock:
-            captured = capture(self._request(call, dynamic_state, with_hooks), convert_callee, _OPERATORS)
+            request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks)
+            captured = capture(request, convert_callee, _OPERATORS)
             return captured, fetch(captured.sources, call.arguments)
 
     def program(self, *args: Any, **kwargs: Any) -> Program:

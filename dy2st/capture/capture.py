@@ -63,7 +63,6 @@ class Captured:
         written: names of the sources that the program writes.
         dynamic_state: the state that is known to differ from call to call, see :class:`Request`.
         sizes: what it relies on in the sizes of its inputs.
-        asks_strides: whether the code asked how a tensor lies in memory.
     """
 
     program: Program
@@ -76,7 +75,6 @@ class Captured:
     written: frozenset[str]
     dynamic_state: Mapping[str, frozenset[int] | None]
     sizes: SizeConditions
-    asks_strides: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +118,9 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     session.tracker.dynamic.update(request.dynamic_state)
     session.dynamic_state = request.dynamic_state
     session.entry_code = capture.__code__
-    with translated(session), _plain_grad_mode(), calls.torch_patched(session), session.active() as root:
+    with (
+        translated(session), _plain_grad_mode(), calls.torch_patched(session), _modules_kept(session), session.active() as root,
+    ):  # fmt: skip
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
         _know_containers(session, request.given, (args, kwargs), session.tracker.table.argument(-1, "arguments"))
@@ -139,6 +139,22 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
         if session.asks_strides:
             _guard_layouts(session, request)
         return _finish(session, root, request, inputs, result)
+
+
+@contextlib.contextmanager
+def _modules_kept(session: Session) -> Iterator[None]:
+    """What code of torch itself writes to modules (old ``weight_norm``, ``register_buffer``) does not stay there."""
+    try:
+        yield
+    except BaseException:
+        session.tracker.put_back(session.is_stand_in)
+        raise
+    registered = session.tracker.put_back(session.is_stand_in)
+    if registered is not None:
+        raise errors.CaptureError(
+            f"{session.name} registers {registered!r} as a parameter or buffer of a module",
+            fix="register it in __init__, and assign to it here",
+        )
 
 
 def _guard_layouts(session: Session, request: Request) -> None:
@@ -241,7 +257,6 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         sizes=SizeConditions(
             dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)
         ),
-        asks_strides=session.asks_strides,
     )
 
 

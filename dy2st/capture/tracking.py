@@ -43,7 +43,8 @@ class Tracker:
         """Names of sources whose number changes from call to call and is an input of the program."""
         self._objects: dict[int, tuple[Any, Source]] = {}
         self._tensors: dict[int, tuple[torch.Tensor, Source]] = {}
-        self._modules_done: set[int] = set()
+        self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
+        """Modules, with copies of their tables of parameters, buffers and attributes."""
 
     def source_of(self, value: Any) -> Source | None:
         """Where an object or tensor came from, if it came from outside."""
@@ -142,9 +143,9 @@ class Tracker:
 
     def module(self, module: torch.nn.Module, source: Source) -> None:
         """A module: its class, children, tensors and hooks; for a module of torch itself its settings too, which its code reads unseen."""
-        if id(module) in self._modules_done:
+        if id(module) in self._modules:
             return
-        self._modules_done.add(id(module))
+        self._modules[id(module)] = module, [dict(table) for table in _tables(module)]
         self._objects.setdefault(id(module), (module, source))
         self.guards.same_module(source, module)
         for kind in ("_parameters", "_buffers"):
@@ -158,6 +159,33 @@ class Tracker:
             for name, value in module.__dict__.items():
                 if isinstance(value, (*CONSTANTS, tuple, types.FunctionType, torch.Tensor)):
                     self.read(value, self.table.attribute(source, name))
+
+
+    def put_back(self, is_stand_in: Callable[[torch.Tensor], bool]) -> str | None:
+        """Take stand-ins out of the modules again that code of torch itself has put there.
+
+        Args:
+            is_stand_in: whether a tensor is one of this capture.
+
+        Returns:
+            The name of a parameter or buffer that was among them.
+        """
+        found = None
+        for module, kept in self._modules.values():
+            for table, before in zip(_tables(module), kept):
+                for name, now in list(table.items()):
+                    if not isinstance(now, torch.Tensor) or not is_stand_in(now):
+                        continue
+                    if name in before:
+                        table[name] = before[name]
+                    else:
+                        del table[name]
+                    found = found if table is module.__dict__ else name
+        return found
+
+
+def _tables(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
+    return module._parameters, module._buffers, module.__dict__
 
 
 def _is_plain_value(value: Any) -> bool:

@@ -185,8 +185,6 @@ class _Call:
             else:
                 self._check_dtype(slot, value, place, casts)
                 self._check_sizes(slot, value, place, sizes)
-                if slot.contiguous and not value.is_contiguous():
-                    self.fail(place, "contiguous, because the code asked for that when it was captured; call .contiguous()", value)
 
     def _check_dtype(self, slot: InputSlot, value: torch.Tensor, place: str, casts: Casts) -> None:
         assert slot.dtype is not None

@@ -47,7 +47,7 @@ class SignatureError(Dy2stError, TypeError):
     """The arguments of a call, or an ``InputSpec``, do not fit the function or program.
 
     Cause: a missing or extra argument, another dtype, rank or size, another structure, or another value of an argument
-    that is a constant of the program.
+    that is a constant of the program; an ``InputSpec`` that does not describe the arguments.
     Example: a loaded model was captured for ``f32[batch, 8]`` and is called with ``f64[3, 8]``.
     Fix: the message names the argument, what it must be, and what it was; save the model for the signature you need.
     """

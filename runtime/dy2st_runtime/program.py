@@ -70,7 +70,6 @@ class InputSlot:
         shape: of a tensor; a name stands for a size that may differ from call to call.
         device: of a tensor, as text.
         requires_grad: of a tensor.
-        contiguous: whether it must lie in memory in the plain way, because the code asked.
         number: ``"int"``, ``"float"`` or ``"bool"`` for a Python number that may differ from call to call.
     """
 
@@ -79,7 +78,6 @@ class InputSlot:
     shape: tuple[int | str, ...] = ()
     device: str = "cpu"
     requires_grad: bool = False
-    contiguous: bool = False
     number: str | None = None
 
 

@@ -109,8 +109,6 @@ def _slot_to_json(slot: InputSlot | StateSlot) -> dict[str, Any]:
         made["number"] = slot.number
     else:
         made["device"] = slot.device
-        if slot.contiguous:
-            made["contiguous"] = True
     return made
 
 
@@ -241,7 +239,6 @@ def _read_input(json: Json) -> InputSlot:
         shape,
         device=device.text() if device else "cpu",
         requires_grad=requires_grad,
-        contiguous=json.optional("contiguous") is not None,
         number=number.text(NUMBERS) if number else None,
     )
 
