@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch.nn.modules import module as _module
 
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.errors import Location, SignatureError
@@ -302,4 +303,5 @@ def _leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[A
 def _modes() -> tuple[Any, ...]:
     """The modes of the running thread that change what torch does."""
     autocast = tuple((kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind))
-    return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype())
+    hooks = (*_module._global_forward_pre_hooks.values(), *_module._global_forward_hooks.values())
+    return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype(), hooks)

@@ -133,7 +133,8 @@ def same(a: Any, b: Any, where: str = "") -> None:
     assert type(a) is type(b), f"{where}: {a!r} and {b!r}"
     if isinstance(a, torch.Tensor):
         assert a.dtype == b.dtype and a.shape == b.shape, f"{where}: {a} and {b}"
-        assert torch.equal(torch.isnan(a), torch.isnan(b)) and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)), (
+        x, y = a.detach(), b.detach()
+        assert torch.equal(torch.isnan(x), torch.isnan(y)) and torch.equal(torch.nan_to_num(x), torch.nan_to_num(y)), (
             f"{where}: {a} and {b}"
         )
         assert a.requires_grad == b.requires_grad, f"{where}: requires_grad of {a} and {b}"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 import torch
+from torch.utils import checkpoint
 
 from dy2st import errors
 from dy2st.capture import access, choices, iteration, lists, text
@@ -471,3 +472,12 @@ def _seed(session: Session, *args: Any) -> None:
 
 TAKES_CHOICES = {_isinstance, _bool, _print, _list, _HANDLERS[str], _HANDLERS[repr]}
 """Handlers that know what to do with a value that is one of several."""
+
+
+@_handles(checkpoint.checkpoint)
+def _checkpoint(
+    session: Session, function: Any, *args: Any, use_reentrant: Any = None, context_fn: Any = None, determinism_check: str = "default",
+    debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """Gives the same values and gradients; what it saves in memory it saves in eager only."""
+    return session.call(function, *args, **kwargs)

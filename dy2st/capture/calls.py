@@ -79,7 +79,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: Any) -> Any:
     if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
-        return modules.call_autograd_function(session, method, args, kwargs)
+        return modules.call_autograd_function(session, method.__self__, args, kwargs)
     if isinstance(method.__func__, types.FunctionType):
         return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
     return call(method.__func__, method.__self__, *args, **kwargs)

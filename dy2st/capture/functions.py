@@ -7,13 +7,17 @@ array asked of a tensor by code that was not converted is an error that names th
 from __future__ import annotations
 
 import functools
+import inspect
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 from torch.utils._pytree import tree_any
 
+from dy2st import errors
 from dy2st.capture import indexing
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError, DataDependentError
@@ -24,13 +28,15 @@ if TYPE_CHECKING:
 
 _Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]
 _HANDLERS: dict[Any, _Handler] = {}
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OWN_FOLDERS = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (errors, control))
 
 
-class TorchFunctions(TorchFunctionMode):
-    """Sends the calls that need it to their handlers."""
+class TorchFunctions(PreDispatchTorchFunctionMode):
+    """Sends the calls that need it to their handlers. ``torch.autocast`` tells modes of this class, and no others, what it does."""
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
+        super().__init__(None)  # type: ignore[arg-type]  # the tracer is only used by the methods that are replaced here
         self.session = session
         self.open_autocasts: list[Any] = []
 
@@ -77,8 +83,6 @@ def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dic
 
 def data_dependent(session: Session, what: str) -> DataDependentError:
     """The error for code that asks for a value which only exists at run time."""
-    import sys
-
     frame = sys._getframe(1)
     while frame is not None and _internal(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
@@ -92,7 +96,10 @@ def data_dependent(session: Session, what: str) -> DataDependentError:
 
 
 def _internal(file: str) -> bool:
-    return "/torch/" in file or "/dy2st/" in file or "/dy2st_runtime/" in file
+    """Whether a file is part of the machinery that runs captures, not one that asks questions itself."""
+    if file.startswith(_TORCH):
+        return file[len(_TORCH) :].startswith(("_", "overrides.py", "fx/", "utils/_", "autograd/"))
+    return file.startswith(_OWN_FOLDERS)
 
 
 @_handles(torch.Tensor.stride, torch.Tensor.is_contiguous)
@@ -167,6 +174,33 @@ def _allclose(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
 @_handles(torch.is_nonzero, torch.Tensor.is_nonzero)
 def _is_nonzero(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (args[0] != 0).item()
+
+
+@_handles(torch.autograd.grad)
+def _grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
+    given.apply_defaults()
+    values = given.arguments
+    if values["allow_unused"] or values["is_grads_batched"]:
+        raise CaptureError(
+            "torch.autograd.grad with allow_unused or is_grads_batched cannot be used inside a captured function",
+            session.here(),
+            fix="leave out the inputs that are not used, or call it outside of the static function",
+        )
+    inputs = values["inputs"]
+    inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    with session.quiet():
+        made = [torch.empty_like(tensor) for tensor in inputs]
+        if values["create_graph"]:
+            made = [tensor.requires_grad_().clone() for tensor in made]
+    result = tuple(made)
+    session.builder.call(control.call_, (func, tuple(args), kwargs), {}, result)
+    return result
+
+
+@_handles(torch.autograd.backward)
+def _backward(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    _outside(session, torch.Tensor.backward, args, kwargs)
 
 
 @_handles(torch.Tensor.__getitem__)

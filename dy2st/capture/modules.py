@@ -12,13 +12,15 @@ from torch.nn.modules import module as torch_module
 
 from dy2st import errors
 from dy2st.capture.session import Session, current
+from dy2st.capture.tracking import PATCH_MARK
+from dy2st.capture.values import Choice
 from dy2st_runtime import control
 
 _Call = Callable[..., Any]
 _patch_lock = threading.Lock()
 _patched_by = 0
 _original_call = torch.nn.Module.__call__
-_original_apply = torch.autograd.Function.__dict__.get("apply")
+_original_apply = torch.autograd.Function.__dict__["apply"]
 
 
 def call_module(session: Session, module: torch.nn.Module, call: _Call, args: Any, kwargs: Any) -> Any:
@@ -34,22 +36,26 @@ def call_module(session: Session, module: torch.nn.Module, call: _Call, args: An
             fix="register a hook on a tensor inside forward, or remove the module's backward hooks",
         )
     for hook_id, hook in (*torch_module._global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
-        args, kwargs = _run_pre_hook(module, call, hook_id, hook, args, kwargs)
+        args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
     result = call(module.forward, *args, **kwargs)
     for hook_id, hook in (*torch_module._global_forward_hooks.items(), *module._forward_hooks.items()):
         extra = (kwargs,) if hook_id in module._forward_hooks_with_kwargs else ()
         changed = call(hook, module, args, *extra, result)
-        result = result if changed is None else changed
+        result = _changed(session, changed, result)
     return result
 
 
-def _run_pre_hook(module: torch.nn.Module, call: _Call, hook_id: int, hook: Any, args: Any, kwargs: Any) -> Any:
+def _changed(session: Session, changed: Any, before: Any) -> Any:
+    """What a hook gives, or what was there before where it gives nothing."""
+    if isinstance(changed, Choice):
+        return session.over(changed, lambda option: before if option is None else option)
+    return before if changed is None else changed
+
+
+def _run_pre_hook(session: Session, module: torch.nn.Module, hook_id: int, hook: Any, args: Any, kwargs: Any) -> Any:
     if hook_id in module._forward_pre_hooks_with_kwargs:
-        changed = call(hook, module, args, kwargs)
-        return (args, kwargs) if changed is None else changed
-    changed = call(hook, module, args)
-    if changed is None:
-        return args, kwargs
+        return _changed(session, session.call(hook, module, args, kwargs), (args, kwargs))
+    changed = _changed(session, session.call(hook, module, args), args)
     return (changed if isinstance(changed, tuple) else (changed,)), kwargs
 
 
@@ -59,11 +65,10 @@ def _track(session: Session, module: torch.nn.Module) -> None:
         tracker.module(module, tracker.table.held(module, type(module).__name__))
 
 
-def call_autograd_function(session: Session, apply: Any, args: Any, kwargs: Any) -> Any:
+def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """``Function.apply``: its own backward is kept by calling it when the program runs."""
-    function = apply.__self__
-    with session.quiet():
-        example = apply(*_stand_ins(session, args), **kwargs)
+    with session.quiet(), session.suspended():
+        example = _original_apply.__func__(function, *_stand_ins(session, args), **kwargs)
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
     return example
 
@@ -75,7 +80,7 @@ def _stand_ins(session: Session, args: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def patched(session: Session, call: _Call) -> Iterator[None]:
-    """Route ``module(...)`` in code that is not converted through :func:`call_module`, in threads that capture."""
+    """Route ``module(...)`` and ``Function.apply(...)`` in code that is not converted to their handlers, in threads that capture."""
 
     def routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         capturing = current()
@@ -83,10 +88,19 @@ def patched(session: Session, call: _Call) -> Iterator[None]:
             return _original_call(module, *args, **kwargs)
         return call_module(capturing, module, call, args, kwargs)
 
+    def routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
+        capturing = current()
+        if capturing is None:
+            return _original_apply.__func__(function, *args, **kwargs)
+        return call_autograd_function(capturing, function, args, kwargs)
+
+    setattr(routed, PATCH_MARK, True)
+    setattr(routed_apply, PATCH_MARK, True)
     global _patched_by
     with _patch_lock:
         _patched_by += 1
         torch.nn.Module.__call__ = routed  # type: ignore[method-assign]
+        torch.autograd.Function.apply = classmethod(routed_apply)  # type: ignore[assignment]
     try:
         yield
     finally:
@@ -94,3 +108,4 @@ def patched(session: Session, call: _Call) -> Iterator[None]:
             _patched_by -= 1
             if not _patched_by:
                 torch.nn.Module.__call__ = _original_call  # type: ignore[method-assign]
+                torch.autograd.Function.apply = _original_apply

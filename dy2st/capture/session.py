@@ -270,7 +270,7 @@ class Session:
         root = BlockBuilder(None, self.locate, self.adopt)
         outer, _local.session = getattr(_local, "session", None), self
         try:
-            with self.fake, enable_python_dispatcher(), self.functions, self.recorder:
+            with _no_saved_tensor_hooks(), self.fake, enable_python_dispatcher(), self.functions, self.recorder:
                 self._push(root)
                 try:
                     yield root
@@ -279,6 +279,15 @@ class Session:
         finally:
             _local.session = outer
             self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Code inside runs as if there were no capture."""
+        _local.session = None
+        try:
+            yield
+        finally:
+            _local.session = self
 
     def _push(self, builder: BlockBuilder, repeats: bool = False) -> Region:
         region = Region(next(self._clock), builder, Journal(), self.shapes.facts(), repeats)
@@ -590,6 +599,13 @@ class Session:
     def runtime_list(self, value: Any) -> RuntimeList | None:
         """The list of the program that a Python list has become, if it has."""
         return self.lists.get(id(value)) if isinstance(value, list) else None
+
+
+def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
+    """The user's hooks on what autograd saves are for the tensors of the program, not for those of the capture."""
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
+        return contextlib.nullcontext()
+    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)
 
 
 def current() -> Session | None:

@@ -24,6 +24,9 @@ CONSTANTS = (
 _IDENTITIES = (types.FunctionType, type, types.ModuleType)
 _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+PATCH_MARK = "__dy2st_patch__"
+"""Marks a function of torch's that is replaced while a capture runs."""
+
 _LONG = 32
 """Longer containers of constants are compared as a whole."""
 
@@ -65,7 +68,8 @@ class Tracker:
             else:
                 self.guards.equal(source, value)
         elif isinstance(value, types.MethodType):
-            self.guards.same_function(source, value)
+            if not hasattr(value.__func__, PATCH_MARK):
+                self.guards.same_function(source, value)
             self._owner(value.__self__, source)
         elif isinstance(value, _BUILTINS):
             self._builtin(value, source)
@@ -120,7 +124,7 @@ class Tracker:
                 self.read(getattr(value, name), self.table.attribute(source, name))
         elif _is_plain_value(value):
             self.guards.same_value(source, value)
-        elif callable(value) and not isinstance(getattr(type(value), "__call__"), types.FunctionType):
+        elif isinstance(value, torch.Generator) or callable(value) and not isinstance(getattr(type(value), "__call__"), types.FunctionType):
             self.guards.same(source, value)
         else:
             self.guards.same_type(source, value)
