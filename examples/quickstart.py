@@ -54,13 +54,9 @@ class DigitNet(nn.Module):
         super().__init__()
         self.sure = sure
         self.max_steps = max_steps
-        self.stem = nn.Sequential(
-            nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)
-        )
+        self.stem = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
         self.shallow_head = nn.Linear(16 * 4 * 4, 10)
-        self.body = nn.Sequential(
-            nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)
-        )
+        self.body = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
         self.deep_head = nn.Linear(32 * 2 * 2, 10)
         self.memory = nn.GRUCell(10, 32 * 2 * 2)
         self.correction = nn.Linear(32 * 2 * 2, 10)
@@ -91,9 +87,7 @@ def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return train_images, train_labels, held_images, held_labels
 
 
-def train(
-    name: str, model: nn.Module, images: Tensor, labels: Tensor, epochs: int
-) -> tuple[list[float], float]:
+def train(name: str, model: nn.Module, images: Tensor, labels: Tensor, epochs: int) -> tuple[list[float], float]:
     """Train for some epochs; return each step's loss and the seconds it took."""
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     order = torch.Generator().manual_seed(0)

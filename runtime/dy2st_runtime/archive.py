@@ -95,9 +95,7 @@ def _operator_name(node: torch.fx.Node) -> str:
 
 
 def _manifest(members: Mapping[str, bytes]) -> bytes:
-    described = {
-        name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()
-    }
+    described = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
     return dump(serialize.stamp() | {"members": described}, indent=2)
 
 

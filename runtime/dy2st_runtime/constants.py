@@ -93,9 +93,7 @@ def _encode_container(value: Any, reference: Encode) -> Any:
             return {kind: name}
     if isinstance(value, type) and issubclass(value, Exception):
         return _encode_exception(value)
-    what = (
-        f"the class {value.__qualname__}" if isinstance(value, type) else f"a value of type {type(value).__qualname__}"
-    )
+    what = f"the class {value.__qualname__}" if isinstance(value, type) else f"a value of type {type(value).__qualname__}"
     raise SaveError(f"{what} exists only in this process and cannot be written to an archive")
 
 

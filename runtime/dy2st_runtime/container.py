@@ -85,11 +85,7 @@ def _local_header(member: Member, position: int) -> bytes:
     zeros = -(position + fixed) % ALIGNMENT
     extra = _SIZES.pack(1, 16, member.size, member.size) + _PADDING.pack(0xD935, 2 + zeros, ALIGNMENT) + bytes(zeros)
     sizes = (_FULL32, _FULL32)
-    return (
-        _LOCAL.pack(b"PK\x03\x04", _NEEDED, 0, 0, 0, _DATE, member.checksum, *sizes, len(name), len(extra))
-        + name
-        + extra
-    )
+    return _LOCAL.pack(b"PK\x03\x04", _NEEDED, 0, 0, 0, _DATE, member.checksum, *sizes, len(name), len(extra)) + name + extra
 
 
 def _directory_entry(member: Member, position: int) -> bytes:
@@ -142,9 +138,7 @@ class Container:
         """
         layout = self._layout
         if layout.size != self._length:
-            raise LoadError(
-                f"it has {self._length} bytes where its members need {layout.size}: it was cut short or altered"
-            )
+            raise LoadError(f"it has {self._length} bytes where its members need {layout.size}: it was cut short or altered")
         for header, end in zip(layout.headers, layout.offsets, strict=False):
             if _read_at(self._file, end - len(header), len(header)) != header:
                 raise LoadError(_ALTERED)

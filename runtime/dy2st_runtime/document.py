@@ -94,9 +94,7 @@ def parse(data: bytes, name: str) -> Json:
         LoadError: it is not JSON, has a field twice, or has a number that JSON does not have.
     """
     try:
-        value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
-        )
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise LoadError(f"{name} is not valid JSON: {error}") from None
     return Json(value, f"{name}:")

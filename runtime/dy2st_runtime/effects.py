@@ -12,6 +12,7 @@ from dy2st_runtime.paths import Key, Path, parse, written
 from dy2st_runtime.program import Effect, Program, StateSlot
 from dy2st_runtime.structure import unflatten
 
+
 def place_of(target: str, slots: Mapping[str, StateSlot]) -> Path | None:
     """Where on the module an effect writes.
 

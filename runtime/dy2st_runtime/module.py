@@ -86,9 +86,7 @@ class LoadedModule(nn.Module):
     def __init__(self, programs: Sequence[Program], state: State) -> None:
         super().__init__()
         self._dy2st_constants: dict[str, torch.Tensor] = {}
-        self._dy2st_state = [
-            entry if entry.kind in _DESCRIBED else dataclasses.replace(entry, value=None) for entry in state
-        ]
+        self._dy2st_state = [entry if entry.kind in _DESCRIBED else dataclasses.replace(entry, value=None) for entry in state]
         self._dy2st_device = torch.device("cpu")
         self._dy2st_entries = [_prepare(program) for program in programs]
         items = {entry.name: entry.value for entry in state if entry.kind in _PLAIN}
@@ -134,7 +132,7 @@ class LoadedModule(nn.Module):
     def train(self, mode: bool = True) -> LoadedModule:
         """Choose the mode, as for every module; warns if the model was not saved for it."""
         if (wanted := _MODES[not mode]) not in self.modes:
-            other, = self.modes
+            (other,) = self.modes
             warnings.warn(
                 f"this model was saved for {other} mode only: in {wanted} mode it does the same as in {other} mode",
                 stacklevel=2,
@@ -227,7 +225,5 @@ def _casts(program: Program, values: Sequence[Any]) -> set[tuple[torch.dtype, to
     """The dtypes of parameters and buffers with those that ``module.half()`` and the like have put in their place."""
     slots = zip(program.states, values, strict=True)
     return {
-        (slot.dtype, value.dtype)
-        for slot, value in slots
-        if slot.dtype is not None and slot.kind in ("parameter", "buffer")
+        (slot.dtype, value.dtype) for slot, value in slots if slot.dtype is not None and slot.kind in ("parameter", "buffer")
     }

@@ -74,7 +74,9 @@ def _table() -> dict[str, Callable[..., Any]]:
     own = (
         to_int, to_float, to_bool, same_size, logical_not, logical_and, logical_or, minimum, maximum, where, range_length, size_of,
     )  # fmt: skip
-    operators = "add sub mul truediv floordiv mod pow neg pos abs invert and_ or_ xor lshift rshift eq ne lt le gt ge getitem is_ not_"
+    operators = (
+        "add sub mul truediv floordiv mod pow neg pos abs invert and_ or_ xor lshift rshift eq ne lt le gt ge getitem is_ not_"
+    )
     maths = (
         "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc gamma "
         "floor ceil trunc isnan isinf isfinite pow fmod copysign hypot degrees radians"

@@ -78,9 +78,7 @@ def to_json(program: Program) -> dict[str, Any]:
             "in_structure": structure.to_json(program.in_structure),
             "states": [_slot_to_json(slot) for slot in program.states],
             "out_structure": structure.to_json(program.out_structure),
-            "effects": [
-                {"target": e.target, "kind": e.kind, "value": structure.to_json(e.value)} for e in program.effects
-            ],
+            "effects": [{"target": e.target, "kind": e.kind, "value": structure.to_json(e.value)} for e in program.effects],
         }
     except SaveError as error:
         raise SaveError(f"{program.name} ({program.origin}): {error}") from None
@@ -140,9 +138,7 @@ class _Writer:
     def _node(self, node: fx.Node) -> dict[str, Any]:
         if node.target is control.call_:
             name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
-            raise SaveError(
-                f"{_line(node)}the program calls the Python function {name}, which exists only in this process"
-            )
+            raise SaveError(f"{_line(node)}the program calls the Python function {name}, which exists only in this process")
         made: dict[str, Any] = {"name": node.name, "target": target_name(node.target)}
         made["args"] = [self._argument(value, node) for value in node.args]
         if node.kwargs:
@@ -222,9 +218,7 @@ def _read_tensor_type(json: Json) -> tuple[torch.dtype | None, tuple[int | str, 
     dtype = json.optional("dtype")
     if dtype is None:
         return None, (), False
-    shape = tuple(
-        size.text() if isinstance(size.value, str) else size.integer(0) for size in json.field("shape").array()
-    )
+    shape = tuple(size.text() if isinstance(size.value, str) else size.integer(0) for size in json.field("shape").array())
     return constants.DTYPES[dtype.text(constants.DTYPES)], shape, json.field("requires_grad").boolean()
 
 

@@ -295,9 +295,7 @@ def check_slots(programs: Iterable[Program], state: State) -> None:
             if isinstance(value, torch.Tensor) != (slot.dtype is not None):
                 raise LoadError(f"program.json: {slot.name} is not what {program.name} needs")
             if isinstance(value, torch.Tensor) and not _fits(value, slot.dtype, slot.shape):
-                raise LoadError(
-                    f"weights.safetensors: {slot.name} has not the dtype and size that {program.name} needs"
-                )
+                raise LoadError(f"weights.safetensors: {slot.name} has not the dtype and size that {program.name} needs")
 
 
 def _resolve_alias(name: str, aliases: Mapping[str, str]) -> str:

@@ -101,5 +101,3 @@ def _tell_line(error: BaseException, compiled: Compiled) -> None:
         error.add_note(text)
     else:
         error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
-
-

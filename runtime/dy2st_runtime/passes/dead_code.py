@@ -150,9 +150,7 @@ class _Liveness:
 
 def _sweep(block: Block, live: _Liveness) -> None:
     """Remove what is dead from a block, then from the blocks inside it, which were told what they need not give."""
-    dropped = [
-        node for owner in block.graph.nodes if owner in live and node_blocks(owner) for node in _prune(owner, live)
-    ]
+    dropped = [node for owner in block.graph.nodes if owner in live and node_blocks(owner) for node in _prune(owner, live)]
     for node in reversed(list(block.graph.nodes)):
         if node.op == "call_function" and node not in live:
             block.graph.erase_node(node)
@@ -169,9 +167,7 @@ def _prune(owner: fx.Node, live: _Liveness) -> list[fx.Node]:
     is_loop = owner.target is control.while_
     kept = [position for position in range(_result_count(owner)) if live.keeps(owner, position)]
     needed = [
-        position
-        for position in range(len(operands))
-        if any(block.inputs[len(carried) + position] in live for block in blocks)
+        position for position in range(len(operands)) if any(block.inputs[len(carried) + position] in live for block in blocks)
     ]
     staying = {*(kept if is_loop else ()), *(len(carried) + position for position in needed)}
     dropped = [node for block in blocks for index, node in enumerate(block.inputs) if index not in staying]

@@ -46,9 +46,7 @@ def move_to_device(program: Program, device: torch.device) -> Program:
             node.kwargs = fx.node.map_aggregate(node.kwargs, replace)
             if modes.TARGETS.get(node.target) == "enter_autocast" and node.args[0] == old.type:
                 node.args = (device.type, *node.args[1:])
-    return dataclasses.replace(
-        program, block=block, inputs=tuple(_move_slot(slot, old, device) for slot in program.inputs)
-    )
+    return dataclasses.replace(program, block=block, inputs=tuple(_move_slot(slot, old, device) for slot in program.inputs))
 
 
 def _same(a: torch.device, b: torch.device) -> bool:
