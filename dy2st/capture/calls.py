@@ -18,7 +18,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import builtin_calls, lists, modules, number_operators
+from dy2st.capture import builtin_calls, lists, modules, number_operators, text
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, cell_value, current
@@ -68,6 +68,8 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if isinstance(owner, torch.Tensor):
         handler = builtin_calls.handler_of(getattr(torch.Tensor, function.__name__, None))
         return _call_plain(session, function, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
+    if isinstance(owner, str) and function.__name__ == "format":
+        return text.formatted(session, owner, args, kwargs)
     if isinstance(owner, (list, dict, set, collections.deque)) and isinstance(function, types.BuiltinMethodType):
         return _call_container(session, owner, function, args, kwargs)
     own_call = getattr(type(function), "__call__", None)

@@ -253,6 +253,12 @@ def _tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
+@_handles(torch.Tensor.new_tensor)
+def _new_tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    like, *rest = args
+    return _tensor(session, torch.tensor, tuple(rest), {"dtype": like.dtype, "device": like.device, **kwargs})
+
+
 def _stack(data: Any) -> torch.Tensor:
     """What ``torch.tensor`` makes of nested numbers, some of them symbolic."""
     if isinstance(data, torch.Tensor):

@@ -52,6 +52,16 @@ def get(session: Session, items: RuntimeList, index: Any) -> Any:
     return _take(session, items, control.list_get, (items, session.to_number(index)))
 
 
+def unpack(session: Session, items: RuntimeList, count: int | None) -> list[Any]:
+    """The items as targets of an assignment; ``count`` is the number of targets, ``None`` when one of them is starred."""
+    if count is None:
+        raise errors.CaptureError(
+            "a starred target takes from a list whose length is known only at run time", session.here(), fix="take items[0] and items[1:]"
+        )
+    session.check(length(session, items) == count, ValueError, f"the number of values to unpack is not {count}")
+    return [get(session, items, position) for position in range(count)]
+
+
 def _take(session: Session, items: RuntimeList, target: control.Control, args: tuple[Any, ...]) -> Any:
     made: list[Any] = []
     if items.element is None:

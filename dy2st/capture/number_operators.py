@@ -1,8 +1,9 @@
 """Arithmetic on symbolic numbers, recorded as the Python operation that the user wrote.
 
-torch's symbolic float rounds through algebra, lacks ``%``, and refuses a negative base of ``**``; its symbolic bool is no number;
-its symbolic int lacks ``~`` and shifts, and forgets that a division may fail. During a capture such operators are replaced by ones that
-record the operation; its value is what Python computes when the program runs. Integer algebra that is exact stays torch's own.
+torch's symbolic float rounds through algebra, lacks ``%``, and refuses a negative base of ``**``; its symbolic bool is
+no number; its symbolic int lacks ``~`` and shifts, and forgets that a division may fail. During a capture such operators are
+replaced by ones that record the operation; its value is what Python computes when the program runs. Integer algebra that
+is exact stays torch's own.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def _binary(kind: type, name: str, target: Callable[..., Any], reflected: bool =
 
 def _needs_record(target: Callable[..., Any], right: Any) -> bool:
     """Whether integer algebra would lose an error, or asks for more than it can know."""
-    return target in _BITS.values() or isinstance(right, torch.SymInt) and (target in _DIVISIONS or target is operator.pow)
+    if target in _BITS.values():
+        return True
+    return isinstance(right, torch.SymInt) and (target in _DIVISIONS or target is operator.pow)
 
 
 def _as_int(session: Session, value: Any) -> Any:
@@ -87,7 +90,8 @@ def _result_kind(session: Session, target: Callable[..., Any], kinds: set[str], 
     if "float" in kinds or target is operator.truediv:
         return "float"
     if target is operator.pow and isinstance(right, torch.SymInt):
-        session.check(right >= 0, NotImplementedError, "a power with a negative exponent is a float; this program took it for an int")
+        message = "a power with a negative exponent is a float; this program took it for an int"
+        session.check(right >= 0, NotImplementedError, message)
     return "int"
 
 
@@ -100,14 +104,19 @@ def _unary(kind: type, name: str, target: Callable[..., Any]) -> Callable[..., A
             return target(int(self)) if original is None else original(self)
         if isinstance(self, torch.SymBool):
             return target(_as_int(session, self))
-        return session.number(target, (self,), "int" if isinstance(self, torch.SymInt) or target.__name__ in _TO_INT else "float")
+        gives_int = isinstance(self, torch.SymInt) or target.__name__ in _TO_INT
+        return session.number(target, (self,), "int" if gives_int else "float")
 
     return method
 
 
 def _methods(kind: type) -> dict[str, Callable[..., Any]]:
     both_ways = _ARITHMETIC if kind is torch.SymFloat else {**_ARITHMETIC, **_BITS}
-    unary: dict[Any, tuple[str, ...]] = {torch.SymFloat: ("neg", "abs", "pos", *_TO_INT), torch.SymInt: ("invert",), torch.SymBool: ("neg", "abs", "pos", "invert")}
+    unary: dict[Any, tuple[str, ...]] = {
+        torch.SymFloat: ("neg", "abs", "pos", *_TO_INT),
+        torch.SymInt: ("invert",),
+        torch.SymBool: ("neg", "abs", "pos", "invert"),
+    }
     made = {f"__{name}__": _binary(kind, f"__{name}__", target) for name, target in {**both_ways, **_COMPARE}.items()}
     made |= {f"__r{name}__": _binary(kind, f"__r{name}__", target, reflected=True) for name, target in both_ways.items()}
     made |= {f"__{name}__": _unary(kind, f"__{name}__", _UNARY[name]) for name in unary[kind]}

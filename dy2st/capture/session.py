@@ -61,7 +61,8 @@ class Region:
         builder: the block that is recorded into.
         journal: what was written since the region began.
         facts: what was known about sizes when it began.
-        repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch may be used after.
+        repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch
+            may be used after.
         lists: identities of the lists that became lists of the program in it.
     """
 
@@ -360,7 +361,7 @@ class Session:
             self.region.journal.note(place)
 
     def own(self, made: Any, since: int | None = None) -> None:
-        """An object has been made by the code that runs now (or was made at a time ``since``); it is no state of blocks begun before."""
+        """An object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
         self._births.setdefault(id(made), (made, next(self._clock) if since is None else since))
 
     def born(self, made: Any) -> int | None:
@@ -395,7 +396,7 @@ class Session:
         return [*cells_of(*functions), *frame.written_globals]
 
     def spend(self, iterator: Any) -> None:
-        """A loop that steps through an iterator stops where a tensor decides: nobody knows during the capture what is left in it."""
+        """A loop over an iterator stops where a tensor decides: the capture cannot know what is left in it."""
         self._spent[id(iterator)] = iterator
 
     def check_unspent(self, iterator: Any) -> None:

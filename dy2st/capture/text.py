@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import string
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from dy2st import errors
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import Choice, RuntimeString, Text, is_symbolic
 from dy2st_runtime import control, scalars, text
@@ -30,6 +33,33 @@ def fstring(*parts: Any) -> Any:
     if not runtime:
         return text.join_parts(parts)
     assert session is not None
+    return Text(_flat(session, parts))
+
+
+def check_known(session: Session, value: Any, what: str) -> None:
+    """Refuse a value whose text is known only at run time.
+
+    Raises:
+        CaptureError: it is.
+    """
+    if has_runtime_parts(session, value):
+        raise errors.CaptureError(f"{what} with a value known only at run time", session.here(), fix="use an f-string")
+
+
+def formatted(session: Session, template: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``template.format(*args, **kwargs)``."""
+    if not has_runtime_parts(session, (*args, *kwargs.values())):
+        return template.format(*args, **kwargs)
+    formatter, position = string.Formatter(), itertools.count()
+    parts: list[Any] = []
+    for literal, field, specification, conversion in formatter.parse(template):
+        parts.append(literal)
+        if field is None:
+            continue
+        if specification and "{" in specification:
+            raise errors.CaptureError("a format whose width is a field, with values known only at run time", session.here())
+        name = f"{next(position)}{field}" if not field or field[0] in ".[" else field
+        parts.append((formatter.get_field(name, args, kwargs)[0], conversion, specification or ""))
     return Text(_flat(session, parts))
 
 

@@ -157,8 +157,18 @@ class Text:
 
     parts: tuple[Any, ...]
 
+    def __add__(self, other: Any) -> Any:
+        return Text((*self.parts, *_text_parts(other))) if isinstance(other, (str, Text)) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return Text((other, *self.parts)) if isinstance(other, str) else NotImplemented
+
     def __format__(self, specification: str) -> str:
         raise TypeError("a text made of tensors can only be printed or raised inside a captured function")
+
+
+def _text_parts(value: str | Text) -> tuple[Any, ...]:
+    return value.parts if isinstance(value, Text) else (value,)
 
 
 class RuntimeString:

@@ -16,11 +16,14 @@ Python evaluates the value first and the target after it, so the value waits in 
 
 from __future__ import annotations
 
+from typing import Any
+
 import gast
 
 from dy2st import names
+from dy2st.capture import current, lists
 from dy2st.constructs.context import Context
-from dy2st.constructs.registry import Phase, rewrites
+from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
 
 
@@ -38,6 +41,26 @@ def rewrite_assign(node: gast.Assign, context: Context) -> list[gast.stmt]:
     for target in node.targets:
         made.extend(store(target, template.load(value, node), node, context))
     return made
+
+
+@rewrites(gast.Assign, Phase.CALLS)
+def rewrite_unpacking(node: gast.Assign, context: Context) -> gast.Assign:
+    """A value that is taken apart passes through an operator."""
+    target = next((target for target in node.targets if isinstance(target, gast.Tuple | gast.List)), None)
+    if target is None or isinstance(node.value, gast.Tuple | gast.List):
+        return node
+    count = None if any(isinstance(element, gast.Starred) for element in target.elts) else len(target.elts)
+    text = "_dy2st.unpacked(value, count)"
+    node.value = context.expression(text, node.value, value=node.value, count=template.constant(count, node.value))
+    return node
+
+
+@operator("unpacked")
+def unpacked(value: Any, count: int | None) -> Any:
+    """The value, or the items of a list whose length is known only at run time."""
+    session = current()
+    known = None if session is None else session.runtime_list(value)
+    return value if session is None or known is None else lists.unpack(session, known, count)
 
 
 @rewrites(gast.With, Phase.ACCESS)

@@ -1,9 +1,9 @@
-"""`+` and `*` of what may be lists.
+"""`+` and `*` of what may be lists, `%` of what may be a string.
 
-    a + b, a * b            →   _dy2st.add(a, b), _dy2st.mul(a, b)
+    a + b, a * b, a % b     →   _dy2st.add(a, b), _dy2st.mul(a, b), _dy2st.mod(a, b)
 
 A list whose length a tensor decides is still a Python list to the user; Python's own operators would see its stale contents.
-Where a constant stands on either side there is no such list.
+Where a number stands on either side there is no such list. A string would take the text of a stand-in.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import Any
 import gast
 
 from dy2st.capture import current, lists
+from dy2st.capture.text import check_known
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
-_OPERATORS = {gast.Add: "_dy2st.add(left, right)", gast.Mult: "_dy2st.mul(left, right)"}
+_OPERATORS = {gast.Add: "_dy2st.add(left, right)", gast.Mult: "_dy2st.mul(left, right)", gast.Mod: "_dy2st.mod(left, right)"}
 
 
 @rewrites(gast.BinOp, Phase.ACCESS)
 def rewrite_bin_op(node: gast.BinOp, context: Context) -> gast.expr:
     """Sums and products of two expressions."""
     text = _OPERATORS.get(type(node.op))
-    if text is None or any(isinstance(side, gast.Constant) for side in (node.left, node.right)):
+    number = isinstance(node.left, gast.Constant) and not isinstance(node.left.value, str)
+    if text is None or number or isinstance(node.right, gast.Constant):
         return node
     return context.expression(text, node, left=node.left, right=node.right)
 
@@ -46,3 +48,12 @@ def mul(left: Any, right: Any) -> Any:
         if session is not None and isinstance(items, list):
             return lists.repeat(session, items, times)
     return python.mul(left, right)
+
+
+@operator("mod")
+def mod(left: Any, right: Any) -> Any:
+    """`left % right`."""
+    session = current()
+    if session is not None and isinstance(left, str):
+        check_known(session, right, "the '%' of a string")
+    return left % right

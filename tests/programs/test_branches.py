@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import dy2st
-
 from tests.oracle import agree, same
 from tests.programs.values import DTYPES, num, signs, vec
 

@@ -156,7 +156,8 @@ def test_bubble_sort():
                     x[j + 1] = t
         return x
 
-    agree(f, [(vec(3, 2, 1, 0), num(4, torch.int64)), (vec(1, 9, 3, 2), num(4, torch.int64)), (vec(1, 2, 3, 0), num(0, torch.int64))])
+    calls = [((3, 2, 1, 0), 4), ((1, 9, 3, 2), 4), ((1, 2, 3, 0), 0)]
+    agree(f, [(vec(*items), num(n, torch.int64)) for items, n in calls])
 
 
 def test_bool_index():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.oracle import agree
-from tests.programs.values import counts, num, signs, vec
+from tests.programs.values import counts, signs, vec
 
 X = vec(1, 2, 3)
 

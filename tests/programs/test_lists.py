@@ -317,3 +317,28 @@ def test_growing_list_chosen_by_a_branch():
         return len(a), len(b), len(c)
 
     agree(f, [(s, c) for s in signs() for c in counts(3, 0)])
+
+
+def test_growing_list_taken_apart():
+    def f(x, n):
+        a = []
+        for i in range(n):
+            a.append(x + i)
+        first, second = a
+        return first * second
+
+    agree(f, trips(2))
+    with pytest.raises(ValueError):
+        dy2st.to_static(f)(X, num(3, torch.int64))
+
+
+def test_starred_target_of_a_growing_list_is_refused():
+    def f(x, n):
+        a = [x]
+        for i in range(n):
+            a.append(x * i)
+        first, *rest = a
+        return first, len(rest)
+
+    with pytest.raises(dy2st.errors.CaptureError, match="starred"):
+        dy2st.to_static(f)(X, num(3, torch.int64))

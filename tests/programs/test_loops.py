@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import dy2st
-
 from tests.oracle import agree
 from tests.programs.values import DTYPES, counts, num, signs, vec
 
@@ -264,7 +263,7 @@ def test_name_bound_in_the_loop_and_read_in_a_later_trip():
     def f(x, n):
         for i in range(n):
             if i > 0:
-                x = x + y
+                x = x + y  # noqa: F821  # bound in the trip before
             y = x * 2
         return x
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tests.oracle import agree
 from torch import nn
 
 import dy2st
+from tests.oracle import agree
 
 
 def randn(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import dy2st
-
 from tests.oracle import agree
 from tests.programs.values import counts, num, signs, vec
 
@@ -325,3 +324,10 @@ def test_slices_by_numbers():
         return x[:k].sum(), x[k].sum(), x[0:k + 1]
 
     agree(f, [(vec(1, 2, 3), c) for c in counts(1, 0, 2)])
+
+
+def test_new_tensor_of_a_number():
+    def f(x, n):
+        return x.new_tensor(n.item()), x.new_tensor([n.item(), 2]), x.new_full((2,), n.item()), torch.full_like(x, n.item())
+
+    agree(f, [(vec(1, 2, 3), c) for c in counts()])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 import torch
 from torch import nn
 
 import dy2st
-
 from tests.oracle import agree
-from tests.programs.values import counts, num, signs, vec
+from tests.programs.values import counts, signs, vec
 
 X = vec(1, 2, 3)
 

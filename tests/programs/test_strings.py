@@ -1,0 +1,53 @@
+"""Strings made of values that a tensor decides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dy2st
+from tests.oracle import agree
+from tests.programs.values import counts, num, signs, vec
+
+X = vec(1, 2, 3)
+
+
+def trips(*items):
+    return [(X, count) for count in counts(*items)]
+
+
+def test_fstring_and_format():
+    def f(x, n):
+        k = n.item()
+        a = f"{k:>4}|{x.sum().item():.2f}|{k!r}"
+        b = "{} of {}, {k:03d}".format(k, x.shape[0], k=k)
+        c = "{0}{1}{0}".format(k, "-")
+        return a, b, c, "plain {}".format(3)
+
+    agree(f, trips())
+
+
+def test_concatenation():
+    def f(x, n):
+        label = "n=" + str(n.item())
+        label = label + "; " + f"{x.sum()}"
+        label += "!"
+        return label
+
+    agree(f, trips())
+
+
+def test_percent_is_refused():
+    def f(x, n):
+        return "%s items" % n.item()
+
+    with pytest.raises(dy2st.errors.CaptureError, match="'%' of a string"):
+        dy2st.to_static(f)(X, num(3, torch.int64))
+
+
+def test_percent_of_python_values():
+    def f(x):
+        name = "%s-%d" % ("a", 3)
+        return {name: x % 2}
+
+    agree(f, signs())
