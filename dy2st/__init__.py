@@ -1,15 +1,15 @@
 """dy2st: Python control flow on tensors becomes one program.
 
-    >>> import dy2st, torch
-    >>> @dy2st.to_static
-    ... def collatz(n):
-    ...     steps = 0
-    ...     while n != 1:
-    ...         n = n // 2 if n % 2 == 0 else 3 * n + 1
-    ...         steps += 1
-    ...     return steps
-    >>> collatz(torch.tensor(6))
-    8
+>>> import dy2st, torch
+>>> @dy2st.to_static
+... def collatz(n):
+...     steps = 0
+...     while n != 1:
+...         n = n // 2 if n % 2 == 0 else 3 * n + 1
+...         steps += 1
+...     return steps
+>>> collatz(torch.tensor(6))
+8
 """
 
 from dy2st.api import enable_to_static, ignore_module, load, not_to_static, save, to_static

@@ -20,7 +20,7 @@ import torch
 from dy2st.capture import lattice
 from dy2st.capture.capture import Captured, Writer
 from dy2st.capture.guards import Guard
-from dy2st.capture.journal import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.sources import GONE, Source
 from dy2st.errors import SaveError
 from dy2st_runtime.structure import DictOf, ListOf, TupleOf, children
@@ -133,7 +133,9 @@ class _Fit:
             other = guard.source if guard.alias is source else guard.alias
             if other in self.sources or (other.parent is source.parent and source not in self.sources):
                 return  # two ways to one place: an attribute and its entry in a table, an item and the field of a named tuple
-            self.refuse(source, f"is the same object as {other.name} before the call, and another after it", "give it one of its own")
+            self.refuse(
+                source, f"is the same object as {other.name} before the call, and another after it", "give it one of its own"
+            )
         if guard.kind == "strides" and isinstance(written, lattice.TensorType) and written.strides != value.stride():
             self.refuse(source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous")
         if guard.alias is None and guard.kind not in _TYPE_GUARDS:
@@ -143,7 +145,9 @@ class _Fit:
         kind = type(value).__name__
         same = isinstance(written, lattice.NumberType) and written.kind == kind
         if not same and not (isinstance(written, lattice.SameType) and type(written.value) is type(value)):
-            self.refuse(source, f"is {_article(kind)} before the call and {_text(written)} after it", "give it its final type before saving")
+            self.refuse(
+                source, f"is {_article(kind)} before the call and {_text(written)} after it", "give it its final type before saving"
+            )
         if isinstance(value, bool) and source.name.endswith(".training"):
             self.refuse(source, "is the mode of a module", "call train() or eval() outside of the model")
         if source.name not in self.captured.dynamic_state:
@@ -154,11 +158,14 @@ class _Fit:
     def _tensor(self, source: Source, value: torch.Tensor, written: lattice.Type | None) -> None:
         before = lattice.type_of(value)
         assert isinstance(before, lattice.TensorType)
-        if (
-            not isinstance(written, lattice.TensorType)
-            or (written.dtype, written.device, len(written.sizes)) != (before.dtype, before.device, len(before.sizes))
+        if not isinstance(written, lattice.TensorType) or (written.dtype, written.device, len(written.sizes)) != (
+            before.dtype,
+            before.device,
+            len(before.sizes),
         ):
-            self.refuse(source, f"is {_text(before)} before the call and {_text(written)} after it", "give it its final type before saving")
+            self.refuse(
+                source, f"is {_text(before)} before the call and {_text(written)} after it", "give it its final type before saving"
+            )
         known = self.captured.dynamic_state.get(source.name) or frozenset()
         changed = {dim for dim, (a, b) in enumerate(zip(before.sizes, written.sizes)) if a != b} - known
         if changed:
@@ -176,7 +183,9 @@ class _Fit:
         structure = written.structure
         fits = isinstance(structure, (TupleOf, ListOf, DictOf)) and structure == lattice.type_of(value).structure  # type: ignore[union-attr]
         if not fits:
-            self.refuse(source, "has another structure after the call", "keep its class, length and keys, or return the new value instead")
+            self.refuse(
+                source, "has another structure after the call", "keep its class, length and keys, or return the new value instead"
+            )
         keys: Sequence[Any] = structure.keys if isinstance(structure, DictOf) else range(len(parts[0]))
         by_key = dict(zip(keys, written.items))
         for child in [other for other in self.captured.sources if other.parent is source]:
@@ -186,7 +195,8 @@ class _Fit:
 
     def refuse(self, source: Source, what: str, fix: str) -> NoReturn:
         raise SaveError(
-            f"{line_of(self.writer, self.captured)}{source.name} {what}, so no saved program is right for the call and for the next one; {fix}"
+            f"{line_of(self.writer, self.captured)}{source.name} {what}, "
+            f"so no saved program is right for the call and for the next one; {fix}"
         )
 
 

@@ -71,9 +71,7 @@ class ConvertedFunction:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         cells[self.namespace_name] = types.CellType(operators)
         closure = tuple(cells[name] for name in self.code.co_freevars)
-        bound = types.FunctionType(
-            self.code, function.__globals__, function.__name__, function.__defaults__, closure
-        )
+        bound = types.FunctionType(self.code, function.__globals__, function.__name__, function.__defaults__, closure)
         for attribute in _WRAPPER_ATTRIBUTES:
             setattr(bound, attribute, getattr(function, attribute))
         bound.__annotations__ = function.__annotations__

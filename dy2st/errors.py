@@ -99,9 +99,7 @@ class SourceNotFoundError(ConversionError):
 class CaptureError(Dy2stError):
     """The program of a function cannot be recorded. Base class: see the subclasses for causes and fixes."""
 
-    def __init__(
-        self, message: str, location: Location | None = None, *, seen: str | None = None, fix: str | None = None
-    ) -> None:
+    def __init__(self, message: str, location: Location | None = None, *, seen: str | None = None, fix: str | None = None) -> None:
         super().__init__(message, location)
         self.message = message
         self.location = location

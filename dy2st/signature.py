@@ -76,7 +76,8 @@ class InputSpec:
         fits = tensor.dim() == len(self.shape) and all(s in (None, t) for s, t in zip(self.shape, tensor.shape))
         if not fits:
             raise SignatureError(
-                f"'{name}' is specified with shape {list(self.shape)}, but has {list(tensor.shape)}; None in the shape allows any size"
+                f"'{name}' is specified with shape {list(self.shape)}, but has {list(tensor.shape)}; "
+                "None in the shape allows any size"
             )
 
 

@@ -1,9 +1,9 @@
 """What the state of a captured program is called in a saved model, and where its effects go.
 
-    self.conv.weight             "conv.weight", a parameter: the names of the module's own ``state_dict``
-    self.h, self.rnn.calls       "h", "rnn.calls": attributes
-    self.state[0]                "state[0]", an item of an attribute
-    a tensor of a closure        a constant
+self.conv.weight             "conv.weight", a parameter: the names of the module's own ``state_dict``
+self.h, self.rnn.calls       "h", "rnn.calls": attributes
+self.state[0]                "state[0]", an item of an attribute
+a tensor of a closure        a constant
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class Names:
         if target is None or effect.kind != "set":
             what = "deletes" if effect.kind == "delete" else "changes"
             raise SaveError(
-                f"{line_of(writer, taken.captured)}{taken.captured.program.name} {what} {_what(effect, place)}, which a loaded model cannot do: it keeps "
+                f"{line_of(writer, taken.captured)}{taken.captured.program.name} {what} {_what(effect, place)}, "
+                "which a loaded model cannot do: it keeps "
                 "attributes of the saved module, and lists and dicts of unchanging length in them; return the value instead"
             )
         try:

@@ -184,7 +184,8 @@ class StaticFunction:
         self._warned = True
         name, count = collections.Counter(guard.source.name for _, guard in failures).most_common(1)[0]
         warnings.warn(
-            f"dy2st captures {self.__qualname__} anew at each change of {name!r} ({count} programs so far): a program is right for one "
+            f"dy2st captures {self.__qualname__} anew at each change of {name!r} ({count} programs so far): "
+            "a program is right for one "
             "value of it only. Keep it in a tensor, or pass it as an argument with an InputSpec, if it goes on changing",
             stacklevel=4,
         )
@@ -248,7 +249,11 @@ class StaticFunction:
             return self._call(self._signature.examples(device), {})
         known = {_arguments(captured.program): captured.program for captured in self._cache}
         if len(known) != 1:
-            seen = "was never called" if not known else f"was called in {len(known)} ways: {', '.join(sorted({text for text, *_ in known}))}"
+            seen = (
+                "was never called"
+                if not known
+                else f"was called in {len(known)} ways: {', '.join(sorted({text for text, *_ in known}))}"
+            )
             raise SignatureError(f"{self.__qualname__} has no input_spec and {seen}; pass input_spec to say what to save")
         (program,) = known.values()
         sizes = [[size if isinstance(size, int) else 2 for size in slot.shape] for slot in program.inputs]

@@ -165,7 +165,10 @@ def test_a_changed_value_gives_another_program(change: str) -> None:
         x = X.double() if change == "double" else X
         module.results = (first.detach().clone(), module(x))
     same(eager.results, static.results)
-    grads = [torch.autograd.grad(m.results[1].sum(), [p for p in m.parameters() if p.requires_grad], allow_unused=True) for m in (eager, static)]
+    grads = [
+        torch.autograd.grad(m.results[1].sum(), [p for p in m.parameters() if p.requires_grad], allow_unused=True)
+        for m in (eager, static)
+    ]
     same(grads[0], grads[1])
     if change not in ("submodule replaced", "module list reordered", "weights tied"):
         assert len(static.forward.program_cache) == 2
@@ -626,7 +629,9 @@ def test_a_list_of_tensors_or_modules_outside_of_module_lists() -> None:
     same(eager(X), net(X))
 
 
-@pytest.mark.parametrize("probe", ["hasattr", "getattr", "isinstance", "len", "in", "is None", "type", "vars", "callable", "dict", "try"])
+@pytest.mark.parametrize(
+    "probe", ["hasattr", "getattr", "isinstance", "len", "in", "is None", "type", "vars", "callable", "dict", "try"]
+)
 def test_questions_about_objects(probe: str) -> None:
     class Holder(nn.Module):
         def __init__(self) -> None:

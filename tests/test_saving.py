@@ -467,7 +467,9 @@ class HookInTraining(Base):
 
 def test_a_mode_that_cannot_be_saved_is_not_silent(path):
     model = HookInTraining().eval()
-    with pytest.warns(UserWarning, match=r"saved for evaluation mode only; .* training mode: SaveError: .*test_saving.py:\d+") as seen:
+    with pytest.warns(
+        UserWarning, match=r"saved for evaluation mode only; .* training mode: SaveError: .*test_saving.py:\d+"
+    ) as seen:
         dy2st.save(model, path, ROWS)
     assert seen[0].filename == __file__
     assert not model.training

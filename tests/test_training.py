@@ -138,7 +138,8 @@ def test_jacobian_and_functional_transforms_of_gradients() -> None:
     x = torch.tensor([0.3, -0.7, 0.9])
     count = torch.tensor(2)
     same(
-        torch.autograd.functional.jacobian(lambda v: _loop(v, count), x), torch.autograd.functional.jacobian(lambda v: static(v, count), x)
+        torch.autograd.functional.jacobian(lambda v: _loop(v, count), x),
+        torch.autograd.functional.jacobian(lambda v: static(v, count), x),
     )
     same(
         torch.autograd.functional.hessian(lambda v: _loop(v, count).sum(), x),
@@ -345,7 +346,9 @@ def test_backward_hooks_of_a_submodule_are_run_or_refused() -> None:
 
 
 def test_global_module_hooks() -> None:
-    handle = nn.modules.module.register_module_forward_hook(lambda module, args, out: out + 1 if isinstance(module, nn.Linear) else None)
+    handle = nn.modules.module.register_module_forward_hook(
+        lambda module, args, out: out + 1 if isinstance(module, nn.Linear) else None
+    )
     try:
         eager, static = twins(Branchy)
         same(eager(BATCH), static(BATCH))

@@ -116,9 +116,7 @@ class _Planner:
             return frozenset()
         return lives.head | (lives.entries[-1] if isinstance(node, gast.While) else frozenset())
 
-    def _block(
-        self, body: Sequence[gast.stmt], extra: Sequence[gast.AST], live: frozenset[str]
-    ) -> tuple[Block, frozenset[str]]:
+    def _block(self, body: Sequence[gast.stmt], extra: Sequence[gast.AST], live: frozenset[str]) -> tuple[Block, frozenset[str]]:
         use = names_in([*extra, *body])
         writes = frozenset(use.writes)
         outer = writes & (live | self._captured | self._nonlocals) - self._globals

@@ -45,7 +45,7 @@ class BlockBuilder:
         self.operands: dict[fx.Node, fx.Node] = {}
         """Outer node → the placeholder that stands for it here, in order of first use."""
         self._objects: dict[int, tuple[Callable[[], Any], fx.Node]] = {}
-        """Tensors and lists by identity. Tensors are held weakly: torch's factory functions copy a result that anyone else holds."""
+        """Tensors and lists by identity, held weakly: torch's factory functions copy a result that anyone else holds."""
         self._expressions: dict[sympy.Basic, fx.Node] = {}
         self._lazy: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
         """Expressions that one operation gives, made when first asked for: the sizes of tensors mostly."""

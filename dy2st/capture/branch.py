@@ -83,9 +83,7 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
     raise errors.CaptureError("too many lists change length in one branch", session.here())
 
 
-def run_branch(
-    session: Session, branch: Callable[[], Any], cells: Sequence[Place], fact: sympy.Basic | None = None
-) -> Outcome:
+def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Place], fact: sympy.Basic | None = None) -> Outcome:
     """Capture one branch, in which ``fact`` holds; what it wrote is undone when this returns."""
     with session.block(cells) as region:
         if fact is not None:

@@ -362,7 +362,9 @@ def _delattr(session: Session, target: Any, name: str) -> None:
 
 
 @_handles(print)
-def _print(session: Session, *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False) -> None:
+def _print(
+    session: Session, *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False
+) -> None:
     if file is not None:
         session.builder.call(control.call_, (print, tuple(values), {"sep": sep, "end": end, "file": file, "flush": flush}))
         return
@@ -467,8 +469,11 @@ def _storage_offset(session: Session, tensor: torch.Tensor) -> Any:
 @_handles(torch.manual_seed, torch.seed, torch.set_rng_state)
 def _seed(session: Session, *args: Any) -> None:
     raise errors.CaptureError(
-        "the random seed cannot be set inside a captured function", session.here(), fix="call torch.manual_seed before the static function"
+        "the random seed cannot be set inside a captured function",
+        session.here(),
+        fix="call torch.manual_seed before the static function",
     )
+
 
 TAKES_CHOICES = {_isinstance, _bool, _print, _list, _HANDLERS[str], _HANDLERS[repr]}
 """Handlers that know what to do with a value that is one of several."""
@@ -476,7 +481,8 @@ TAKES_CHOICES = {_isinstance, _bool, _print, _list, _HANDLERS[str], _HANDLERS[re
 
 @_handles(checkpoint.checkpoint)
 def _checkpoint(
-    session: Session, function: Any, *args: Any, use_reentrant: Any = None, context_fn: Any = None, determinism_check: str = "default",
+    session: Session, function: Any, *args: Any, use_reentrant: Any = None, context_fn: Any = None,
+    determinism_check: str = "default",
     debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """Gives the same values and gradients; what it saves in memory it saves in eager only."""

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import sysconfig
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
@@ -19,11 +19,11 @@ from torch.utils._pytree import tree_map
 
 from dy2st import errors
 from dy2st.capture import builtin_calls, lists, modules, number_operators, text
+from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, cell_value, current
 from dy2st.capture.values import CAPTURE_VALUES, Choice
-from dy2st.capture.access import of_class
 
 SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
@@ -35,7 +35,22 @@ _SITE_PACKAGES = ("site-packages", "dist-packages")
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
 _READING_METHODS = frozenset(
-    "get keys values items copy index count union intersection difference symmetric_difference issubset issuperset isdisjoint".split()
+    [
+        "get",
+        "keys",
+        "values",
+        "items",
+        "copy",
+        "index",
+        "count",
+        "union",
+        "intersection",
+        "difference",
+        "symmetric_difference",
+        "issubset",
+        "issuperset",
+        "isdisjoint",
+    ]
 )
 """The methods of dicts, sets and deques that leave them as they are."""
 
@@ -54,25 +69,36 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if handler is not None:
         choice = None if handler in builtin_calls.TAKES_CHOICES else _choice_among(args, kwargs)
         return handler(session, *args, **kwargs) if choice is None else _over_argument(session, choice, function, args, kwargs)
-    if isinstance(function, functools.partial):
-        return call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
-    if isinstance(function, torch.nn.Module):
-        return modules.call_module(session, function, call, args, kwargs)
-    if isinstance(function, types.MethodType):
-        return _call_method(session, function, args, kwargs)
-    if isinstance(function, types.FunctionType):
-        return _call_function(session, function, args, kwargs)
-    if isinstance(function, type):
-        return _construct(session, function, args, kwargs)
-    owner = getattr(function, "__self__", None)
+    for kind, call_kind in _KINDS.items():
+        if isinstance(function, kind):
+            return call_kind(session, function, args, kwargs)
+    return _call_object(session, function, args, kwargs)
+
+
+def _call_partial(session: Session, function: functools.partial[Any], args: Any, kwargs: Any) -> Any:
+    return call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
+
+
+def _call_module(session: Session, function: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+    return modules.call_module(session, function, call, args, kwargs)
+
+
+def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    """A method written in C: of tensors, strings and containers."""
+    owner = method.__self__
     if isinstance(owner, torch.Tensor):
-        handler = builtin_calls.handler_of(getattr(torch.Tensor, function.__name__, None))
-        return _call_plain(session, function, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
-    if isinstance(owner, str) and function.__name__ == "format":
+        handler = builtin_calls.handler_of(getattr(torch.Tensor, method.__name__, None))
+        return _call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
+    if isinstance(owner, str) and method.__name__ == "format":
         return text.formatted(session, owner, args, kwargs)
-    if isinstance(owner, (list, dict, set, collections.deque)) and isinstance(function, types.BuiltinMethodType):
-        return _call_container(session, owner, function, args, kwargs)
-    own_call = getattr(type(function), "__call__", None)
+    if isinstance(owner, (list, dict, set, collections.deque)):
+        return _call_container(session, owner, method, args, kwargs)
+    return _call_plain(session, method, args, kwargs)
+
+
+def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """Anything else with a ``__call__``."""
+    own_call = type(function).__call__
     if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
         of_class(session, function, "__call__")
         return call(own_call, function, *args, **kwargs)
@@ -96,9 +122,7 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
     return enter(session, function, converted, args, kwargs, of_class or session.tracker.source_of(function) is not None)
 
 
-def enter(
-    session: Session, function: types.FunctionType, converted: Any, args: Any, kwargs: Any, outside: bool = True
-) -> Any:
+def enter(session: Session, function: types.FunctionType, converted: Any, args: Any, kwargs: Any, outside: bool = True) -> Any:
     """Run the converted form of a function: what it reads from its globals and closure is guarded, what it writes noted.
 
     Args:
@@ -224,8 +248,19 @@ def is_skipped(function: Any) -> bool:
 def torch_patched(session: Session) -> Iterator[None]:
     """What has to be different in torch itself while a capture runs.
 
-    Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic floats are
-    recorded. Other threads see no difference.
+    Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic
+    floats are recorded. Other threads see no difference.
     """
     with modules.patched(session, call), quiet_torch(), number_operators.recorded():
         yield
+
+
+_KINDS: dict[type, Callable[[Session, Any, Any, Any], Any]] = {
+    functools.partial: _call_partial,
+    torch.nn.Module: _call_module,
+    types.MethodType: _call_method,
+    types.FunctionType: _call_function,
+    type: _construct,
+    types.BuiltinMethodType: _call_builtin_method,
+}
+"""How each kind of callable is called."""

@@ -201,7 +201,7 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
 
 
 def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:
-    """Remember, for each container among the arguments, which of the caller's it stands for: what is written to it, is written there."""
+    """Remember which container of the caller's each of the arguments stands for: what is written to one, is written there."""
     parts = children(made)
     if made is given or parts is None:
         return
@@ -254,9 +254,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
         written=frozenset(written),
         dynamic_state=request.dynamic_state,
-        sizes=SizeConditions(
-            dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)
-        ),
+        sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
     )
 
 
@@ -365,7 +363,9 @@ def _effect(session: Session, write: Write, name: str, outputs: list[Any]) -> Ef
     if isinstance(write.place, ContentsPlace):
         new = session.runtime_list(write.place.owner) or new
     if isinstance(new, Choice):
-        new = Choice(session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()})
+        new = Choice(
+            session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
+        )
     if isinstance(write.place, ContentsPlace) and isinstance(new, list):
         same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
         if same and session.tracker.source_of(write.place.owner) is None:

@@ -72,7 +72,7 @@ def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:
         "this operation needs to know a value or a size that exists only when the program runs",
         location,
         seen=first_line,
-        fix="give the size a bound with torch._check, pass the size as a Python number, or mark the function with @dy2st.not_to_static",
+        fix="give the size a bound with torch._check, pass it as a Python number, or mark the function with @dy2st.not_to_static",
     )
 
 

@@ -91,7 +91,7 @@ def data_dependent(session: Session, what: str) -> DataDependentError:
         f"{asker} asks for the value of a tensor that is known only when the program runs",
         session.here(),
         seen=f"{what} in code that was not converted",
-        fix="use a tensor operation there, give the function source that dy2st can convert, or call it outside of the static function",
+        fix="use a tensor operation there, give the function source that can be converted, or call it outside of the program",
     )
 
 
@@ -112,7 +112,9 @@ def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
 @_handles(torch.Tensor.item)
 def _item(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args[0].is_complex():
-        raise CaptureError("item() of a complex tensor", session.here(), fix="keep working on the tensor, or take x.real and x.imag")
+        raise CaptureError(
+            "item() of a complex tensor", session.here(), fix="keep working on the tensor, or take x.real and x.imag"
+        )
     return func(*args, **kwargs)
 
 
@@ -150,8 +152,12 @@ def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 @_handles(_DATA.__set__, _GRAD.__set__, _GRAD.__get__, torch.Tensor.backward)
 def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    raise _not_inside(session, func)
+
+
+def _not_inside(session: Session, func: Any) -> CaptureError:
     name = getattr(getattr(func, "__self__", None), "__name__", None) or getattr(func, "__name__", str(func))
-    raise CaptureError(
+    return CaptureError(
         f"Tensor.{name} cannot be used inside a captured function",
         session.here(),
         fix="call it outside of the static function, or use torch.autograd.grad or an in-place operation",
@@ -200,7 +206,7 @@ def _grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
 
 @_handles(torch.autograd.backward)
 def _backward(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-    _outside(session, torch.Tensor.backward, args, kwargs)
+    raise _not_inside(session, torch.Tensor.backward)
 
 
 @_handles(torch.Tensor.__getitem__)

@@ -57,7 +57,7 @@ def _is_runtime_number(part: Any) -> bool:
 
 def _is_flag(part: Any) -> bool:
     """Whether part of an index is one truth value, which gives a new dimension of size 0 or 1."""
-    return isinstance(part, torch.SymBool) or isinstance(part, torch.Tensor) and part.dim() == 0 and part.dtype == torch.bool
+    return isinstance(part, torch.SymBool) or (isinstance(part, torch.Tensor) and part.dim() == 0 and part.dtype == torch.bool)
 
 
 def _number(part: Any) -> Any:
@@ -81,7 +81,7 @@ def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
             rest.append(flag.to(view.device).unsqueeze(0))
             dim += 1
             continue
-        elif isinstance(part, bool) or isinstance(part, (torch.Tensor, list)) and not _is_runtime_number(part):
+        elif isinstance(part, bool) or (isinstance(part, (torch.Tensor, list)) and not _is_runtime_number(part)):
             advanced = True
             width = part.dim() if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8) else 1
             rest.append(part)

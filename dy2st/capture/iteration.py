@@ -44,7 +44,9 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
     """``enumerate``."""
     items = as_runtime(iterable)
     if items is None:
-        return enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
+        return (
+            enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
+        )
     return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}")
 
 
@@ -126,9 +128,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         _unroll(session, over(iterable), body, live, test)
 
 
-def _capture_positions(
-    session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int
-) -> None:
+def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int) -> None:
     position = CellType(start)
     session.own(position)
     place = CellPlace(position, _POSITION)
@@ -193,7 +193,7 @@ def _capture_rest(
                 fix="write a while loop",
             )
     session.site("for", "unrolled", f"{trips + len(rest)} trips; each is skipped once the loop has been left")
-    for item in rest:  # noqa: PLR1704
+    for item in rest:
         going = test()
         if not is_symbolic(going):
             if not going:
@@ -279,7 +279,9 @@ def _parts(item: Any, spread: int | None) -> tuple[Any, ...]:
     if len(parts) != spread:
         few = len(parts) < spread
         raise ValueError(
-            f"not enough values to unpack (expected {spread}, got {len(parts)})" if few else f"too many values to unpack (expected {spread})"
+            f"not enough values to unpack (expected {spread}, got {len(parts)})"
+            if few
+            else f"too many values to unpack (expected {spread})"
         )
     return parts
 

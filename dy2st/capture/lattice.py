@@ -1,8 +1,8 @@
 """What two paths have in common: the join of the values that branches or loop trips give.
 
-Each value has a type, a small tree. Two types have a least upper bound: sizes that differ become unknown, numbers that differ become
-symbolic, a value that one path lacks becomes a value that may be missing. From a type comes a fresh value that stands for
-either path's, and any value that fits a type can be taken apart into the leaves that the program passes along.
+Each value has a type, a small tree. Two types have a least upper bound: sizes that differ become unknown, numbers that
+differ become symbolic, values that no single value stands for become a choice. From a type comes a fresh value that stands
+for either path's, and any value that fits a type can be taken apart into the leaves that the program passes along.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def type_of(value: Any) -> Type:
     if isinstance(value, RuntimeList):
         return ListType(value.element)
     parts = children(value)
-    if parts is None or type(value) is torch.Size and all(type(s) is int for s in value):
+    if parts is None or (type(value) is torch.Size and all(type(s) is int for s in value)):
         return SameType(value)
     leaves, structure = _shallow(value)
     return ContainerType(structure, tuple(map(type_of, leaves)))
@@ -153,7 +153,8 @@ def join(a: Type, b: Type, anything: bool = False) -> Type:
     """The least upper bound.
 
     Args:
-        anything: make a choice even of tensors of different dtypes and containers of different structure: the value is only passed on.
+        anything: make a choice even of tensors of different dtypes, or containers of different structure, since the value
+            is only passed on.
 
     Raises:
         Mismatch: there is none.
@@ -271,7 +272,7 @@ def leaves(kind: Type, value: Any, out: list[Any]) -> None:
             return
         case ChoiceType(options):
             _choice_leaves(options, value, out)
-        case ContainerType(structure, items):
+        case ContainerType(_, items):
             parts = [ABSENT] * len(items) if value is ABSENT else _shallow(value)[0]
             for item, part in zip(items, parts):
                 leaves(item, part, out)

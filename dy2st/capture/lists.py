@@ -56,7 +56,9 @@ def unpack(session: Session, items: RuntimeList, count: int | None) -> list[Any]
     """The items as targets of an assignment; ``count`` is the number of targets, ``None`` when one of them is starred."""
     if count is None:
         raise errors.CaptureError(
-            "a starred target takes from a list whose length is known only at run time", session.here(), fix="take items[0] and items[1:]"
+            "a starred target takes from a list whose length is known only at run time",
+            session.here(),
+            fix="take items[0] and items[1:]",
         )
     session.check(length(session, items) == count, ValueError, f"the number of values to unpack is not {count}")
     return [get(session, items, position) for position in range(count)]
@@ -238,9 +240,7 @@ def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
 
 def _example(session: Session, items: RuntimeList) -> torch.Tensor:
     if not isinstance(items.element, lattice.TensorType):
-        raise errors.CaptureError(
-            "this needs a list of tensors", session.here(), seen=f"a list of {lattice.text(items.element)}"
-        )
+        raise errors.CaptureError("this needs a list of tensors", session.here(), seen=f"a list of {lattice.text(items.element)}")
     example: torch.Tensor = session.new_value(items.element)
     return example
 

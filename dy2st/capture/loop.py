@@ -14,7 +14,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import align_operands
-from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
+from dy2st.capture.journal import MISSING, ContentsPlace, Place
 from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, need
 from dy2st.capture.values import Undefined, is_symbolic, unpack_list
 from dy2st_runtime import control
@@ -136,7 +136,9 @@ def _attempt(
             return False
         outputs: list[Any] = [again]
         for key, carry in carries.items():
-            final = lattice.ABSENT if dead else _seen(session, carry.place, writes[key].new if key in writes else carry.place.read())
+            final = (
+                lattice.ABSENT if dead else _seen(session, carry.place, writes[key].new if key in writes else carry.place.read())
+            )
             lattice.leaves(carry.kind, final, outputs)
         builder = region.builder
         block = builder.finish(tuple(outputs))

@@ -80,7 +80,7 @@ def _stand_ins(session: Session, args: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def patched(session: Session, call: _Call) -> Iterator[None]:
-    """Route ``module(...)`` and ``Function.apply(...)`` in code that is not converted to their handlers, in threads that capture."""
+    """Route ``module(...)`` and ``Function.apply(...)`` in code that is not converted to their handlers."""
 
     def routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         capturing = current()
@@ -108,4 +108,4 @@ def patched(session: Session, call: _Call) -> Iterator[None]:
             _patched_by -= 1
             if not _patched_by:
                 torch.nn.Module.__call__ = _original_call  # type: ignore[method-assign]
-                torch.autograd.Function.apply = _original_apply
+                torch.autograd.Function.apply = _original_apply  # type: ignore[method-assign]

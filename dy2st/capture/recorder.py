@@ -39,7 +39,10 @@ _TARGETS: dict[Any, Callable[..., Any]] = {
     torch.sym_min: scalars.minimum,
     torch.sym_not: scalars.logical_not,
     torch.sym_ite: scalars.where,
-    **{getattr(torch, f"_sym_{name}"): getattr(math, name) for name in "sqrt cos cosh sin sinh tan tanh asin acos atan log2".split()},
+    **{
+        getattr(torch, f"_sym_{name}"): getattr(math, name)
+        for name in ["sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"]
+    },
 }
 _COMPARISONS = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
 

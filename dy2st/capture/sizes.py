@@ -1,7 +1,8 @@
 """What a program relies on in the sizes of its inputs that may differ from call to call.
 
-Torch takes some things about an unknown size for granted: that ``x + y`` of sizes ``u0`` and 3 means ``u0`` is 3, say, though 1 would do
-as well. The program checks it; a call for which it does not hold gets a program of its own, in which those sizes are fixed.
+Torch takes some things about an unknown size for granted: that ``x + y`` of sizes ``u0`` and 3 means ``u0`` is 3, say, though
+1 would do as well. The program checks it; a call for which it does not hold gets a program of its own, in which those sizes
+are fixed.
 """
 
 from __future__ import annotations

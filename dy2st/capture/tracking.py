@@ -63,14 +63,9 @@ class Tracker:
         if isinstance(value, torch.Tensor):
             self._tensor(value, source)
         elif isinstance(value, CONSTANTS):
-            if source.name in self.dynamic and type(value) in (bool, int, float) and place is not None:
-                self._dynamic_number(source, value, place)
-            else:
-                self.guards.equal(source, value)
+            self._constant(value, source, place)
         elif isinstance(value, types.MethodType):
-            if not hasattr(value.__func__, PATCH_MARK):
-                self.guards.same_function(source, value)
-            self._owner(value.__self__, source)
+            self._method(value, source)
         elif isinstance(value, _BUILTINS):
             self._builtin(value, source)
         elif isinstance(value, _IDENTITIES):
@@ -84,6 +79,17 @@ class Tracker:
             self._container(value, source)
         else:
             self._object(value, source)
+
+    def _constant(self, value: Any, source: Source, place: Place | None) -> None:
+        if source.name in self.dynamic and type(value) in (bool, int, float) and place is not None:
+            self._dynamic_number(source, value, place)
+        else:
+            self.guards.equal(source, value)
+
+    def _method(self, value: types.MethodType, source: Source) -> None:
+        if not hasattr(value.__func__, PATCH_MARK):
+            self.guards.same_function(source, value)
+        self._owner(value.__self__, source)
 
     def identity(self, value: Any) -> None:
         """Code under capture has asked which object a value is."""
@@ -124,7 +130,7 @@ class Tracker:
                 self.read(getattr(value, name), self.table.attribute(source, name))
         elif _is_plain_value(value):
             self.guards.same_value(source, value)
-        elif isinstance(value, torch.Generator) or callable(value) and not isinstance(getattr(type(value), "__call__"), types.FunctionType):
+        elif isinstance(value, torch.Generator) or (callable(value) and not isinstance(type(value).__call__, types.FunctionType)):
             self.guards.same(source, value)
         else:
             self.guards.same_type(source, value)
@@ -143,10 +149,12 @@ class Tracker:
         self.guards.same_keys(source, value)
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in list(pairs):
-            self.read(item, self.table.item(source, key), None if isinstance(value, (tuple, collections.deque)) else ItemPlace(value, key))
+            self.read(
+                item, self.table.item(source, key), None if isinstance(value, (tuple, collections.deque)) else ItemPlace(value, key)
+            )
 
     def module(self, module: torch.nn.Module, source: Source) -> None:
-        """A module: its class, children, tensors and hooks; for a module of torch itself its settings too, which its code reads unseen."""
+        """A module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
         if id(module) in self._modules:
             return
         self._modules[id(module)] = module, [dict(table) for table in _tables(module)]
@@ -163,7 +171,6 @@ class Tracker:
             for name, value in module.__dict__.items():
                 if isinstance(value, (*CONSTANTS, tuple, types.FunctionType, torch.Tensor)):
                     self.read(value, self.table.attribute(source, name))
-
 
     def put_back(self, is_stand_in: Callable[[torch.Tensor], bool]) -> str | None:
         """Take stand-ins out of the modules again that code of torch itself has put there.

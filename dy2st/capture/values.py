@@ -123,13 +123,13 @@ def _add_operators() -> None:
     def unary(function: Callable[[Any], Any]) -> Any:
         return lambda self: self.session.over(self, function)
 
-    for name in "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split():
+    for name in ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"]:
         function = getattr(operator, f"{name}_" if name in ("and", "or") else name)
         setattr(Choice, f"__{name}__", binary(function))
         setattr(Choice, f"__r{name}__", reflected(function))
-    for name in "eq ne lt le gt ge".split():
+    for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
         setattr(Choice, f"__{name}__", binary(getattr(operator, name)))
-    for name in "neg pos invert abs".split():
+    for name in ["neg", "pos", "invert", "abs"]:
         setattr(Choice, f"__{name}__", unary(getattr(operator, name)))
     Choice.__hash__ = object.__hash__  # type: ignore[method-assign]
 

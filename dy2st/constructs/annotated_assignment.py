@@ -1,8 +1,8 @@
 """Annotated assignments, whose annotations Python does not evaluate in functions.
 
-    x: int = 1              →   x = 1
-    x: int                  →   (nothing)
-    a.b: int                →   a
+x: int = 1              →   x = 1
+x: int                  →   (nothing)
+a.b: int                →   a
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading attributes. Writing and deleting them is in assignment.py.
 
-    a.b                     →   _dy2st.attr(a, 'b')
+a.b                     →   _dy2st.attr(a, 'b')
 """
 
 from __future__ import annotations

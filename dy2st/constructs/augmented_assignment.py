@@ -1,10 +1,10 @@
 """Augmented assignments.
 
-    x += v                  →   x = _dy2st.inplace('+', x, v)
-    a.b += v                →   _dy2st.set_attr(a, 'b', _dy2st.inplace('+', _dy2st.attr(a, 'b'), v))
-    f()[k()] += v           →   object_1 = f()
-                                key_1 = k()
-                                _dy2st.set_item(object_1, key_1, _dy2st.inplace('+', _dy2st.item(object_1, key_1), v))
+x += v                  →   x = _dy2st.inplace('+', x, v)
+a.b += v                →   _dy2st.set_attr(a, 'b', _dy2st.inplace('+', _dy2st.attr(a, 'b'), v))
+f()[k()] += v           →   object_1 = f()
+                            key_1 = k()
+                            _dy2st.set_item(object_1, key_1, _dy2st.inplace('+', _dy2st.item(object_1, key_1), v))
 """
 
 from __future__ import annotations

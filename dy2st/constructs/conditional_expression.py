@@ -1,6 +1,6 @@
 """Conditional expressions.
 
-    a if t else b           →   _dy2st.if_exp(t, lambda: a, lambda: b)
+a if t else b           →   _dy2st.if_exp(t, lambda: a, lambda: b)
 """
 
 from __future__ import annotations

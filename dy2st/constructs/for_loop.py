@@ -53,8 +53,6 @@ def _loop(node: gast.For, test: gast.expr, context: Context) -> list[gast.stmt]:
 
 
 @operator("for_stmt")
-def for_stmt(
-    iterable: Any, body: Callable[[Any], None], names: tuple[str, ...], test: Callable[[], Any] | None
-) -> None:
+def for_stmt(iterable: Any, body: Callable[[Any], None], names: tuple[str, ...], test: Callable[[], Any] | None) -> None:
     """Run the loop; the capture decides when the iterable is symbolic."""
     return capture_for(iterable, body, names, test)

@@ -1,6 +1,6 @@
 """Formatted strings.
 
-    f"n = {n:>{w}} {x!r}"   →   _dy2st.fstring('n = ', (n, None, _dy2st.fstring('>', (w, None, ''))), ' ', (x, 'r', ''))
+f"n = {n:>{w}} {x!r}"   →   _dy2st.fstring('n = ', (n, None, _dy2st.fstring('>', (w, None, ''))), ' ', (x, 'r', ''))
 """
 
 from __future__ import annotations

@@ -54,9 +54,7 @@ def rewrite_for(node: gast.For, context: Context) -> list[gast.stmt]:
     if not jumps.breaks:
         return jumps.around(node, orelse)
     test = context.expression("not flag", node.iter, flag=jumps.break_flag)
-    guarded = GuardedFor(
-        target=node.target, iter=node.iter, test=test, body=node.body, orelse=[], type_comment=None
-    )
+    guarded = GuardedFor(target=node.target, iter=node.iter, test=test, body=node.body, orelse=[], type_comment=None)
     return jumps.around(template.place(guarded, node), orelse)
 
 

@@ -171,9 +171,7 @@ def _may_leave_any(body: Sequence[gast.stmt]) -> bool:
     return any(_may_return(node) for node in body)
 
 
-def split(
-    node: gast.If, rest: Sequence[gast.stmt], lower: Callable[[Sequence[gast.stmt]], list[gast.stmt]]
-) -> gast.If | None:
+def split(node: gast.If, rest: Sequence[gast.stmt], lower: Callable[[Sequence[gast.stmt]], list[gast.stmt]]) -> gast.If | None:
     """The `if` with the statements after it moved into the branch that reaches them; None if both may reach them."""
     if ends(node.body):
         node.body, node.orelse = lower(node.body), lower([*node.orelse, *rest])

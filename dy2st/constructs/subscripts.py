@@ -1,7 +1,7 @@
 """Reading items. Writing and deleting them is in assignment.py.
 
-    a[k]                    →   _dy2st.item(a, k)
-    a[i:j]                  →   _dy2st.item(a, _dy2st.slice(i, j, None))
+a[k]                    →   _dy2st.item(a, k)
+a[i:j]                  →   _dy2st.item(a, _dy2st.slice(i, j, None))
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
         g(x)                    except ValueError:
                                     g(x)
 
-The operator tells a `raise` inside whether somebody would catch it: a handler in the same block of the program does so during capture;
-a handler further out would have to catch what a tensor decides, which no program does.
+The operator tells a `raise` inside whether somebody would catch it: a handler in the same block of the program does so
+during capture; a handler further out would have to catch what a tensor decides, which no program does.
 """
 
 from __future__ import annotations

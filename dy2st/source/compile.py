@@ -30,9 +30,7 @@ def compile_function(
     """Compile `tree`, in which `free` are names of enclosing functions and `generated` of functions made by phases."""
     lambdas = _Lambdas(tree)
     function = _without_header(gast.gast_to_ast(tree))
-    arguments = ast.arguments(
-        posonlyargs=[], args=[ast.arg(arg=name) for name in free], kwonlyargs=[], kw_defaults=[], defaults=[]
-    )
+    arguments = ast.arguments(posonlyargs=[], args=[ast.arg(arg=name) for name in free], kwonlyargs=[], kw_defaults=[], defaults=[])
     factory = ast.FunctionDef(name=names.FACTORY, args=arguments, body=[function], decorator_list=[], returns=None)
     factory.__dict__.setdefault("type_params", [])  # a field since Python 3.12
     module = ast.Module(body=[ast.copy_location(factory, function)], type_ignores=[])

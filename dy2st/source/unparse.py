@@ -15,9 +15,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its import names nodes that Python 3.14 drops
     import astor
 
-_UNKNOWN_TO_ASTOR = tuple(
-    getattr(ast, name) for name in ("Match", "TryStar", "TypeAlias", "TemplateStr") if hasattr(ast, name)
-)
+_UNKNOWN_TO_ASTOR = tuple(getattr(ast, name) for name in ("Match", "TryStar", "TypeAlias", "TemplateStr") if hasattr(ast, name))
 
 
 def unparse(tree: gast.AST) -> str:
@@ -34,7 +32,4 @@ def unparse(tree: gast.AST) -> str:
 def _known_to_astor(tree: ast.AST) -> bool:
     if sys.version_info >= (3, 14):
         return False
-    for node in ast.walk(tree):
-        if isinstance(node, _UNKNOWN_TO_ASTOR) or getattr(node, "type_params", None):
-            return False
-    return True
+    return not any(isinstance(node, _UNKNOWN_TO_ASTOR) or getattr(node, "type_params", None) for node in ast.walk(tree))

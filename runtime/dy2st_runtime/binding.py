@@ -122,9 +122,7 @@ class Binder:
         return {} if kind is inspect.Parameter.VAR_KEYWORD else self._defaults.get(name, _MISSING)
 
     def _refuse_extra(self, name: str, value: Any) -> None:
-        raise SignatureError(
-            f"{self._program.name}() was captured without an argument {name}, but is called with {_seen(value)}"
-        )
+        raise SignatureError(f"{self._program.name}() was captured without an argument {name}, but is called with {_seen(value)}")
 
 
 class _Call:

@@ -224,6 +224,4 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 def _casts(program: Program, values: Sequence[Any]) -> set[tuple[torch.dtype, torch.dtype]]:
     """The dtypes of parameters and buffers with those that ``module.half()`` and the like have put in their place."""
     slots = zip(program.states, values, strict=True)
-    return {
-        (slot.dtype, value.dtype) for slot, value in slots if slot.dtype is not None and slot.kind in ("parameter", "buffer")
-    }
+    return {(slot.dtype, value.dtype) for slot, value in slots if slot.dtype is not None and slot.kind in ("parameter", "buffer")}

@@ -234,9 +234,7 @@ def _verify_block(block: Block) -> None:
     for node in block.graph.nodes:
         if done:
             raise _broken(node, "comes after the output")
-        for used in node.all_input_nodes:
-            if used not in seen:
-                raise _broken(node, f"uses {used.name}, which is not defined before it in the same block")
+        _verify_uses(node, seen)
         if node.op == "placeholder":
             if placeholders_over:
                 raise _broken(node, "is an input after the first operation")
@@ -252,6 +250,12 @@ def _verify_block(block: Block) -> None:
         raise ProgramError("a block has no output")
     if not isinstance(block.graph.output_node().args[0], tuple):
         raise ProgramError("the output of a block must be a tuple")
+
+
+def _verify_uses(node: fx.Node, defined: set[fx.Node]) -> None:
+    for used in node.all_input_nodes:
+        if used not in defined:
+            raise _broken(node, f"uses {used.name}, which is not defined before it in the same block")
 
 
 def _verify_call(node: fx.Node) -> None:

@@ -97,9 +97,7 @@ def _while(test: Callable[[], Any], body: Callable[[], None], names: tuple[str, 
         body()
 
 
-def _for(
-    iterable: Any, body: Callable[[Any], None], names: tuple[str, ...], test: Callable[[], Any] | None
-) -> None:
+def _for(iterable: Any, body: Callable[[Any], None], names: tuple[str, ...], test: Callable[[], Any] | None) -> None:
     for item in iterable:
         body(item)
         if test is not None and not test():

@@ -33,9 +33,7 @@ REJECTED = {
 ACCEPTED = {
     "nested generator": "def f(x):\n    def g():\n        yield x\n    return list(g())\n",
     "nested coroutine": "def f(x):\n    async def g():\n        await x\n    return g\n",
-    "loop in finally": (
-        "def f(x):\n    try:\n        x()\n    finally:\n        for y in x:\n            break\n"
-    ),
+    "loop in finally": ("def f(x):\n    try:\n        x()\n    finally:\n        for y in x:\n            break\n"),
     "eval with names": "def f(x):\n    return eval('x', {'x': x})\n",
 }
 

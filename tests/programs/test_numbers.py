@@ -321,7 +321,7 @@ def test_comparison_of_number_with_tensor():
 def test_slices_by_numbers():
     def f(x, n):
         k = n.item()
-        return x[:k].sum(), x[k].sum(), x[0:k + 1]
+        return x[:k].sum(), x[k].sum(), x[0 : k + 1]
 
     agree(f, [(vec(1, 2, 3), c) for c in counts(1, 0, 2)])
 

@@ -151,9 +151,7 @@ def net_program(training: bool) -> Program:
     outs = make.call(control.list_, [])
     norm = make.call(aten.linalg_vector_norm.default, y)
     pred = make.call(aten.lt.Scalar, norm, limit, kind="bool[]")
-    loop = make.call(
-        control.while_, pred, _loop_body(), (y, 0), (scale, h, weight, bias2, outs, limit), kind="(f32[n, 4], int)"
-    )
+    loop = make.call(control.while_, pred, _loop_body(), (y, 0), (scale, h, weight, bias2, outs, limit), kind="(f32[n, 4], int)")
     y, i = make.take(loop, 0), make.take(loop, 1)
     make.call(control.assert_, make.call(operator.ge, i, 0), AssertionError, "impossible")
     new_h = make.call(aten.mean.dim, make.call(aten.detach.default, y), [0])

@@ -217,9 +217,7 @@ def test_a_newer_version(path):
     save_net(path)
     manifest = json.loads(members(path)["manifest.json"]) | {"version": [2, 1]}
     rewrite(path, manifest_json=json.dumps(manifest).encode(), program_json=b"")
-    with pytest.raises(
-        LoadError, match="the file has format version 2.1, this version of dy2st_runtime reads 1.x; upgrade"
-    ):
+    with pytest.raises(LoadError, match="the file has format version 2.1, this version of dy2st_runtime reads 1.x; upgrade"):
         load(path)
 
 
@@ -287,9 +285,7 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
                 save_net(path)
         assert os.listdir(path.parent) == ["model.dy2st"] and path.read_bytes() == old
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "dy2st_runtime.container.write", lambda file, members: Full(file.fileno(), closefd=False).write(b"")
-        )
+        patch.setattr("dy2st_runtime.container.write", lambda file, members: Full(file.fileno(), closefd=False).write(b""))
         with pytest.raises(SaveError, match="No space left on device"):
             save_net(path)
     with monkeypatch.context() as patch:
@@ -308,8 +304,6 @@ def test_what_could_not_be_loaded_is_not_written(path):
     made = simple()
     node = next(made.nodes())
     node.target = torch.ops.aten.from_file.default
-    with pytest.raises(
-        SaveError, match=r"could not be read again: .*aten.from_file.default, which an archive may not do"
-    ):
+    with pytest.raises(SaveError, match=r"could not be read again: .*aten.from_file.default, which an archive may not do"):
         save_programs(path, [made], [[]])
     assert not os.listdir(path.parent)

@@ -65,17 +65,13 @@ def test_every_bit():
             data[place] ^= 1 << bit
 
 
-@pytest.mark.parametrize(
-    "change", [lambda d: b"x" + d, lambda d: d + b"x", lambda d: d + d, lambda d: d[:200] + b"\0" + d[200:]]
-)
+@pytest.mark.parametrize("change", [lambda d: b"x" + d, lambda d: d + b"x", lambda d: d + d, lambda d: d[:200] + b"\0" + d[200:]])
 def test_something_before_behind_or_between(change):
     with pytest.raises(LoadError):
         read_all(change(written()))
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"PK", b"PK\x03\x04", b"\x80\x04pickle" * 99, b"PK\x03\x04" * 99, b"PK\x05\x06" + bytes(18)]
-)
+@pytest.mark.parametrize("data", [b"", b"PK", b"PK\x03\x04", b"\x80\x04pickle" * 99, b"PK\x03\x04" * 99, b"PK\x05\x06" + bytes(18)])
 def test_other_files(data):
     with pytest.raises(LoadError):
         read_all(data)

@@ -86,9 +86,7 @@ def test_dict_and_dataclass_at_once():
         _ = found.loss
 
 
-@pytest.mark.parametrize(
-    "structure", [Const(object()), DictOf((object(),), (Leaf(0),)), TupleOf((), type("T", (tuple,), {}))]
-)
+@pytest.mark.parametrize("structure", [Const(object()), DictOf((object(),), (Leaf(0),)), TupleOf((), type("T", (tuple,), {}))])
 def test_live_objects_are_refused(structure):
     with pytest.raises(SaveError):
         to_json(structure)

@@ -1,8 +1,9 @@
-"""The reference executor: a program becomes a plain Python function, one line an operation; every other executor must agree with it.
+"""The reference executor: a program becomes a plain Python function, one line an operation.
 
-It calls the operators that eager calls, in the order eager calls them, so autograd, autocast, hooks, random numbers and dispatch
-modes behave as in eager. ``if_`` is an ``if`` and ``while_`` a ``while``; a register is deleted after its last use. The function can
-be read (:func:`source`) and stepped through in a debugger.
+Every other executor must agree with it. It calls the operators that eager calls, in the order eager calls them, so
+autograd, autocast, hooks, random numbers and dispatch modes behave as in eager. ``if_`` is an ``if`` and ``while_`` a
+``while``; a register is deleted after its last use. The function can be read (:func:`source`) and stepped through in a
+debugger.
 """
 
 from __future__ import annotations

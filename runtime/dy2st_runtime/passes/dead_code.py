@@ -67,9 +67,7 @@ def remove_unused_states(program: Program) -> tuple[Program, tuple[int, ...]]:
     inputs = block.inputs[len(program.inputs) :]
     written = {effect.target for effect in program.effects}
     kept = tuple(
-        index
-        for index, (node, slot) in enumerate(zip(inputs, program.states, strict=True))
-        if node.users or slot.name in written
+        index for index, (node, slot) in enumerate(zip(inputs, program.states, strict=True)) if node.users or slot.name in written
     )
     for index, node in enumerate(inputs):
         if index not in kept:

@@ -97,9 +97,7 @@ def loop(read_outside=(0, 1, 2), read_inside=False):
     y = body.call(aten.mul.Tensor, y, i if read_inside else 2)
     i2 = body.call(operator.add, i, step)
     j2 = body.call(operator.add, body.call(operator.mul, j, 3), i)
-    block = body.output(
-        body.call(aten.lt.Scalar, body.call(aten.sum.default, body.call(aten.abs.default, y)), 50), y, i2, j2
-    )
+    block = body.output(body.call(aten.lt.Scalar, body.call(aten.sum.default, body.call(aten.abs.default, y)), 50), y, i2, j2)
     size = make.call(aten.sym_size.int, x, 0)
     node = make.call(control.while_, True, block, (x, 1, size), (1, size))
     return program(make.output(*[make.take(node, index) for index in read_outside]), (tensor_input(),))
@@ -273,16 +271,12 @@ def _random_block(choose, inputs, depth, body=False):
         elif depth and kind < 0.5:
             carried = (choose.randrange(4), *(pick() for _ in range(choose.randrange(3))))
             operands = tuple(pick() for _ in range(choose.randrange(2)))
-            node = make.call(
-                control.while_, True, _random_body(choose, len(carried), len(operands), depth - 1), carried, operands
-            )
+            node = make.call(control.while_, True, _random_body(choose, len(carried), len(operands), depth - 1), carried, operands)
             values += [make.take(node, i) for i in range(len(carried)) if choose.random() < 0.5]
         elif kind < 0.55:
             make.call(control.print_, [("", None, "")], "")
         else:
-            modulo = make.call(
-                operator.mod, make.call(choose.choice([operator.add, operator.mul]), pick(), pick()), 101
-            )
+            modulo = make.call(operator.mod, make.call(choose.choice([operator.add, operator.mul]), pick(), pick()), 101)
             values.append(modulo)
     return make.output(*(choose.choice(values) for _ in range(choose.randrange(4))))
 
