@@ -172,13 +172,20 @@ def enable_to_static(enable: bool = True) -> _Switch:
 def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None = None) -> None:
     """Write a model as one archive that loads and runs without its source.
 
+    A module is captured in the mode that it is in, with the flags of its submodules as they are, and then in the other mode, for
+    which its ``train()`` is called; afterwards every flag is what it was. If it cannot be captured in that other mode, a warning
+    says so, and the loaded model has one mode only (``loaded.modes``). Values that are read but never written by the model
+    (``self.scale = 2``, globals) are part of the program; attributes that it writes and reads go on from what they are now.
+
     Args:
-        layer: an ``nn.Module``, or a static function.
+        layer: an ``nn.Module``, a function or a method; static or not.
         path: the file to write; an existing one is replaced only when the new one is complete.
-        input_spec: as for :func:`to_static`; left out, the one given there. Tensors may stand in for specifications.
+        input_spec: as for :func:`to_static`; left out, the one given there, or else the arguments of the calls so far if they are
+            all alike. Tensors may stand in for specifications.
 
     Raises:
-        SaveError: something in the program only exists in this process, or the file cannot be written.
+        SaveError: something in the program only exists in this process, an attribute is of another type after a call than before
+            it, or the file cannot be written.
         SignatureError: it is not known for which arguments to save.
         CaptureError: the function cannot be captured.
     """

@@ -4,9 +4,10 @@
     self.calls += 1                               # a number
     self.state = (h, c)                           # a tuple of them
 
-A program that is kept in this process has guards: when an attribute is no longer what it was, another program is captured. A saved
-program has none. So everything that one program writes and one reads must be an input of the program that reads it, of a type that
-the next call finds again. What can be made so is asked for here, and what cannot is an error that names the user's line.
+A program that is kept in this process has guards: when an attribute is no longer what it was, another program is captured.
+A saved program has none. So everything that one program writes and one reads must be an input of the program that reads it,
+of a type that the next call finds again. What can be made so is asked for here; what cannot is an error that names the
+user's line.
 """
 
 from __future__ import annotations
@@ -137,16 +138,22 @@ class _Fit:
                 source, f"is the same object as {other.name} before the call, and another after it", "give it one of its own"
             )
         if guard.kind == "strides" and isinstance(written, lattice.TensorType) and written.strides != value.stride():
-            self.refuse(source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous")
+            self.refuse(
+                source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous"
+            )
         if guard.alias is None and guard.kind not in _TYPE_GUARDS:
-            self.refuse(source, f"is read as a whole, and must be what it was ({guard.expected})", "keep it in tensors or numbers")
+            self.refuse(
+                source, f"is read as a whole, and must be what it was ({guard.expected})", "keep it in tensors or numbers"
+            )
 
     def _number(self, source: Source, value: Any, written: lattice.Type | None) -> None:
         kind = type(value).__name__
         same = isinstance(written, lattice.NumberType) and written.kind == kind
         if not same and not (isinstance(written, lattice.SameType) and type(written.value) is type(value)):
             self.refuse(
-                source, f"is {_article(kind)} before the call and {_text(written)} after it", "give it its final type before saving"
+                source,
+                f"is {_article(kind)} before the call and {_text(written)} after it",
+                "give it its final type before saving",
             )
         if isinstance(value, bool) and source.name.endswith(".training"):
             self.refuse(source, "is the mode of a module", "call train() or eval() outside of the model")
@@ -164,10 +171,12 @@ class _Fit:
             len(before.sizes),
         ):
             self.refuse(
-                source, f"is {_text(before)} before the call and {_text(written)} after it", "give it its final type before saving"
+                source,
+                f"is {_text(before)} before the call and {_text(written)} after it",
+                "give it its final type before saving",
             )
         known = self.captured.dynamic_state.get(source.name) or frozenset()
-        changed = {dim for dim, (a, b) in enumerate(zip(before.sizes, written.sizes)) if a != b} - known
+        changed = {dim for dim, (a, b) in enumerate(zip(before.sizes, written.sizes, strict=True)) if a != b} - known
         if changed:
             self.found[source.name] = (self.found.get(source.name) or known) | changed
 
@@ -184,10 +193,12 @@ class _Fit:
         fits = isinstance(structure, (TupleOf, ListOf, DictOf)) and structure == lattice.type_of(value).structure  # type: ignore[union-attr]
         if not fits:
             self.refuse(
-                source, "has another structure after the call", "keep its class, length and keys, or return the new value instead"
+                source,
+                "has another structure after the call",
+                "keep its class, length and keys, or return the new value instead",
             )
         keys: Sequence[Any] = structure.keys if isinstance(structure, DictOf) else range(len(parts[0]))
-        by_key = dict(zip(keys, written.items))
+        by_key = dict(zip(keys, written.items, strict=True))
         for child in [other for other in self.captured.sources if other.parent is source]:
             key = next((key for key in by_key if child.name == f"{source.name}[{key!r}]"), None)
             if key is not None:

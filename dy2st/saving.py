@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import types
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,12 +16,15 @@ from dy2st.attribute_state import Dims, Taken, carried
 from dy2st.errors import SaveError, SignatureError
 from dy2st.signature import Call, InputSpec
 from dy2st.state_names import Names
-from dy2st.static_function import StaticFunction
+from dy2st.static_function import StaticFunction, capture_lock
 from dy2st_runtime import module as runtime
 from dy2st_runtime import serialize
 from dy2st_runtime.archive import save_programs
 from dy2st_runtime.program import Program
 from dy2st_runtime.state import StateValue
+from dy2st_runtime.structure import flatten
+
+_FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
 
 
 def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None) -> None:
@@ -33,11 +37,21 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
     static = _static(layer, input_spec)
     owner = static.instance
     module = owner if isinstance(owner, torch.nn.Module) else None
-    with _plain_modes():
+    with capture_lock, _plain_modes():
         call = static.example_call(_device(module))
         _check_arguments(static, call)
         saved = _saved(_Capture(static, call, module, _is_wrapped(layer)), module)
-    save_programs(path, saved.programs, saved.values, module, saved.attributes)
+    programs = [_with_names(program, static.input_spec) for program in saved.programs]
+    save_programs(path, programs, saved.values, module, saved.attributes)
+
+
+def _with_names(program: Program, specs: Sequence[Any] | None) -> Program:
+    """A program whose inputs are called what the specifications call them."""
+    found, _ = flatten(tuple(specs or ()), lambda part: isinstance(part, InputSpec))
+    if len(found) != len(program.inputs):
+        return program
+    inputs = [dataclasses.replace(slot, name=spec.name or slot.name) for slot, spec in zip(program.inputs, found, strict=True)]
+    return dataclasses.replace(program, inputs=tuple(inputs))
 
 
 def load(path: str | os.PathLike[str]) -> runtime.LoadedModule:
@@ -46,17 +60,22 @@ def load(path: str | os.PathLike[str]) -> runtime.LoadedModule:
 
 
 def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
-    if specs is not None:
-        specs = [_spec(entry) for entry in specs]
-    found = layer.forward if isinstance(layer, torch.nn.Module) else layer
+    found: Any = layer.forward if isinstance(layer, torch.nn.Module) else layer
+    own_call = None if isinstance(found, (*_FUNCTIONS, type)) else getattr(found, "__call__", None)  # noqa: B004
+    if isinstance(own_call, types.MethodType):
+        found = own_call
+    instance = None
+    if isinstance(found, types.MethodType):
+        instance, found = found.__self__, found.__func__
     if isinstance(found, StaticFunction):
-        if specs is None:
+        if specs is None and instance is None:
             return found
-        return StaticFunction(found.function, specs, found.instance)
-    function: Any = getattr(found, "__func__", found)
-    if not hasattr(function, "__code__"):
-        raise SignatureError(f"save takes an nn.Module or a static function, not a {type(layer).__name__}")
-    return StaticFunction(function, specs, getattr(found, "__self__", None))
+        specs = found.input_spec if specs is None else specs
+        instance = found.instance if instance is None else instance
+        found = found.function
+    if not isinstance(found, types.FunctionType):
+        raise SignatureError(f"save takes an nn.Module, or a function or method of Python, not a {type(layer).__name__}")
+    return StaticFunction(found, None if specs is None else [_spec(entry) for entry in specs], instance)
 
 
 def _spec(entry: Any) -> Any:
@@ -148,7 +167,7 @@ class _Capture:
 
     def __init__(self, static: StaticFunction, call: Call, module: torch.nn.Module | None, with_hooks: bool) -> None:
         self.static, self.call, self.module, self.with_hooks = static, call, module, with_hooks
-        self._made: dict[tuple[bool | None, tuple[str, ...]], tuple[dict[str, Dims], Taken]] = {}
+        self._made: dict[Any, Taken] = {}
 
     def settled(self, modes: Sequence[bool | None]) -> list[Taken]:
         """The program for each mode (``None`` for the flags as they are); what they keep from call to call is an input of them.
@@ -166,12 +185,13 @@ class _Capture:
             dynamic = {**dynamic, **found}
 
     def _in(self, mode: bool | None, dynamic: dict[str, Dims]) -> Taken:
-        key = (mode, tuple(dynamic))
-        if key not in self._made or self._made[key][0] != dynamic:
+        key = (mode, frozenset(dynamic.items()))
+        if key not in self._made:
             with contextlib.nullcontext() if mode is None or self.module is None else _in_mode(self.module, mode):
                 captured, values = self.static.capture_call(self.call, dynamic, self.with_hooks)
-            self._made[key] = dynamic, Taken(captured, values, captured.sources[0] if self.static.instance is not None else None)
-        return self._made[key][1]
+            root = captured.sources[0] if self.static.instance is not None else None
+            self._made[key] = Taken(captured, values, root)
+        return self._made[key]
 
 
 def _is_wrapped(layer: Any) -> bool:

@@ -51,7 +51,9 @@ class Names:
     def program(self, taken: Taken) -> Program:
         """A program with its state and effects named."""
         captured = taken.captured
-        states = zip(captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True)
+        states = zip(
+            captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True
+        )
         slots = tuple(self._slot(slot, source, value, taken) for slot, source, value in states)
         effects = tuple(
             self._effect(effect, writer, place, taken, {slot.name for slot in slots})
@@ -96,7 +98,9 @@ class Names:
         if path is not None and ("[" not in path or path.split("[")[0] in self.holders):
             return dataclasses.replace(slot, name=path, kind="number" if slot.kind == "number" else "attribute")
         if slot.kind == "number":
-            raise SaveError(f"{taken.captured.program.origin}: {slot.name} is no attribute of the module; return the value instead")
+            raise SaveError(
+                f"{taken.captured.program.origin}: {slot.name} is no attribute of the module; return the value instead"
+            )
         return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in slot.name), kind="constant")
 
     def _effect(self, effect: Effect, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> Effect:
@@ -105,8 +109,8 @@ class Names:
             what = "deletes" if effect.kind == "delete" else "changes"
             raise SaveError(
                 f"{line_of(writer, taken.captured)}{taken.captured.program.name} {what} {_what(effect, place)}, "
-                "which a loaded model cannot do: it keeps "
-                "attributes of the saved module, and lists and dicts of unchanging length in them; return the value instead"
+                "which a loaded model cannot do: it keeps attributes of the saved module, "
+                "and lists and dicts of unchanging length in them; return the value instead"
             )
         try:
             structure.to_json(effect.value)
@@ -151,7 +155,7 @@ def _tensors(module: torch.nn.Module) -> Iterator[tuple[int, Tensor]]:
 
 
 def _path(source: Source | None, taken: Taken) -> str | None:
-    """Where a source is, from the object that the function is bound to: ``""`` for that object, ``None`` for what is not in it."""
+    """Where a source is, from the object that the function is bound to; ``None`` for what is not in that object."""
     root = source
     while root is not None and root.parent is not None:
         root = root.parent

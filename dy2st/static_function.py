@@ -29,7 +29,8 @@ from dy2st_runtime.program import Program
 from dy2st_runtime.structure import Structure, unflatten
 
 assert constructs is not None
-_capture_lock = threading.RLock()
+capture_lock = threading.RLock()
+"""Held by every capture: one runs at a time."""
 _OPERATORS = namespace()
 
 
@@ -144,6 +145,11 @@ class StaticFunction:
         """The user's function."""
         return self._function
 
+    @property
+    def input_spec(self) -> Sequence[Any] | None:
+        """The specifications it was made with."""
+        return self._input_spec
+
     # -- calling -------------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +173,7 @@ class StaticFunction:
         found = self._cache.find(call.key, call.arguments)
         if found is not None:
             return found
-        with _capture_lock:
+        with capture_lock:
             found = self._cache.find(call.key, call.arguments)  # another thread may have captured it meanwhile
             if found is None:
                 self._warn_about_captures(call)
@@ -265,7 +271,7 @@ class StaticFunction:
         self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None], with_hooks: bool
     ) -> tuple[Captured, list[Any]]:
         """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
-        with _capture_lock:
+        with capture_lock:
             request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks)
             captured = capture(request, convert_callee, _OPERATORS)
             return captured, fetch(captured.sources, call.arguments)

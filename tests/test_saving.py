@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -609,6 +610,12 @@ def test_the_modes_of_the_thread_are_not_saved(path):
         same(model(BATCHES[0]), dy2st.load(path)(BATCHES[0]))
 
 
+def test_names_of_inputs(path):
+    loaded = save_and_load(nn.Linear(3, 3), path, [InputSpec([None, 3], name="images")])
+    assert [slot.name for slot in loaded.program.inputs] == ["images"]
+    same(loaded(BATCHES[0]), loaded(input=BATCHES[0]))
+
+
 # -- what is saved ----------------------------------------------------------------------------------------------------
 
 
@@ -648,6 +655,29 @@ def test_a_method_of_a_plain_object(path):
     loaded = save_and_load(dy2st.to_static(scaler.step), path)
     for x in BATCHES:
         same(scaler.step(x), loaded(x))
+
+
+class Scale:
+    def __init__(self):
+        self.weight = torch.full((3,), 2.0)
+
+    def __call__(self, x):
+        return x * self.weight
+
+    @dy2st.to_static
+    @classmethod
+    def of_class(cls, x):
+        return x * 4
+
+    @staticmethod
+    def of_nobody(x):
+        return x * 3
+
+
+@pytest.mark.parametrize("function", [Scale(), Scale.of_class, Scale.of_nobody, Scale().__call__, dy2st.to_static(Scale())])
+def test_everything_that_is_called(function, path):
+    loaded = save_and_load(function, path)
+    same(function(BATCHES[0]), loaded(BATCHES[0]))
 
 
 def test_forward_hooks(path):
@@ -700,6 +730,29 @@ def test_what_only_exists_in_this_process(model, path):
     with pytest.raises(SaveError, match=rf"test_saving.py:{line_marked(model)}: .* exists only in this process"):
         dy2st.save(model, path, ROWS)
     assert path.read_bytes() == b"old"
+
+
+def test_saving_in_several_threads(path):
+    model = Net()
+    model.norm.eval()
+    with ThreadPoolExecutor(3) as pool:
+        saved = [pool.submit(dy2st.save, model, path.with_suffix(f".{n}"), ROWS) for n in range(4)]
+    for one in saved:
+        one.result()
+    assert len({path.with_suffix(f".{n}").read_bytes() for n in range(4)}) == 1
+    assert (model.training, model.norm.training) == (True, False)
+
+
+def test_a_buffer_registered_in_forward_is_refused(path):
+    class Registers(Base):
+        def forward(self, x):
+            self.register_buffer("mean", x.mean(0))
+            return x - self.mean
+
+    model = Registers()
+    with pytest.raises(dy2st.CaptureError, match="registers 'mean' as a parameter or buffer"):
+        dy2st.save(model, path, ROWS)
+    assert list(model.buffers()) == []
 
 
 # -- files -----------------------------------------------------------------------------------------------------------

@@ -209,7 +209,7 @@ def _prepare(program: Program) -> _Entry:
 
 @contextlib.contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """PyTorch's default dtype as it was at the capture; it belongs to the process, so it is left alone where it is that already."""
+    """PyTorch's default dtype as it was at the capture; it belongs to the process, so it is set only where it differs."""
     before = torch.get_default_dtype()
     if before == dtype:
         yield

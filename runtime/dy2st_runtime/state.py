@@ -29,8 +29,8 @@ class StateValue:
 
     Attributes:
         name: dotted, as in ``state_dict``.
-        kind: as in :class:`~dy2st_runtime.program.StateSlot`; ``"module"`` for a submodule that is another one; ``"container"`` for
-            an attribute whose items are entries of their own.
+        kind: as in :class:`~dy2st_runtime.program.StateSlot`; ``"module"`` for a submodule that is another one;
+            ``"container"`` for an attribute whose items are entries of their own.
         value: a tensor, a number, the name of the other module, or the structure of the container, with a leaf for each item.
         persistent: whether a buffer is part of the ``state_dict``.
     """
