@@ -7,7 +7,7 @@ import dataclasses
 import os
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from dy2st.static_function import StaticFunction, capture_lock
 from dy2st_runtime import module as runtime
 from dy2st_runtime import serialize
 from dy2st_runtime.archive import save_programs
-from dy2st_runtime.program import Program
+from dy2st_runtime.program import Location, Program
 from dy2st_runtime.state import StateValue
 from dy2st_runtime.structure import flatten
 
@@ -41,8 +41,18 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
         call = static.example_call(_device(module))
         _check_arguments(static, call)
         saved = _saved(_Capture(static, call, module, _is_wrapped(layer)), module)
+    _warn_about_modes(saved)
     programs = [_with_names(program, static.input_spec) for program in saved.programs]
     save_programs(path, programs, saved.values, module, saved.attributes)
+
+
+def _warn_about_modes(saved: _Saved) -> None:
+    for what, line in {what: line for asked in saved.asked for what, line in asked.items()}.items():
+        warnings.warn(
+            f"{line}: this asks {what}; the saved program has the answer for a call with gradients enabled, without autocast, "
+            "whose arguments require no gradient",
+            stacklevel=4,
+        )
 
 
 def _with_names(program: Program, specs: Sequence[Any] | None) -> Program:
@@ -120,11 +130,12 @@ def _plain_modes() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class _Saved:
-    """What goes into an archive; see :func:`~dy2st_runtime.archive.save_programs`."""
+    """What goes into an archive, and what each program asked about the mode of its call."""
 
     programs: list[Program]
     values: list[list[Any]]
     attributes: list[StateValue]
+    asked: list[Mapping[str, Location | None]]
 
 
 def _saved(capture: _Capture, module: torch.nn.Module | None) -> _Saved:
@@ -146,7 +157,7 @@ def _saved(capture: _Capture, module: torch.nn.Module | None) -> _Saved:
     first, second = both.programs
     if _text(first) != _text(second):
         return both
-    return _Saved([dataclasses.replace(first, any_mode=True)], both.values[:1], both.attributes)
+    return dataclasses.replace(both, programs=[dataclasses.replace(first, any_mode=True)], values=both.values[:1])
 
 
 def _text(program: Program) -> Any:
@@ -159,7 +170,7 @@ def _named(programs: list[Taken], module: torch.nn.Module | None) -> _Saved:
     for program in named:
         serialize.to_json(program)
     values = [[get(taken.values) for get in taken.captured.states] for taken in programs]
-    return _Saved(named, values, names.attributes())
+    return _Saved(named, values, names.attributes(), [taken.captured.asked for taken in programs])
 
 
 class _Capture:

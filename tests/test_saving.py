@@ -602,6 +602,17 @@ def test_the_default_dtype_of_the_capture(path):
     assert torch.get_default_dtype() == torch.float32
 
 
+def test_questions_about_the_mode_of_the_call_are_not_silent(path):
+    def asks(x):
+        return x + 1 if torch.is_grad_enabled() and not x.requires_grad else x - 1
+
+    with pytest.warns(UserWarning, match=r"test_saving.py:\d+: this asks whether") as seen:
+        dy2st.save(asks, path, ROWS)
+    assert len(seen) == 2
+    assert {one.filename for one in seen} == {__file__}
+    same(asks(BATCHES[0]), dy2st.load(path)(BATCHES[0]))
+
+
 def test_the_modes_of_the_thread_are_not_saved(path):
     model = nn.Linear(3, 3)
     for mode in (torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)):

@@ -46,6 +46,8 @@ def ld(value: Any, name: str, free: bool = False) -> Any:
 def attr(value: Any, name: str) -> Any:
     """``value.name``."""
     session = current()
+    if session is not None and name == "requires_grad" and isinstance(value, torch.Tensor):
+        session.asked.setdefault("whether a tensor requires a gradient", session.locate())
     if session is None or isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return getattr(value, name)
     if isinstance(value, Choice):

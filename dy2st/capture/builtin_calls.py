@@ -351,6 +351,18 @@ def _vars(session: Session, value: Any) -> Any:
     return access.attr(value, "__dict__")
 
 
+@_handles(torch.is_grad_enabled)
+def _is_grad_enabled(session: Session) -> bool:
+    session.asked.setdefault("whether gradients are enabled", session.locate())
+    return torch.is_grad_enabled()
+
+
+@_handles(torch.is_autocast_enabled)
+def _is_autocast_enabled(session: Session, *device: str) -> bool:
+    session.asked.setdefault("whether autocast is enabled", session.locate())
+    return torch.is_autocast_enabled(*device)
+
+
 @_handles(setattr)
 def _setattr(session: Session, target: Any, name: str, value: Any) -> None:
     access.set_attr(target, name, value)

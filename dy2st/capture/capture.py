@@ -63,6 +63,7 @@ class Captured:
         written: names of the sources that the program writes.
         dynamic_state: the state that is known to differ from call to call, see :class:`Request`.
         sizes: what it relies on in the sizes of its inputs.
+        asked: what the code asked about the mode of the call, with the line that asked first.
     """
 
     program: Program
@@ -75,6 +76,7 @@ class Captured:
     written: frozenset[str]
     dynamic_state: Mapping[str, frozenset[int] | None]
     sizes: SizeConditions
+    asked: Mapping[str, Location | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,7 +256,10 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
         written=frozenset(written),
         dynamic_state=request.dynamic_state,
-        sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
+        asked=session.asked,
+        sizes=SizeConditions(
+            dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)
+        ),
     )
 
 

@@ -151,6 +151,8 @@ class Session:
         self.states: list[State] = []
         self.dynamic_state: Mapping[str, Collection[int] | None] = {}
         self.asks_strides = False
+        self.asked: dict[str, Location | None] = {}
+        """What the user's code asked about the mode of the call, with the line that asked first."""
         """Whether the code asks how a tensor lies in memory: then the program is for inputs that lie as these do."""
         self.user_files: set[str] = set()
         self.entry_code: CodeType | None = None

@@ -172,6 +172,7 @@ def test_values_that_do_not_fit_the_slots():
 
 TENSOR = {"name": "a", "kind": "attribute", "tensor": "a", "requires_grad": False}
 ALIAS = {"kind": "module"}
+PAIR = {"name": "a", "kind": "container", "structure": {"tuple": [{"leaf": 0}, {"const": 1}]}}
 
 
 @pytest.mark.parametrize(
@@ -196,6 +197,10 @@ ALIAS = {"kind": "module"}
         ([ALIAS | {"name": "x.c", "same_as": "y"}, ALIAS | {"name": "y.d", "same_as": "x"}], "a module outside"),
         ([ALIAS | {"name": "p", "same_as": "o"}, ALIAS | {"name": "p.c", "same_as": "q"}], "a module outside"),
         ([{"name": "p", "kind": "module", "same_as": ""}], "a dotted name"),
+        ([TENSOR | {"name": "a[0]"}], r"a\[0\] is an item of nothing"),
+        ([PAIR], "a cannot be put together"),
+        ([PAIR | {"structure": {"object": [], "fields": [], "name": "A"}}], "a cannot be put together"),
+        ([PAIR | {"name": "forward"}], "a name that every module does not already have"),
     ],
 )  # fmt: skip
 def test_broken_tables(table, message):
