@@ -21,7 +21,8 @@ from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
 from dy2st.constructs.registry import namespace
 from dy2st.convert import ConvertedFunction, convert
-from dy2st.errors import ConversionError, SignatureError, SourceNotFoundError
+from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
+from dy2st.frames import without_own
 from dy2st.report import Report
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import python
@@ -199,7 +200,14 @@ class StaticFunction:
     def _capture(self, call: Call) -> Captured:
         request = self._request(call, self._dynamic_state(call))
         request = dataclasses.replace(request, fixed=self._cache.broken_sizes(call.key, call.arguments))
-        return capture(request, convert_callee, _OPERATORS)
+        try:
+            return capture(request, convert_callee, _OPERATORS)
+        except BaseException as error:
+            if config.SHOW_ALL_FRAMES:
+                raise
+            error.__suppress_context__ = error.__suppress_context__ or isinstance(error, Dy2stError)
+            raised = without_own(error)
+        raise raised
 
     def _request(self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None]) -> Request:
         return Request(

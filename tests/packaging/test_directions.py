@@ -25,7 +25,7 @@ LAYERS = (
     ("capture",),
     ("analysis",),
     ("source",),
-    ("errors", "names", "config"),
+    ("errors", "names", "config", "frames"),
 )
 RANK = {part: -height for height, parts in enumerate(LAYERS) for part in parts}
 
