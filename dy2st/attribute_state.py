@@ -138,13 +138,9 @@ class _Fit:
                 source, f"is the same object as {other.name} before the call, and another after it", "give it one of its own"
             )
         if guard.kind == "strides" and isinstance(written, lattice.TensorType) and written.strides != value.stride():
-            self.refuse(
-                source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous"
-            )
+            self.refuse(source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous")
         if guard.alias is None and guard.kind not in _TYPE_GUARDS:
-            self.refuse(
-                source, f"is read as a whole, and must be what it was ({guard.expected})", "keep it in tensors or numbers"
-            )
+            self.refuse(source, f"is read as a whole, and must be what it was ({guard.expected})", "keep it in tensors or numbers")
 
     def _number(self, source: Source, value: Any, written: lattice.Type | None) -> None:
         kind = type(value).__name__

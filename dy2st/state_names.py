@@ -51,9 +51,7 @@ class Names:
     def program(self, taken: Taken) -> Program:
         """A program with its state and effects named."""
         captured = taken.captured
-        states = zip(
-            captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True
-        )
+        states = zip(captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True)
         slots = tuple(self._slot(slot, source, value, taken) for slot, source, value in states)
         effects = tuple(
             self._effect(effect, writer, place, taken, {slot.name for slot in slots})
@@ -98,9 +96,7 @@ class Names:
         if path is not None and ("[" not in path or path.split("[")[0] in self.holders):
             return dataclasses.replace(slot, name=path, kind="number" if slot.kind == "number" else "attribute")
         if slot.kind == "number":
-            raise SaveError(
-                f"{taken.captured.program.origin}: {slot.name} is no attribute of the module; return the value instead"
-            )
+            raise SaveError(f"{taken.captured.program.origin}: {slot.name} is no attribute of the module; return the value instead")
         return dataclasses.replace(slot, name="".join(c if c.isalnum() else "_" for c in slot.name), kind="constant")
 
     def _effect(self, effect: Effect, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> Effect:

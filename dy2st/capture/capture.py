@@ -257,9 +257,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         written=frozenset(written),
         dynamic_state=request.dynamic_state,
         asked=session.asked,
-        sizes=SizeConditions(
-            dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)
-        ),
+        sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
     )
 
 
