@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from dy2st.capture import expressions
-from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, RuntimeString
+from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, RuntimeString, Stale
 from dy2st_runtime import scalars
 from dy2st_runtime.printing import describe
 from dy2st_runtime.program import Block, Location
@@ -63,6 +63,8 @@ class BlockBuilder:
             return {key: self.argument(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(self.argument(value.start), self.argument(value.stop), self.argument(value.step))
+        if isinstance(value, Stale):
+            value.fail()
         return value
 
     def node_of(self, value: Any) -> Any:

@@ -184,7 +184,7 @@ _HANDLERS[max] = _extreme(max, scalars.maximum, operator.gt)
 def _sum(session: Session, values: Any, start: Any = 0) -> Any:
     runtime = iteration.as_runtime(values)
     if runtime is None:
-        return sum(iteration.over(values), start)
+        return sum(iteration.iterated(values), start)
     total = start
 
     def add(item: Any) -> None:
@@ -265,7 +265,7 @@ def _list(session: Session, values: Any = ()) -> Any:
     known = session.runtime_list(values)
     if known is not None:
         return lists.copy(session, known)
-    made = list(iteration.over(values))
+    made = list(iteration.iterated(values))
     session.own_list(made)
     return made
 
@@ -276,18 +276,18 @@ def _tuple(session: Session, values: Any = ()) -> Any:
         raise errors.CaptureError(
             "a tuple of a length that is known only at run time", session.here(), fix="keep the list, or torch.stack it"
         )
-    return tuple(iteration.over(values))
+    return tuple(iteration.iterated(values))
 
 
 @_handles(map)
 def _map(session: Session, function: Any, *iterables: Any) -> Any:
-    return [session.call(function, *items) for items in zip(*(iteration.over(i) for i in iterables))].__iter__()
+    return [session.call(function, *items) for items in zip(*(iteration.iterated(i) for i in iterables))].__iter__()
 
 
 @_handles(filter)
 def _filter(session: Session, function: Any, values: Any) -> Any:
     kept = []
-    for value in iteration.over(values):
+    for value in iteration.iterated(values):
         keep = truth(session, value if function is None else session.call(function, value))
         if is_symbolic(keep):
             raise errors.CaptureError(
@@ -300,7 +300,7 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
 
 @_handles(sorted)
 def _sorted(session: Session, values: Any, *, key: Any = None, reverse: bool = False) -> Any:
-    items = list(iteration.over(values))
+    items = list(iteration.iterated(values))
     keys = [item if key is None else session.call(key, item) for item in items]
     if any(map(is_symbolic, keys)):
         raise errors.CaptureError("sorted() by values known only at run time", session.here(), fix="use torch.sort")

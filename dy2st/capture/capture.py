@@ -22,7 +22,7 @@ from dy2st.capture.session import NeedsRuntimeList, Session, Site, Unreachable
 from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Text, Undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Stale, Text, Undefined
 from dy2st_runtime.binding import parameters_of
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import Effect, InputSlot, Location, Program, verify
@@ -313,6 +313,8 @@ def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> S
     if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
         outputs.append(value)
         return Leaf(len(outputs) - 1)
+    if isinstance(value, Stale):
+        value.fail()
     parts = children(value)
     if parts is not None:
         items, describe = parts

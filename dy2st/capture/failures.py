@@ -31,6 +31,9 @@ def translated(session: Session) -> Iterator[None]:
     """Errors of torch's tracing become errors of ours; errors of the user's code get a note that says they came up in capture."""
     try:
         yield
+    except errors.CaptureError as error:
+        error.location = error.location or _user_line(session, error)
+        raise
     except errors.Dy2stError:
         raise
     except _FROM_TORCH as error:

@@ -96,8 +96,20 @@ def widen(session: Session, items: RuntimeList, value: Any) -> None:
     kind = lattice.type_of(value)
     if isinstance(kind, lattice.SameType):
         kind = lattice.NumberType("bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float")
+    _take_in(session, items, kind)
+
+
+def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) -> None:
+    joined = _common(session, items.element, kind)
+    if joined != items.element:
+        items.element = joined
+        session.lists_version += 1
+
+
+def _common(session: Session, element: lattice.Type | None, other: lattice.Type | None) -> lattice.Type | None:
+    """What the elements of two lists have in common."""
     try:
-        joined = lattice.join_elements(items.element, kind)
+        return lattice.join_elements(element, other)
     except lattice.Mismatch as error:
         raise errors.LoopVariableError(
             "the elements of this list are not of one kind",
@@ -105,9 +117,6 @@ def widen(session: Session, items: RuntimeList, value: Any) -> None:
             seen=str(error).replace("on one path", "in the list").replace("on the other", "as the new element"),
             fix="give every element the same dtype and number of dimensions",
         ) from None
-    if joined != items.element:
-        items.element = joined
-        session.lists_version += 1
 
 
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -140,7 +149,7 @@ def _append(session: Session, items: RuntimeList, value: Any) -> None:
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
     other = session.runtime_list(values)
     if other is not None:
-        items.element = lattice.join_elements(items.element, other.element)
+        _take_in(session, items, other.element)
         session.builder.call(control.list_extend, (items, other))
         return
     for value in values.unbind(0) if isinstance(values, torch.Tensor) else values:
@@ -179,7 +188,7 @@ def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
         session.own_list(made)
         return made
     one, other = (known or _copied(session, items) for known, items in zip(parts, (left, right)))
-    joined = session.new_list(lattice.join_elements(one.element, other.element))
+    joined = session.new_list(_common(session, one.element, other.element))
     session.builder.call(control.list_concat, (one, other), {}, joined)
     return joined.items
 

@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import fx
 
 from dy2st import errors
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import Choice, RuntimeString, Text, is_symbolic
+from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Text, is_symbolic
 from dy2st_runtime import control, scalars, text
+
+_MADE_AT_RUNTIME = (Text, Choice, RuntimeString, RuntimeList, fx.Node)
 
 
 def has_runtime_parts(session: Session, value: Any) -> bool:
     """Whether the text of a value is known only at run time."""
-    if is_symbolic(value) or isinstance(value, (Text, Choice, RuntimeString)) or session.runtime_list(value) is not None:
+    if is_symbolic(value) or isinstance(value, _MADE_AT_RUNTIME) or session.runtime_list(value) is not None:
         return True
     if isinstance(value, dict):
         return any(has_runtime_parts(session, item) for item in value.values())

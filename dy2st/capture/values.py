@@ -140,14 +140,24 @@ _add_operators()
 class Stale:
     """What is found in the Python object of a list that has become a list of the program: nothing that may be used."""
 
-    def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse, whatever is asked.
+
+        Raises:
+            CaptureError: always.
+        """
         raise CaptureError(
             "a list that changes length inside a captured block is used in a way that cannot be captured",
             fix="use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
         )
 
-    __torch_function__ = __iter__ = __len__ = __bool__ = __call__ = __add__ = __radd__ = __mul__ = __rmul__ = _fail
-    __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __getitem__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__ = __ne__ = _fail
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        """An operation of torch is no exception."""
+        cls().fail()
+
+    __iter__ = __len__ = __bool__ = __call__ = __add__ = __radd__ = __mul__ = __rmul__ = fail
+    __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __getitem__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__ = __ne__ = fail
     __hash__ = object.__hash__
 
 

@@ -1,0 +1,65 @@
+"""Every way to use a list whose length a tensor decides gives eager's answer, or is refused with the user's line."""
+
+import importlib.util
+
+import pytest
+import torch
+
+import dy2st
+from tests.oracle import same
+
+CAPTURED = [
+    "len(xs) == 2", "bool(xs)", "xs or 3", "[xs, xs]", "{'k': xs}", "str(xs)", "f'{xs}'", "xs.copy()", "xs[1:]", "xs[0:2]", "sum(xs)",
+    "any(xs)", "xs is xs", "type(xs) is list", "isinstance(xs, list)", "[x * 2 for x in xs]", "xs + xs", "truth(xs)", "not xs",
+    "1 if xs else 2",
+]  # fmt: skip
+REFUSED = [
+    "xs == []", "xs != [t]", "[*xs, t]", "(t, *xs)", "count(*xs)", "dict(a=xs)['a']", "xs < [t]", "max(xs)", "sorted(xs)", "set(xs)",
+    "list(map(count, xs))", "tuple(xs)", "next(iter(xs))", "xs.index(t)", "xs * 2", "2 * xs", "xs + [t]", "list(zip(xs, xs))",
+    "torch.block_diag(*xs)", "t in xs",
+]  # fmt: skip
+MODULE = """
+import torch
+
+def count(*given):
+    return len(given)
+
+def truth(given):
+    if given:
+        return 1
+    return 2
+
+def use(t):
+    xs = []
+    for x in t:
+        if x > 0:
+            xs.append(x)
+    return {expression}
+"""
+INPUTS = [torch.tensor(values) for values in ([1.0, -1.0, 2.0], [-1.0, -1.0, -2.0], [1.0, 3.0, 2.0])]
+
+
+def _use(expression, tmp_path):
+    file = tmp_path / "uses.py"
+    file.write_text(MODULE.format(expression=expression))
+    spec = importlib.util.spec_from_file_location("uses", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.use
+
+
+@pytest.mark.parametrize("expression", CAPTURED)
+def test_captured(expression, tmp_path):
+    use = _use(expression, tmp_path)
+    static = dy2st.to_static(use)
+    for t in INPUTS:
+        same(use(t), static(t), expression)
+    assert len(static.program_cache) == 1
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_refused(expression, tmp_path):
+    static = dy2st.to_static(_use(expression, tmp_path))
+    with pytest.raises(dy2st.CaptureError) as caught:
+        static(INPUTS[0])
+    assert "uses.py" in str(caught.value)
