@@ -29,9 +29,9 @@ _EQUALITIES = {gast.Eq: "_dy2st.eq(left, right)", gast.NotEq: "_dy2st.ne(left, r
 def rewrite_bin_op(node: gast.BinOp, context: Context) -> gast.expr:
     """Sums and products of two expressions."""
     text = _OPERATORS.get(type(node.op))
+    times = isinstance(node.op, gast.Mult)  # a list may stand beside a number
     number = isinstance(node.left, gast.Constant) and not isinstance(node.left.value, str)
-    known = isinstance(node.right, gast.Constant) and not isinstance(node.op, gast.Mult)  # a list may be left of a number
-    if text is None or number or known:
+    if text is None or (not times and (number or isinstance(node.right, gast.Constant))):
         return node
     return context.expression(text, node, left=node.left, right=node.right)
 
