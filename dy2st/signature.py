@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as _module
 
+from dy2st.capture.lattice import same_constant
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.errors import Location, SignatureError
 from dy2st_runtime.structure import Structure, children, flatten
@@ -45,13 +46,23 @@ class InputSpec:
     name: str | None
 
     def __init__(self, shape: Sequence[int | None], dtype: torch.dtype | str = torch.float32, name: str | None = None) -> None:
+        if not isinstance(shape, (list, tuple)):
+            raise SignatureError(f"a shape is a list of sizes, not {shape!r}")
+        if name is not None and not isinstance(name, str):
+            raise SignatureError(f"a name is a string, not {name!r}")
         object.__setattr__(self, "shape", tuple(_checked_size(size) for size in shape))
         object.__setattr__(self, "dtype", _checked_dtype(dtype))
         object.__setattr__(self, "name", name)
 
     @classmethod
     def from_tensor(cls, tensor: torch.Tensor, name: str | None = None) -> InputSpec:
-        """The specification of exactly this tensor's shape and dtype."""
+        """The specification of exactly this tensor's shape and dtype.
+
+        Raises:
+            SignatureError: it is no tensor.
+        """
+        if not isinstance(tensor, torch.Tensor):
+            raise SignatureError(f"from_tensor takes a tensor, not a {type(tensor).__name__}")
         return cls(tuple(tensor.shape), tensor.dtype, name)
 
     @property
@@ -224,13 +235,16 @@ class CallSignature:
             spec.check(value, spec.name or name)
             dims[id(value)] = dims.get(id(value), frozenset()) | spec.dynamic_dims
             return
-        parts, expected = children(value), children(spec)
-        if parts is None or expected is None:
+        expected = children(spec)
+        if expected is None:
+            if spec is not None and not (isinstance(value, CONSTANTS) and same_constant(spec, value)):
+                raise SignatureError(f"'{name}' is specified as {spec!r}, but {_shown(value)} was given")
             return
-        if len(parts[0]) != len(expected[0]):
-            raise SignatureError(f"'{name}' is specified with {len(expected[0])} parts, but has {len(parts[0])}")
-        for index, (inner_spec, inner) in enumerate(zip(expected[0], parts[0])):
-            self._check_spec(f"{name}.{index}", inner_spec, inner, dims)
+        parts = children(value)
+        if parts is None or type(value) is not type(spec) or _part_names(value) != _part_names(spec):
+            raise SignatureError(f"'{name}' is specified as {spec!r}, but {_shown(value)} was given")
+        for key, inner_spec, inner in zip(_part_names(value), expected[0], parts[0]):
+            self._check_spec(f"{name}.{key}", inner_spec, inner, dims)
 
     def examples(self, device: torch.device | None = None) -> tuple[Any, ...]:
         """Arguments that fit the specifications.
@@ -251,6 +265,20 @@ def _example(spec: Any, device: torch.device | None) -> Any:
     if isinstance(spec, dict):
         return {key: _example(item, device) for key, item in spec.items()}
     return spec
+
+
+def _part_names(container: Any) -> list[Any]:
+    parts = children(container)
+    return list(container) if isinstance(container, dict) else list(range(len(parts[0]) if parts else 0))
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: short, and never the contents of a tensor."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {list(value.shape)} of {value.dtype}"
+    if children(value) is not None:
+        return f"a {type(value).__name__} of {_part_names(value)}"
+    return repr(value) if isinstance(value, CONSTANTS) else f"a {type(value).__name__}"
 
 
 def _is_leaf(value: Any) -> bool:

@@ -32,15 +32,21 @@ _HANDLERS: dict[Any, _Handler] = {}
 def handler_of(function: Any) -> _Handler | None:
     """The handler of a builtin or library function; ``None`` for any other."""
     try:
-        return _HANDLERS.get(function)
+        return _HANDLERS.get(_original(function))
     except TypeError:
         return None
+
+
+def _original(function: Any) -> Any:
+    """A function as it was before torch wrapped it, which it does to some when its compiler is imported."""
+    wrapped = getattr(function, "__wrapped__", None)
+    return wrapped if getattr(function, "__module__", None) == "torch.random" and wrapped is not None else function
 
 
 def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
     def register(handler: _Handler) -> _Handler:
         for function in functions:
-            _HANDLERS[function] = handler
+            _HANDLERS[_original(function)] = handler
         return handler
 
     return register

@@ -49,7 +49,7 @@ def _maker(session: Session, error: BaseException) -> Callable[..., BaseExceptio
             session.here(),
             fix="pass the values to Exception.__init__ only",
         )
-    return functools.partial(_copy, type(error), vars(error))
+    return functools.partial(_copy, type(error), dict(vars(error)))
 
 
 def _copy(kind: type[BaseException], attributes: dict[str, Any], *arguments: Any) -> BaseException:

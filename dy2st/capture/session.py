@@ -216,6 +216,10 @@ class Session:
         """Whether a place is a variable that exists during the capture only."""
         return isinstance(place, CellPlace) and id(place.cell) not in self.outside_cells
 
+    def _is_own(self, place: Place) -> bool:
+        """Whether a place is part of an object that the capture has made: an exception that leaves it keeps what it was given."""
+        return not isinstance(place, CellPlace) and id(place.owner) in self.created
+
     def is_stand_in(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a fake one of this capture."""
         return getattr(tensor, "fake_mode", None) is self.fake
@@ -278,7 +282,9 @@ class Session:
                 try:
                     yield root
                 finally:
-                    self._regions.pop().journal.undo()
+                    journal = self._regions.pop().journal
+                    journal.forget_if(self._is_own)
+                    journal.undo()
         finally:
             _local.session = outer
             self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
