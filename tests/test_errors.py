@@ -68,7 +68,9 @@ def refuses(function: Any, args: Any, kind: Any, *texts: str, lines: tuple[str, 
 def test_no_source() -> None:
     space: dict[str, Any] = {}
     exec("def f(x):\n    return x * 2\n", space)
-    with pytest.raises(SourceNotFoundError, match="cannot find the source of 'f'.*Define it in a file or a notebook cell") as caught:
+    with pytest.raises(
+        SourceNotFoundError, match="cannot find the source of 'f'.*Define it in a file or a notebook cell"
+    ) as caught:
         to_static(space["f"])
     assert isinstance(caught.value, SyntaxError)
 
@@ -147,7 +149,7 @@ def test_a_generator_expression_in_a_callee() -> None:
         lambda x: np.asarray(x),  # asarray
         lambda x: np.sin(x),  # ufunc
         lambda x: math.gcd(x[0], 2),  # math
-        lambda x: [1, 2, 3][x.long().sum() : ].index(int(x[0])),  # index
+        lambda x: [1, 2, 3][x.long().sum() :].index(int(x[0])),  # index
         lambda x: x.grad,  # grad
         lambda x: x.backward(),  # backward
         lambda x: x.sum().backward(),  # sum backward
@@ -295,7 +297,10 @@ SPEC = [InputSpec([None, 3], "float32", "x"), InputSpec([3], torch.int64)]
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        ((torch.ones(2, 3, dtype=torch.float64), torch.ones(3).long()), r"'x' is specified with dtype torch.float32, but has torch.float64"),
+        (
+            (torch.ones(2, 3, dtype=torch.float64), torch.ones(3).long()),
+            r"'x' is specified with dtype torch.float32, but has torch.float64",
+        ),
         ((torch.ones(2, 3), torch.ones(3)), r"'y' is specified with dtype torch.int64, but has torch.float32"),
         ((torch.ones(3), torch.ones(3).long()), r"'x' is specified with shape \[None, 3\], but has \[3\]"),
         ((torch.ones(2, 4), torch.ones(3).long()), r"'x' is specified with shape \[None, 3\], but has \[2, 4\]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import enum
 import functools
 import types
@@ -813,3 +814,52 @@ def test_print_of_the_cache_tells_the_guards() -> None:
     (captured,) = net.forward.program_cache
     assert len(captured.guards) > 10
     assert dy2st.verify(captured.program) is None
+
+
+@dataclasses.dataclass
+class Version:
+    number: int
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.name == other.name
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    "pair", [(Version(1), Version(2)), (Named("a"), Named("b")), (Plain(), Plain()), ((1, 2), (1, 3)), ("a", "b")]
+)
+@pytest.mark.parametrize("question", ["==", "!=", "is", "in"])
+def test_comparing_objects(pair: Any, question: str) -> None:
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part, self.other = pair[0], pair[0]
+
+        def forward(self, x: Any) -> Any:
+            if question == "==":
+                return x * 2 if self.part == self.other else x
+            if question == "!=":
+                return x * 2 if self.part != self.other else x
+            if question == "is":
+                return x * 2 if self.part is self.other else x
+            return x * 2 if self.part in [self.other, 3] else x
+
+    net, plain = to_static(Holder()), Holder()
+    for change in (lambda n: None, lambda n: setattr(n, "part", pair[1]), lambda n: setattr(n, "other", pair[1])):
+        change(net), change(plain)
+        same(plain(X), net(X))
+        same(plain(X), net(X))
+    if isinstance(pair[0], Version):
+        net.part, plain.part = Version(1), Version(1)
+        same(plain(X), net(X))
+        net.part.number, plain.part.number = 2, 2
+        same(plain(X), net(X))
+    assert len(net.forward.program_cache) <= 5

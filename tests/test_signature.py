@@ -27,7 +27,9 @@ def batches(*shape: int, grad: bool = True, sizes: Any = SIZES) -> list[Any]:
 def test_fields_and_equality() -> None:
     spec = InputSpec([None, -1, 3], "int64", "ids")
     assert spec.shape == (None, None, 3) and spec.dtype is torch.int64 and spec.name == "ids"
-    assert spec == InputSpec((None, None, 3), torch.int64, "ids") and hash(spec) == hash(InputSpec((None, -1, 3), torch.int64, "ids"))
+    assert spec == InputSpec((None, None, 3), torch.int64, "ids") and hash(spec) == hash(
+        InputSpec((None, -1, 3), torch.int64, "ids")
+    )
     assert spec.dynamic_dims == {0, 1}
     assert repr(InputSpec([None, 8], name="x")) == "InputSpec(shape=(None, 8), dtype=torch.float32, name='x')"
     assert InputSpec([]).shape == () and InputSpec(torch.Size([2, 3])).shape == (2, 3)
@@ -132,6 +134,9 @@ def test_causal_masks_and_positions() -> None:
         lambda x: x if 1 < x.shape[0] <= 4 else x + 1,
         lambda x: x + 1 if x.shape == (2, 3) else x,
         lambda x: x + 1 if not x.shape[0] else x - 1,
+        lambda x: x + 1 if x.shape != (2, 3) else x,
+        lambda x: x + 1 if (x.shape[0], "a") == (2, "a") else x,
+        lambda x: x + 1 if x.shape in [(1, 3), (2, 3)] else x,
         lambda x: x + 1 if x.size(0) in (1, 7) else x,
     ],
 )

@@ -6,6 +6,7 @@ joined, and done again at each call.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import operator as python
 import types
@@ -21,7 +22,7 @@ from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import NeedsRuntimeList, Session, current, need
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, is_number, unbound_free_message, unbound_message
-from dy2st_runtime import control
+from dy2st_runtime import control, scalars
 
 _LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
 
@@ -260,6 +261,50 @@ def is_(left: Any, right: Any) -> Any:
     return left is right
 
 
+def equal(left: Any, right: Any) -> Any:
+    """``left == right``."""
+    session = current()
+    if session is None:
+        return left == right
+    if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
+        if len(left) != len(right) or not _holds_runtime(left, right):
+            return left == right
+        return session.call(all, [equal(a, b) for a, b in zip(left, right, strict=True)])
+    own = getattr(type(left), "__eq__", None)
+    if own is object.__eq__:
+        session.tracker.identity(left)
+        session.tracker.identity(right)
+    elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
+        fields = [field.name for field in dataclasses.fields(left) if field.compare]
+        for side in (left, right):
+            for name in fields:
+                attr(side, name)
+    elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
+        of_class(session, left, "__eq__")
+        found = session.call(own, left, right)
+        return left == right if found is NotImplemented else found
+    return left == right
+
+
+def _holds_runtime(*containers: Any) -> bool:
+    """Whether one of some tuples or lists has a value known only at run time in it."""
+    items = [item for container in containers for item in container]
+    return any(
+        isinstance(i, (torch.Tensor, *SYMBOLIC_NUMBERS)) or (isinstance(i, (tuple, list)) and _holds_runtime(i)) for i in items
+    )
+
+
+def not_equal(left: Any, right: Any) -> Any:
+    """``left != right``."""
+    session = current()
+    own: Any = type(left).__ne__
+    if session is None or (own is not object.__ne__ and not isinstance(left, (tuple, list))):
+        return left != right
+    found = equal(left, right)
+    runtime = isinstance(found, (torch.Tensor, *SYMBOLIC_NUMBERS))
+    return session.number(scalars.logical_not, (found,), "bool") if runtime else not found
+
+
 def in_(value: Any, container: Any) -> Any:
     """``value in container``."""
     session = current()
@@ -273,7 +318,9 @@ def in_(value: Any, container: Any) -> Any:
     if session.runtime_list(container) is not None:
         raise errors.CaptureError("'in' a list that changes length inside a captured block", session.here())
     if isinstance(container, (list, tuple, set, frozenset, dict, range)) and _any_runtime(value, container):
-        return session.call(any, [value == other for other in container])
+        return session.call(any, [equal(value, other) for other in container])
+    if isinstance(container, (list, tuple)):
+        return session.call(any, [value is other or equal(value, other) for other in container])
     return value in container
 
 

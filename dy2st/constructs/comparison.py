@@ -3,6 +3,7 @@
     a is b, a in b          →   _dy2st.is_(a, b), _dy2st.in_(a, b)
     a is not b, a not in b  →   _dy2st.is_not(a, b), _dy2st.not_in(a, b)
     a < b < c               →   _dy2st.compare(a, ('<', lambda: b), ('<', lambda: c))
+    a == b, a != b          →   _dy2st.equal(a, b), _dy2st.not_equal(a, b)      (of expressions, among calls and accesses)
 
 A single `a < b` is left alone. In a chain each operand is evaluated once, and only while the chain holds.
 """
@@ -63,6 +64,31 @@ def rewrite_compare(node: gast.Compare, context: Context) -> gast.expr:
     return context.expression("_dy2st.compare(left, links)", node, left=node.left, links=links)
 
 
+_EQUALITY = {gast.Eq: "_dy2st.equal(left, right)", gast.NotEq: "_dy2st.not_equal(left, right)"}
+
+
+@rewrites(gast.Compare, Phase.ACCESS)
+def rewrite_equality(node: gast.Compare, context: Context) -> gast.expr:
+    """Equality of two expressions, which may be tuples of sizes or objects of the user's."""
+    right, text = node.comparators[0], _EQUALITY.get(type(node.ops[0]))
+    constant = isinstance(node.left, gast.Constant) or isinstance(right, gast.Constant)
+    if text is None or len(node.ops) > 1 or constant:
+        return node
+    return context.expression(text, node, left=node.left, right=right)
+
+
+@operator("equal")
+def equal(left: Any, right: Any) -> Any:
+    """`left == right`."""
+    return access.equal(left, right)
+
+
+@operator("not_equal")
+def not_equal(left: Any, right: Any) -> Any:
+    """`left != right`."""
+    return access.not_equal(left, right)
+
+
 @operator("is_")
 def is_(left: Any, right: Any) -> Any:
     """`left is right`."""
@@ -88,8 +114,8 @@ def not_in(item: Any, container: Any) -> Any:
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": python.eq,
-    "!=": python.ne,
+    "==": equal,
+    "!=": not_equal,
     "<": python.lt,
     "<=": python.le,
     ">": python.gt,
