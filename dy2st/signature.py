@@ -237,7 +237,7 @@ class CallSignature:
             return
         expected = children(spec)
         if expected is None:
-            if spec is not None and not (isinstance(value, CONSTANTS) and same_constant(spec, value)):
+            if spec is not None and value is not spec and not (isinstance(value, CONSTANTS) and same_constant(spec, value)):
                 raise SignatureError(f"'{name}' is specified as {spec!r}, but {_shown(value)} was given")
             return
         parts = children(value)

@@ -102,7 +102,7 @@ def test_a_callee_without_source_is_named() -> None:
     def f(x: Any) -> Any:
         return hidden(x)  # here
 
-    refuses(f, (X,), DataDependentError, r"hidden \(<string>:2\)", r"Tensor.__bool__\(\)", "source that dy2st can convert")
+    refuses(f, (X,), DataDependentError, r"hidden \(<string>:2\)", r"Tensor.__bool__\(\)", "source that can be converted")
 
 
 def test_a_callee_that_is_left_alone_is_named() -> None:

@@ -266,6 +266,12 @@ def equal(left: Any, right: Any) -> Any:
     session = current()
     if session is None:
         return left == right
+    if session.runtime_list(left) is not None or session.runtime_list(right) is not None:
+        raise errors.CaptureError(
+            "'==' of a list that changes length inside a captured block",
+            session.here(),
+            fix="compare lengths with len(), and torch.stack(items) with a tensor",
+        )
     if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
         if len(left) != len(right) or not _holds_runtime(left, right):
             return left == right

@@ -1,7 +1,6 @@
-"""`+`, `*`, `==` and `*xs` of what may be lists, `%` of what may be a string.
+"""`+`, `*` and `*xs` of what may be lists, `%` of what may be a string.
 
     a + b, a * b, a % b     →   _dy2st.add(a, b), _dy2st.mul(a, b), _dy2st.mod(a, b)
-    a == b, a != b          →   _dy2st.eq(a, b), _dy2st.ne(a, b)
     f(*xs), [*xs]           →   f(*_dy2st.iterated(xs)), [*_dy2st.iterated(xs)]
 
 A list whose length a tensor decides is still a Python list to the user; Python's own operators would see its stale contents.
@@ -19,10 +18,8 @@ from dy2st.capture import current, lists
 from dy2st.capture.text import check_known
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
-from dy2st.errors import CaptureError
 
 _OPERATORS = {gast.Add: "_dy2st.add(left, right)", gast.Mult: "_dy2st.mul(left, right)", gast.Mod: "_dy2st.mod(left, right)"}
-_EQUALITIES = {gast.Eq: "_dy2st.eq(left, right)", gast.NotEq: "_dy2st.ne(left, right)"}
 
 
 @rewrites(gast.BinOp, Phase.ACCESS)
@@ -36,45 +33,12 @@ def rewrite_bin_op(node: gast.BinOp, context: Context) -> gast.expr:
     return context.expression(text, node, left=node.left, right=node.right)
 
 
-@rewrites(gast.Compare, Phase.ACCESS)
-def rewrite_equality(node: gast.Compare, context: Context) -> gast.expr:
-    """`==` and `!=` of two expressions."""
-    text = _EQUALITIES.get(type(node.ops[0]))
-    if text is None or isinstance(node.comparators[0], gast.Constant):
-        return node
-    return context.expression(text, node, left=node.left, right=node.comparators[0])
-
-
 @rewrites(gast.Starred, Phase.ACCESS)
 def rewrite_starred(node: gast.Starred, context: Context) -> gast.Starred:
     """`*xs` among arguments and in displays."""
     if isinstance(node.ctx, gast.Load):
         node.value = context.expression("_dy2st.iterated(value)", node.value, value=node.value)
     return node
-
-
-@operator("eq")
-def eq(left: Any, right: Any) -> Any:
-    """`left == right`."""
-    _check_lists(left, right)
-    return left == right
-
-
-@operator("ne")
-def ne(left: Any, right: Any) -> Any:
-    """`left != right`."""
-    _check_lists(left, right)
-    return left != right
-
-
-def _check_lists(*values: Any) -> None:
-    session = current()
-    if session is not None and any(session.runtime_list(value) is not None for value in values):
-        raise CaptureError(
-            "'==' of a list that changes length inside a captured block",
-            session.here(),
-            fix="compare lengths with len(), and torch.stack(items) with a tensor",
-        )
 
 
 @operator("add")
