@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from dy2st.capture.capture import Captured
-from dy2st.capture.session import Site
+from dy2st.capture.regions import Site
 
 
 @dataclasses.dataclass(frozen=True)

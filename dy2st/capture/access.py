@@ -20,7 +20,8 @@ from dy2st.capture import choices, lists
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
-from dy2st.capture.session import NeedsRuntimeList, Session, current, need
+from dy2st.capture.regions import NeedsRuntimeList
+from dy2st.capture.session import Session, current, need
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, is_number, unbound_free_message, unbound_message
 from dy2st_runtime import control, scalars
 

@@ -13,7 +13,8 @@ from dy2st import errors, names
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
-from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, need
+from dy2st.capture.regions import NeedsRuntimeList, Unreachable
+from dy2st.capture.session import Session, need
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, unpack_list
 from dy2st_runtime import control
 

@@ -22,7 +22,8 @@ from dy2st.capture import builtin_calls, lists, modules, number_operators, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
-from dy2st.capture.session import Session, cell_value, current
+from dy2st.capture.regions import cell_value
+from dy2st.capture.session import Session, current
 from dy2st.capture.values import CAPTURE_VALUES, Choice
 
 SKIPPED_PACKAGES = {

@@ -18,7 +18,8 @@ from dy2st.capture.block import BlockBuilder
 from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
-from dy2st.capture.session import NeedsRuntimeList, Session, Site, Unreachable
+from dy2st.capture.regions import NeedsRuntimeList, Site, Unreachable
+from dy2st.capture.session import Session
 from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source

@@ -10,7 +10,8 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture import text
-from dy2st.capture.session import Session, Unreachable, current
+from dy2st.capture.regions import Unreachable
+from dy2st.capture.session import Session, current
 from dy2st_runtime import control
 
 

@@ -15,7 +15,8 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
-from dy2st.capture.session import NeedsRuntimeList, Session
+from dy2st.capture.regions import NeedsRuntimeList
+from dy2st.capture.session import Session
 from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, unpack_list
 from dy2st_runtime import control
 

@@ -15,7 +15,8 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import align_operands
 from dy2st.capture.journal import MISSING, ContentsPlace, Place
-from dy2st.capture.session import NeedsRuntimeList, Session, Unreachable, need
+from dy2st.capture.regions import NeedsRuntimeList, Unreachable
+from dy2st.capture.session import Session, need
 from dy2st.capture.values import Undefined, is_symbolic, unpack_list
 from dy2st_runtime import control
 

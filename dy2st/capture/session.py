@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import CellType, CodeType, FunctionType, SimpleNamespace
+from types import CodeType, FunctionType
 from typing import Any
 
 import sympy
@@ -24,96 +23,17 @@ from dy2st.capture.block import BlockBuilder
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
+from dy2st.capture.regions import Frame, Region, Site, State, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
 from dy2st.capture.tracking import Tracker
-from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, is_symbolic, unpack_list
+from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, unpack_list
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
 from dy2st_runtime.program import Location, StateSlot
 
 _local = threading.local()
 _PACKAGE = os.path.dirname(errors.__file__)
-
-
-class Signal(BaseException):
-    """Control flow of the capture itself; user code that catches ``Exception`` does not see it."""
-
-
-class Unreachable(Signal):
-    """The rest of the block never runs: an exception has been recorded in it."""
-
-
-class NeedsRuntimeList(Signal):
-    """A list has to become a list of the program in the block that made it, and the capture of what follows starts again."""
-
-    def __init__(self, items: list[Any]) -> None:
-        super().__init__("a list changes length inside a captured block")
-        self.items = items
-
-
-@dataclasses.dataclass(eq=False)
-class Region:
-    """A part of the capture whose effects can be undone.
-
-    Attributes:
-        start: when it began; what was made later is no state of it.
-        builder: the block that is recorded into.
-        journal: what was written since the region began.
-        facts: what was known about sizes when it began.
-        repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch
-            may be used after.
-        lists: identities of the lists that became lists of the program in it.
-    """
-
-    start: int
-    builder: BlockBuilder
-    journal: Journal
-    facts: dict[str, Any]
-    repeats: bool
-    lists: list[int] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass(frozen=True)
-class Frame:
-    """A converted function that runs.
-
-    Attributes:
-        start: when it was called.
-        outer_cells: identities of the variables of enclosing functions.
-        written_globals: the globals that it assigns.
-    """
-
-    start: int
-    outer_cells: set[int]
-    written_globals: Sequence[Place]
-
-
-@dataclasses.dataclass(frozen=True)
-class Site:
-    """One control-flow statement of the user's code and what became of it.
-
-    Attributes:
-        location: the user's file and line.
-        construct: ``"if"``, ``"while"``, ``"for"``, …
-        outcome: ``"captured"``, ``"plain Python"`` or ``"unrolled"``.
-        reason: why.
-    """
-
-    location: Location
-    construct: str
-    outcome: str
-    reason: str
-
-
-@dataclasses.dataclass
-class State:
-    """A value from outside that the program takes as an input."""
-
-    slot: StateSlot
-    source: Source | None
-    value: Any
-    stand_in: Any
 
 
 class Session:
@@ -634,30 +554,3 @@ def report_site(construct: str, outcome: str, reason: str) -> None:
     session = current()
     if session is not None:
         session.site(construct, outcome, reason)
-
-
-def cells_of(*functions: FunctionType) -> list[CellPlace]:
-    """The variables that block functions share with the code around them."""
-    found: dict[int, CellPlace] = {}
-    todo = list(functions)
-    while todo:
-        function = todo.pop()
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            value = cell_value(cell)
-            if id(cell) in found or isinstance(value, SimpleNamespace):
-                continue
-            found[id(cell)] = CellPlace(cell, name)
-            inner = value if isinstance(value, tuple) else (value,)  # nested functions may write variables of their own closures
-            todo += [f for f in inner if isinstance(f, FunctionType)]
-    return list(found.values())
-
-
-def cell_value(cell: CellType) -> Any:
-    """The content of a cell, or ``None`` while it is empty."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
-__all__ = ["NeedsRuntimeList", "Session", "Signal", "Site", "Unreachable", "current", "is_symbolic", "need"]
