@@ -77,7 +77,8 @@ class ProgramCache:
     def add(self, key: Any, captured: Captured) -> None:
         """Keep a program; the least recently used goes when there are too many."""
         table = dict(self._table)
-        table[key] = (Entry(key, captured, next(self._clock)), *table.get(key, ()))
+        reusable = (entry for entry in table.get(key, ()) if not entry.captured.guards.once)
+        table[key] = (Entry(key, captured, next(self._clock)), *reusable)
         entries = [entry for group in table.values() for entry in group]
         if len(entries) > config.MAX_PROGRAMS:
             oldest = min(entries, key=lambda entry: entry.last_used)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import functools
+import logging
+import warnings
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from dy2st import to_static
+from dy2st import enable_to_static, to_static
+from dy2st.errors import CaptureError
 from tests.oracle import same
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -602,3 +606,103 @@ def test_state_copied_with_the_module() -> None:
     same(net(X), X * 3)
     same(other(X), X * 2)
     assert other.count == 2
+
+
+# -- libraries that do or keep something outside -------------------------------------------------------------------------------
+
+
+@functools.lru_cache
+def cached_mask(size: int) -> Any:
+    return torch.ones(size, size).tril()
+
+
+def test_a_cached_function_keeps_no_tensor_of_the_capture() -> None:
+    def f(x: Any) -> Any:
+        if x.sum() > 0:
+            return cached_mask(x.shape[0]) @ x
+        return x
+
+    cached_mask.cache_clear()
+    static = to_static(f)
+    same(static(X), torch.ones(3, 3).tril() @ X)
+    assert type(cached_mask(3)) is torch.Tensor
+    same(static(X), f(X))
+
+
+def test_an_iterator_from_outside_moves_on_at_each_call() -> None:
+    def make() -> Any:
+        class Net(Base):
+            def forward(self, x: Any) -> Any:
+                return x * next(self.numbers)
+
+        return Net(numbers=iter([1.0, 2.0, 3.0, 4.0]))
+
+    follow(make, [X, X, X], 1, lambda net: None)
+
+
+def test_logging_and_warnings_happen_at_each_call(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("test_state")
+
+    @to_static
+    def f(x: Any) -> Any:
+        logger.warning("called with %s", x[0])
+        if x.sum() > 0:
+            logging.warning("positive")
+            warnings.warn("positive", UserWarning, stacklevel=1)
+        return x
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for x in (X, -X, X):
+            f(x)
+    assert [record.getMessage() for record in caplog.records] == [
+        "called with tensor(1.)", "positive", "called with tensor(-1.)", "called with tensor(1.)", "positive",
+    ]  # fmt: skip
+    assert [str(w.message) for w in caught if w.category is UserWarning] == ["positive"] * 2
+
+
+def test_copies_are_made_by_the_program() -> None:
+    class Net(Base):
+        def __init__(self) -> None:
+            super().__init__(t=torch.ones(3), items=[torch.ones(3), {"k": torch.zeros(3)}])
+
+        def forward(self, x: Any) -> Any:
+            t, items = copy.deepcopy(self.t), copy.deepcopy(self.items)
+            t.add_(x)
+            items[0].mul_(2)
+            items.append(copy.copy(t))
+            if x.sum() > 0:
+                items[1]["k"].add_(x)
+            return t, items
+
+    follow(Net, SIGNS, 1, lambda net: (net.t, net.items))
+
+
+def test_the_state_of_the_random_numbers_is_refused() -> None:
+    def forks(x: Any) -> Any:
+        with torch.random.fork_rng():
+            return x + torch.rand(3)
+
+    def sets(x: Any) -> Any:
+        torch.manual_seed(0)
+        return x
+
+    def generator(x: Any) -> Any:
+        torch.default_generator.manual_seed(3)
+        return x
+
+    before = torch.get_rng_state()
+    for function in (forks, sets, generator):
+        with pytest.raises(CaptureError, match="random|Generator") as caught:
+            to_static(function)(X)
+        assert "test_state.py" in str(caught.value)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_module_without_shapes_yet_is_refused() -> None:
+    net = to_static(nn.Sequential(nn.LazyLinear(2)))
+    with pytest.raises(CaptureError, match="LazyLinear has parameters without a shape"):
+        net(X)
+    with enable_to_static(False):
+        expected = net(X)
+    same(net(X), expected)

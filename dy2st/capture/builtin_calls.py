@@ -43,7 +43,9 @@ def _original(function: Any) -> Any:
     return wrapped if getattr(function, "__module__", None) == "torch.random" and wrapped is not None else function
 
 
-def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
+def handles(*functions: Any) -> Callable[[_Handler], _Handler]:
+    """Register the handler of some functions."""
+
     def register(handler: _Handler) -> _Handler:
         for function in functions:
             _HANDLERS[_original(function)] = handler
@@ -55,7 +57,7 @@ def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
 # -- numbers ---------------------------------------------------------------------------------------------------------------
 
 
-@_handles(int)
+@handles(int)
 def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
     if not is_symbolic(value):
         return int(value, *rest)
@@ -65,7 +67,7 @@ def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
     return session.number(scalars.to_int, (value,), "int")
 
 
-@_handles(float)
+@handles(float)
 def _float(session: Session, value: Any = 0.0) -> Any:
     if not is_symbolic(value):
         return float(value)
@@ -73,12 +75,12 @@ def _float(session: Session, value: Any = 0.0) -> Any:
     return value if isinstance(value, torch.SymFloat) else session.number(scalars.to_float, (value,), "float")
 
 
-@_handles(bool)
+@handles(bool)
 def _bool(session: Session, value: Any = False) -> Any:
     return truth(session, value)
 
 
-@_handles(len)
+@handles(len)
 def _len(session: Session, value: Any) -> Any:
     known = session.runtime_list(value)
     if known is not None:
@@ -186,7 +188,7 @@ _HANDLERS[min] = _extreme(min, scalars.minimum, operator.lt)
 _HANDLERS[max] = _extreme(max, scalars.maximum, operator.gt)
 
 
-@_handles(sum)
+@handles(sum)
 def _sum(session: Session, values: Any, start: Any = 0) -> Any:
     runtime = iteration.as_runtime(values)
     if runtime is None:
@@ -201,12 +203,12 @@ def _sum(session: Session, values: Any, start: Any = 0) -> Any:
     return total
 
 
-@_handles(any)
+@handles(any)
 def _any(session: Session, values: Any) -> Any:
     return _fold(session, values, any, lambda value, rest: capture_if_exp(value, lambda: True, rest), True)
 
 
-@_handles(all)
+@handles(all)
 def _all(session: Session, values: Any) -> Any:
     return _fold(session, values, all, lambda value, rest: capture_if_exp(value, rest, lambda: False), False)
 
@@ -246,27 +248,27 @@ def _fold(session: Session, values: Any, plain: Any, capture: Any, decided: bool
 # -- iteration ---------------------------------------------------------------------------------------------------------------
 
 
-@_handles(range)
+@handles(range)
 def _range(session: Session, *args: Any) -> Any:
     return iteration.range_(*args) if any(map(is_symbolic, args)) else range(*args)
 
 
-@_handles(enumerate)
+@handles(enumerate)
 def _enumerate(session: Session, iterable: Any, start: Any = 0) -> Any:
     return iteration.enumerate_(iterable, start)
 
 
-@_handles(zip)
+@handles(zip)
 def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
     return iteration.zip_(*iterables, **kwargs)
 
 
-@_handles(reversed)
+@handles(reversed)
 def _reversed(session: Session, iterable: Any) -> Any:
     return iteration.reversed_(iterable)
 
 
-@_handles(list)
+@handles(list)
 def _list(session: Session, values: Any = ()) -> Any:
     known = session.runtime_list(values)
     if known is not None:
@@ -276,7 +278,7 @@ def _list(session: Session, values: Any = ()) -> Any:
     return made
 
 
-@_handles(tuple)
+@handles(tuple)
 def _tuple(session: Session, values: Any = ()) -> Any:
     if session.runtime_list(values) is not None:
         raise errors.CaptureError(
@@ -285,12 +287,12 @@ def _tuple(session: Session, values: Any = ()) -> Any:
     return tuple(iteration.iterated(values))
 
 
-@_handles(map)
+@handles(map)
 def _map(session: Session, function: Any, *iterables: Any) -> Any:
     return [session.call(function, *items) for items in zip(*(iteration.iterated(i) for i in iterables))].__iter__()
 
 
-@_handles(filter)
+@handles(filter)
 def _filter(session: Session, function: Any, values: Any) -> Any:
     kept = []
     for value in iteration.iterated(values):
@@ -304,7 +306,7 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
     return iter(kept)
 
 
-@_handles(sorted)
+@handles(sorted)
 def _sorted(session: Session, values: Any, *, key: Any = None, reverse: bool = False) -> Any:
     items = list(iteration.iterated(values))
     keys = [item if key is None else session.call(key, item) for item in items]
@@ -318,7 +320,7 @@ def _sorted(session: Session, values: Any, *, key: Any = None, reverse: bool = F
 # -- objects ---------------------------------------------------------------------------------------------------------------
 
 
-@_handles(isinstance)
+@handles(isinstance)
 def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
     if isinstance(value, Choice):
         return choices.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
@@ -330,14 +332,14 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
     return isinstance(value, kinds)
 
 
-@_handles(type)
+@handles(type)
 def _type(session: Session, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
     return type(*args)
 
 
-@_handles(getattr)
+@handles(getattr)
 def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
     try:
         return access.attr(value, name)
@@ -347,39 +349,39 @@ def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
         return default[0]
 
 
-@_handles(hasattr)
+@handles(hasattr)
 def _hasattr(session: Session, value: Any, name: str) -> bool:
     return access.has_attr(value, name)
 
 
-@_handles(vars)
+@handles(vars)
 def _vars(session: Session, value: Any) -> Any:
     return access.attr(value, "__dict__")
 
 
-@_handles(torch.is_grad_enabled)
+@handles(torch.is_grad_enabled)
 def _is_grad_enabled(session: Session) -> bool:
     session.asked.setdefault("whether gradients are enabled", session.locate())
     return torch.is_grad_enabled()
 
 
-@_handles(torch.is_autocast_enabled)
+@handles(torch.is_autocast_enabled)
 def _is_autocast_enabled(session: Session, *device: str) -> bool:
     session.asked.setdefault("whether autocast is enabled", session.locate())
     return torch.is_autocast_enabled(*device)
 
 
-@_handles(setattr)
+@handles(setattr)
 def _setattr(session: Session, target: Any, name: str, value: Any) -> None:
     access.set_attr(target, name, value)
 
 
-@_handles(delattr)
+@handles(delattr)
 def _delattr(session: Session, target: Any, name: str) -> None:
     access.del_attr(target, name)
 
 
-@_handles(print)
+@handles(print)
 def _print(
     session: Session, *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False
 ) -> None:
@@ -466,25 +468,25 @@ for _module in (random, numpy.random):
             _HANDLERS[_function] = _unpredictable(_function)
 
 
-@_handles(torch.Tensor.is_contiguous)
+@handles(torch.Tensor.is_contiguous)
 def _is_contiguous(session: Session, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     form = kwargs.get("memory_format", args[0] if args else torch.contiguous_format)
     return session.number(torch.ops.aten.is_contiguous.memory_format, (tensor, form), "bool")
 
 
-@_handles(torch.Tensor.stride)
+@handles(torch.Tensor.stride)
 def _stride(session: Session, tensor: torch.Tensor, dim: int | None = None) -> Any:
     if dim is None:
         return tuple(_stride(session, tensor, position) for position in range(tensor.dim()))
     return session.number(torch.ops.aten.sym_stride.int, (tensor, dim), "int")
 
 
-@_handles(torch.Tensor.storage_offset)
+@handles(torch.Tensor.storage_offset)
 def _storage_offset(session: Session, tensor: torch.Tensor) -> Any:
     return session.number(torch.ops.aten.sym_storage_offset.default, (tensor,), "int")
 
 
-@_handles(torch.manual_seed, torch.seed, torch.set_rng_state)
+@handles(torch.manual_seed, torch.seed, torch.set_rng_state)
 def _seed(session: Session, *args: Any) -> None:
     raise errors.CaptureError(
         "the random seed cannot be set inside a captured function",
@@ -497,7 +499,7 @@ TAKES_CHOICES = {_isinstance, _bool, _print, _list, _HANDLERS[str], _HANDLERS[re
 """Handlers that know what to do with a value that is one of several."""
 
 
-@_handles(checkpoint.checkpoint)
+@handles(checkpoint.checkpoint)
 def _checkpoint(
     session: Session, function: Any, *args: Any, use_reentrant: Any = None, context_fn: Any = None,
     determinism_check: str = "default",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import logging
 import sysconfig
 import types
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import builtin_calls, lists, modules, number_operators, text
+from dy2st.capture import builtin_calls, library_calls, lists, modules, number_operators, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
@@ -90,6 +91,12 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
     if isinstance(owner, torch.Tensor):
         handler = builtin_calls.handler_of(getattr(torch.Tensor, method.__name__, None))
         return _call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
+    if isinstance(owner, torch.Generator):
+        raise errors.CaptureError(
+            f"Generator.{method.__name__}() cannot be used inside a captured function",
+            session.here(),
+            fix="call it before the static function",
+        )
     if isinstance(owner, str) and method.__name__ == "format":
         return text.formatted(session, owner, args, kwargs)
     if isinstance(owner, (list, dict, set, collections.deque)):
@@ -99,6 +106,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
 
 def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Anything else with a ``__call__``."""
+    if isinstance(function, library_calls.CachedFunction):
+        return call(function.__wrapped__, *args, **kwargs)
     own_call = type(function).__call__
     if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
         of_class(session, function, "__call__")
@@ -109,6 +118,8 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
 def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: Any) -> Any:
     if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
+    if isinstance(method.__self__, logging.Logger) and method.__name__ in library_calls.LOG_METHODS:
+        return library_calls.at_each_call(session, method, *args, **kwargs)
     if isinstance(method.__func__, types.FunctionType):
         return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
     return call(method.__func__, method.__self__, *args, **kwargs)

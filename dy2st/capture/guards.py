@@ -66,6 +66,11 @@ class GuardTable:
     def __iter__(self) -> Iterator[Guard]:
         return iter(self._guards.values())
 
+    @property
+    def once(self) -> bool:
+        """Whether the program is right for one call only."""
+        return any(guard.kind == "never" for guard in self._guards.values())
+
     def add(self, source: Source, kind: str, check: _Check, expected: str, value: Any = None) -> None:
         """Add a condition; the first of a kind for a source counts."""
         self._guards.setdefault((source.index, kind), Guard(source, kind, check, expected, value))
@@ -85,6 +90,10 @@ class GuardTable:
     def missing(self, source: Source) -> None:
         """There must be nothing."""
         self.add(source, "missing", lambda now: now is GONE, "is missing")
+
+    def never(self, source: Source) -> None:
+        """The program is right for the call that it was captured for only."""
+        self.add(source, "never", lambda now: False, "is read once")
 
     def present(self, source: Source) -> None:
         """There must be something, no matter what."""

@@ -35,6 +35,12 @@ def call_module(session: Session, module: torch.nn.Module, call: _Call, args: An
             session.here(),
             fix="register a hook on a tensor inside forward, or remove the module's backward hooks",
         )
+    if any(isinstance(parameter, torch.nn.UninitializedParameter) for parameter in module._parameters.values()):
+        raise errors.CaptureError(
+            f"{type(module).__name__} has parameters without a shape, which its first call gives them",
+            session.here(),
+            fix="call the model once in eager, under dy2st.enable_to_static(False)",
+        )
     for hook_id, hook in (*torch_module._global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
         args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
     result = call(module.forward, *args, **kwargs)

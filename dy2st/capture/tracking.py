@@ -27,6 +27,10 @@ _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 PATCH_MARK = "__dy2st_patch__"
 """Marks a function of torch's that is replaced while a capture runs."""
 
+_MADE_BY_ITER: list[Any] = [[], (), range(0), {}, {}.items(), set()]
+_ITERATORS: tuple[type, ...] = (types.GeneratorType, enumerate, zip, map, filter, *(type(iter(made)) for made in _MADE_BY_ITER))
+"""Iterators give another value each time; a program that has read one is right once."""
+
 _LONG = 32
 """Longer containers of constants are compared as a whole."""
 
@@ -122,7 +126,9 @@ class Tracker:
     def _object(self, value: Any, source: Source) -> None:
         """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
         self._objects[id(value)] = (value, source)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, _ITERATORS):
+            self.guards.never(source)
+        elif isinstance(value, np.ndarray):
             self.guards.same_array(source, value)
         elif isinstance(value, functools.partial):
             self.guards.same_type(source, value)

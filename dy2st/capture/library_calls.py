@@ -1,0 +1,92 @@
+"""Library functions that do something outside of the program, or hold on to what they see.
+
+Logging and warnings happen at each call of the program. A copy of a tensor is a copy that the program makes. A function that keeps
+its results for later is called as if it did not, because the tensors of a capture must not outlive it. The state of the random
+numbers cannot be taken or set.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import logging
+import warnings
+from typing import Any, NoReturn
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.builtin_calls import handles
+from dy2st.capture.session import Session
+from dy2st_runtime import control
+
+LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
+CachedFunction = functools._lru_cache_wrapper
+
+
+def at_each_call(session: Session, function: Any, *args: Any, **kwargs: Any) -> None:
+    """Call a function for its effect whenever the program gets there."""
+    session.builder.call(control.call_, (function, args, kwargs))
+
+
+def _register_effects() -> None:
+    for function in (*(getattr(logging, name) for name in LOG_METHODS), warnings.warn):
+        handles(function)(functools.partial(_effect, function))
+
+
+def _effect(function: Any, session: Session, *args: Any, **kwargs: Any) -> None:
+    at_each_call(session, function, *args, **kwargs)
+
+
+_register_effects()
+
+
+@handles(copy.deepcopy)
+def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
+    known: dict[int, Any] = {} if memo is None else memo
+
+    def copied(part: Any) -> Any:
+        if isinstance(part, torch.Tensor):
+            if id(part) not in known:
+                known[id(part)] = _copied_tensor(part)
+            return known[id(part)]
+        if type(part) in (list, tuple):
+            made = type(part)(copied(item) for item in part)
+            if type(made) is list:
+                session.own_list(made)
+            return made
+        if type(part) is dict:
+            return {key: copied(item) for key, item in part.items()}
+        made = copy.deepcopy(part, known)
+        session.created[id(made)] = made
+        return made
+
+    return copied(value)
+
+
+def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_leaf:
+        return copy.deepcopy(tensor)  # raises what eager raises
+    made = tensor.detach().clone()
+    return made.requires_grad_() if tensor.requires_grad else made
+
+
+@handles(copy.copy)
+def _copy(session: Session, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.view_as(value) if not value.is_leaf else value.detach().requires_grad_(value.requires_grad)
+    made = copy.copy(value)
+    if type(made) is list:
+        session.own_list(made)
+    elif made is not value:
+        session.created[id(made)] = made
+    return made
+
+
+@handles(torch.random.fork_rng, torch.get_rng_state, torch.initial_seed)
+def _random_state(session: Session, *args: Any, **kwargs: Any) -> NoReturn:
+    raise errors.CaptureError(
+        "the state of the random numbers cannot be taken inside a captured function",
+        session.here(),
+        fix="take it outside of the static function, or pass a torch.Generator as an argument",
+    )
