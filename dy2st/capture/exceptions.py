@@ -10,7 +10,8 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture import text
-from dy2st.capture.regions import Unreachable
+from dy2st.capture.failures import TRACING_ERRORS
+from dy2st.capture.regions import Refused, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st_runtime import control
 
@@ -86,5 +87,7 @@ def handled() -> Iterator[None]:
     session.handlers.append(session.builder)
     try:
         yield
+    except (errors.Dy2stError, *TRACING_ERRORS) as error:
+        raise Refused(error) from None
     finally:
         session.handlers.pop()

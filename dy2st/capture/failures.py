@@ -18,30 +18,44 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.functions import data_dependent
+from dy2st.capture.regions import Refused
 from dy2st.capture.session import Session, current
 
-_FROM_TORCH = (
+TRACING_ERRORS = (
     GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )  # fmt: skip
+
+
+"""Errors with which torch's tracing gives up."""
 
 
 @contextlib.contextmanager
 def translated(session: Session) -> Iterator[None]:
     """Errors of torch's tracing become errors of ours; errors of the user's code get a note that says they came up in capture."""
     try:
-        yield
+        with _unpacked():
+            yield
     except errors.CaptureError as error:
         error.location = error.location or _user_line(session, error)
         raise
     except errors.Dy2stError:
         raise
-    except _FROM_TORCH as error:
+    except TRACING_ERRORS as error:
         raise _data_dependent(session, error) from error
     except Exception as error:
         error.args = tuple(_in_users_words(argument) for argument in error.args)
         _note(error, f"raised while dy2st captured {session.name}: the code ran on stand-ins for the tensors")
         raise
+
+
+@contextlib.contextmanager
+def _unpacked() -> Iterator[None]:
+    """The errors that went past the user's handlers."""
+    try:
+        yield
+    except Refused as refused:
+        raise refused.error from refused.error.__cause__
 
 
 def _in_users_words(argument: Any) -> Any:

@@ -21,6 +21,14 @@ class Unreachable(Signal):
     """The rest of the block never runs: an exception has been recorded in it."""
 
 
+class Refused(Signal):
+    """An error of the capture on its way past the user's ``except`` clauses, which are not meant for it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class NeedsRuntimeList(Signal):
     """A list has to become a list of the program in the block that made it, and the capture of what follows starts again."""
 

@@ -23,7 +23,7 @@ from dy2st.capture.block import BlockBuilder
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
-from dy2st.capture.regions import Frame, Region, Site, State, cells_of
+from dy2st.capture.regions import Frame, Refused, Region, Site, State, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
 from dy2st.capture.tracking import Tracker
@@ -231,8 +231,24 @@ class Session:
             region.journal.note(place)
         try:
             yield region
+        except errors.Dy2stError:
+            raise
+        except Exception as error:
+            self._check_not_caught(error)
+            raise
         finally:
             self.close_block(region)
+
+    def _check_not_caught(self, error: Exception) -> None:
+        """An error leaves a block that may not be entered at run time: no handler outside of it may take it for granted."""
+        if self.handlers:
+            raise Refused(
+                CaptureError(
+                    f"a {type(error).__name__} in a branch or loop would have to be caught by an except clause outside: {error}",
+                    self.here(),
+                    fix="put the try statement into the branch, or test the condition instead of catching",
+                )
+            ) from error
 
     @contextlib.contextmanager
     def recording_into(self, builder: BlockBuilder) -> Iterator[None]:

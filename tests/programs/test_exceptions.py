@@ -166,3 +166,48 @@ def test_division_error_comes_before_a_later_effect():
         return k
 
     agree(f, [num(2, torch.int64), num(0, torch.int64)])
+
+
+def test_an_error_of_one_branch_is_not_caught_for_both():
+    def f(x, d):
+        try:
+            y = d["missing"] if x.sum() > 0 else x
+        except KeyError:
+            y = -x
+        return y
+
+    with pytest.raises(dy2st.CaptureError, match="would have to be caught") as caught:
+        dy2st.to_static(f)(torch.ones(2), {})
+    assert "test_exceptions.py" in str(caught.value)
+
+
+def test_a_refusal_goes_past_the_users_handlers():
+    def f(x):
+        try:
+            if x.sum() > 0:
+                y = x
+            else:
+                y = x.long()
+            return y + 1
+        except Exception:
+            return x * 100
+
+    with pytest.raises(dy2st.BranchMismatchError):
+        dy2st.to_static(f)(torch.ones(2))
+
+
+def test_a_handler_in_the_branch_still_catches():
+    def f(x, d):
+        if x.sum() > 0:
+            try:
+                y = d["missing"]
+            except KeyError:
+                y = -x
+        else:
+            y = x
+        return y
+
+    static = dy2st.to_static(f)
+    for x in (torch.ones(2), -torch.ones(2)):
+        assert torch.equal(static(x, {}), f(x, {}))
+    assert len(static.program_cache) == 1
