@@ -25,6 +25,8 @@ from dy2st.capture.values import SYMBOLIC_NUMBERS, is_symbolic
 from dy2st_runtime import scalars
 
 _UNROLL_LIMIT = 4096
+"""How many items are taken from an iterator, which may be endless, to be skipped once its loop has been left."""
+
 _POSITION = "<position>"
 
 
@@ -159,7 +161,7 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iter(iterable)
     cells = session.cells_of(body, test)
-    for trips in range(_UNROLL_LIMIT):
+    for trips in itertools.count():
         if not test():
             break
         item = next(iterator, _END)
@@ -184,7 +186,9 @@ def _capture_rest(
     if isinstance(iterable, range) and _try_range(session, iterable[trips:], body, live, test):
         return
     rest = [item, *itertools.islice(iterator, _UNROLL_LIMIT)]
-    if iterator is iterable:
+    if iterator is not iterable:
+        rest += iterator
+    else:
         session.spend(iterable)
         if len(rest) > _UNROLL_LIMIT:
             raise errors.CaptureError(

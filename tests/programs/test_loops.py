@@ -642,3 +642,29 @@ def test_bound_changed_by_the_body():
         return x, k
 
     agree(f, trips())
+
+
+def test_a_long_python_loop_with_a_break_is_not_cut():
+    def f(x, limit: int):
+        count = 0
+        for i in range(9000):
+            if i == limit:
+                break
+            count += 1
+        return x + count
+
+    agree(f, [(X, 8000), (X, 99999)], programs=2)
+
+
+def test_a_long_list_left_at_run_time_is_not_cut(monkeypatch):
+    monkeypatch.setattr("dy2st.capture.iteration._UNROLL_LIMIT", 3)
+    offsets = [1, 2, 3, 4, 5, 6, 7]
+
+    def f(x):
+        for offset in offsets:
+            if x.sum() > 60:
+                break
+            x = x + offset
+        return x
+
+    agree(f, [X, X * 5, X * 100])
