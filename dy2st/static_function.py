@@ -340,8 +340,3 @@ def _arguments(program: Program) -> tuple[str, Structure, tuple[Any, ...]]:
     """The arguments that a program is for, in words and exactly."""
     exact = tuple((slot.dtype, slot.shape, slot.device) for slot in program.inputs)
     return str(program).partition("\n")[0].partition(":  #")[0].removeprefix("program "), program.in_structure, exact
-
-
-def is_module_static(module: torch.nn.Module) -> bool:
-    """Whether a module's ``forward`` is static."""
-    return isinstance(module.forward, StaticFunction)

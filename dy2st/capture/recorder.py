@@ -22,7 +22,6 @@ from torch.utils._pytree import tree_map_only
 from dy2st.capture import recurrent
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.shapes import CaptureShapes
-from dy2st.capture.values import SYMBOLIC_NUMBERS, number_kind
 from dy2st_runtime import scalars
 
 _NOT_RECORDED = {
@@ -126,11 +125,6 @@ def record_number(session: Capturing, target: Callable[..., Any], args: tuple[An
 def fresh_number(shapes: CaptureShapes, kind: str) -> Any:
     """A new symbolic number."""
     return {"int": shapes.fresh_int, "float": shapes.fresh_float, "bool": shapes.fresh_bool}[kind]()
-
-
-def is_exact(*values: Any) -> bool:
-    """Whether all are ints or bools, for which algebra is exact."""
-    return all(not isinstance(v, SYMBOLIC_NUMBERS) or number_kind(v) != "float" for v in values)
 
 
 def _forget_constant(tensor: FakeTensor) -> FakeTensor:

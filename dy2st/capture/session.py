@@ -94,8 +94,6 @@ class Session:
         self.depth = 0
         self.handlers: list[BlockBuilder] = []
         """For each `try` statement with handlers that the captured code is in, the block it is in."""
-        self.argument_containers: dict[int, Any] = {}
-        """Lists, dicts and the like that the caller passed, by identity."""
         self.shared_cells: set[int] = set()
         """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
         self._list_owner: dict[int, BlockBuilder] = {}

@@ -78,10 +78,6 @@ class Json:
             self.fail("an identifier")
         return self.text()
 
-    def texts(self) -> tuple[str, ...]:
-        """An array of strings."""
-        return tuple(item.text() for item in self.array())
-
 
 def parse(data: bytes, name: str) -> Json:
     """Read a document.
