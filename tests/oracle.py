@@ -57,8 +57,7 @@ def agree(
     if static is None:
         static = dy2st.to_static(copy.deepcopy(make) if isinstance(make, torch.nn.Module) else make, input_spec=spec)
     for position, args in enumerate(calls):
-        args = args if isinstance(args, tuple) else (args,)
-        expected, found = _run(eager, args), _run(static, args)
+        expected, found = observe(eager, args), observe(static, args)
         _compare(expected, found, f"call {position} with {args}")
     runner = static.forward if isinstance(static, torch.nn.Module) else static
     if programs is not None:
@@ -68,8 +67,17 @@ def agree(
     return static
 
 
-def _run(function: Any, args: tuple[Any, ...]) -> Outcome:
-    args = _fresh(args)
+def observe(function: Any, call: Any) -> Outcome:
+    """Call a function once, with fresh copies of its arguments, and see what it does.
+
+    Args:
+        function: a function or an ``nn.Module``, static or not.
+        call: its arguments, a tuple (or one argument).
+
+    Returns:
+        What it did.
+    """
+    args = _fresh(call if isinstance(call, tuple) else (call,))
     torch.manual_seed(0)
     leaves = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     result, error = None, None
@@ -126,6 +134,15 @@ def _compare(expected: Outcome, found: Outcome, where: str) -> None:
     same(expected.state, found.state, f"{where}: state")
     assert torch.equal(expected.random, found.random), f"{where}: the random state differs"
     assert expected.printed == found.printed, f"{where}: printed {found.printed!r}, expected {expected.printed!r}"
+
+
+def same_outcome(a: Outcome, b: Outcome) -> bool:
+    """Whether two calls did the same."""
+    try:
+        _compare(a, b, "")
+    except AssertionError:
+        return False
+    return True
 
 
 def same(a: Any, b: Any, where: str = "") -> None:
