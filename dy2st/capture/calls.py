@@ -19,10 +19,11 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import builtin_calls, library_calls, lists, modules, number_operators, text
+from dy2st.capture import lists, modules, number_operators, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
+from dy2st.capture.library import LOG_METHODS, CachedFunction, at_each_call, handler_of, takes_choices
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import CAPTURE_VALUES, Choice
@@ -37,23 +38,9 @@ _SITE_PACKAGES = ("site-packages", "dist-packages")
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
 _READING_METHODS = frozenset(
-    [
-        "get",
-        "keys",
-        "values",
-        "items",
-        "copy",
-        "index",
-        "count",
-        "union",
-        "intersection",
-        "difference",
-        "symmetric_difference",
-        "issubset",
-        "issuperset",
-        "isdisjoint",
-    ]
-)
+    ("get", "keys", "values", "items", "copy", "index", "count", "union", "intersection", "difference", "symmetric_difference",
+     "issubset", "issuperset", "isdisjoint")
+)  # fmt: skip
 """The methods of dicts, sets and deques that leave them as they are."""
 
 
@@ -67,9 +54,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     static = getattr(function, "__dy2st_original__", None)
     if static is not None:
         return call(static, *args, **kwargs)
-    handler = builtin_calls.handler_of(function)
+    handler = handler_of(function)
     if handler is not None:
-        choice = None if handler in builtin_calls.TAKES_CHOICES else _choice_among(args, kwargs)
+        choice = None if takes_choices(handler) else _choice_among(args, kwargs)
         return handler(session, *args, **kwargs) if choice is None else _over_argument(session, choice, function, args, kwargs)
     for kind, call_kind in _KINDS.items():
         if isinstance(function, kind):
@@ -89,7 +76,7 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
     """A method written in C: of tensors, strings and containers."""
     owner = method.__self__
     if isinstance(owner, torch.Tensor):
-        handler = builtin_calls.handler_of(getattr(torch.Tensor, method.__name__, None))
+        handler = handler_of(getattr(torch.Tensor, method.__name__, None))
         return _call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
     if isinstance(owner, torch.Generator):
         raise errors.CaptureError(
@@ -106,7 +93,7 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
 
 def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Anything else with a ``__call__``."""
-    if isinstance(function, library_calls.CachedFunction):
+    if isinstance(function, CachedFunction):
         return call(function.__wrapped__, *args, **kwargs)
     own_call = type(function).__call__
     if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
@@ -118,8 +105,8 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
 def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: Any) -> Any:
     if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
-    if isinstance(method.__self__, logging.Logger) and method.__name__ in library_calls.LOG_METHODS:
-        return library_calls.at_each_call(session, method, *args, **kwargs)
+    if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
+        return at_each_call(session, method, *args, **kwargs)
     if isinstance(method.__func__, types.FunctionType):
         return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
     return call(method.__func__, method.__self__, *args, **kwargs)

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture.builtin_calls import handles
+from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
 from dy2st_runtime import control
 

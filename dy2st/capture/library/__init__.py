@@ -1,0 +1,17 @@
+"""Builtins and library functions that mean something for values known only at run time, by subject.
+
+A module of this package registers its handlers when it is imported, and all of them are imported here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from dy2st.capture.library.effects import LOG_METHODS, CachedFunction, at_each_call
+from dy2st.capture.library.registry import handler_of, takes_choices
+
+__all__ = ["LOG_METHODS", "CachedFunction", "at_each_call", "handler_of", "takes_choices"]
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,100 @@
+"""Builtins and ``math`` functions of numbers known only at run time."""
+
+from __future__ import annotations
+
+import math
+import operator
+import types
+from typing import Any
+
+import torch
+
+from dy2st.capture import access, lists
+from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.session import Session
+from dy2st.capture.truth import truth
+from dy2st.capture.values import SYMBOLIC_NUMBERS, is_symbolic, number_kind
+from dy2st_runtime import scalars
+
+
+@handles(int)
+def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
+    if not is_symbolic(value):
+        return int(value, *rest)
+    value = session.to_number(value)
+    if isinstance(value, torch.SymInt):
+        return value
+    return session.number(scalars.to_int, (value,), "int")
+
+
+@handles(float)
+def _float(session: Session, value: Any = 0.0) -> Any:
+    if not is_symbolic(value):
+        return float(value)
+    value = session.to_number(value)
+    return value if isinstance(value, torch.SymFloat) else session.number(scalars.to_float, (value,), "float")
+
+
+@handles(bool, takes_choices=True)
+def _bool(session: Session, value: Any = False) -> Any:
+    return truth(session, value)
+
+
+@handles(len)
+def _len(session: Session, value: Any) -> Any:
+    known = session.runtime_list(value)
+    if known is not None:
+        return lists.length(session, known)
+    if isinstance(value, torch.Tensor):
+        if value.dim() == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return value.shape[0]
+    if isinstance(value, RuntimeIterable):
+        return value.length()
+    own = getattr(type(value), "__len__", None)
+    if not isinstance(own, types.FunctionType):
+        return len(value)
+    access.of_class(session, value, "__len__")
+    return session.call(own, value)
+
+
+def _arithmetic(function: Any, target: Any) -> Handler:
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(a, SYMBOLIC_NUMBERS) for a in args) or any(isinstance(a, torch.Tensor) for a in args):
+            return function(*args, **kwargs)
+        return target(session, *args, **kwargs)
+
+    return handle
+
+
+def _round(session: Session, value: Any, digits: Any = None) -> Any:
+    if number_kind(value) != "float":
+        return value if digits is None else session.number(round, (value, digits), "int")
+    return session.number(round, (value,) if digits is None else (value, digits), "int" if digits is None else "float")
+
+
+def _divmod(session: Session, a: Any, b: Any) -> Any:
+    return a // b, a % b
+
+
+handles(abs)(_arithmetic(abs, lambda session, value: session.number(operator.abs, (value,), number_kind(value))))
+handles(round)(_arithmetic(round, _round))
+handles(divmod)(_arithmetic(divmod, _divmod))
+handles(pow)(_arithmetic(pow, lambda session, a, b, *m: pow(a, b, *m)))
+
+
+def _math(name: str) -> Handler:
+    function = getattr(math, name)
+    kind = {"floor": "int", "ceil": "int", "trunc": "int", "isnan": "bool", "isinf": "bool", "isfinite": "bool"}.get(name, "float")
+
+    def handle(session: Session, *args: Any) -> Any:
+        if not any(map(is_symbolic, args)):
+            return function(*args)
+        return session.number(function, [session.to_number(a) for a in args], kind)
+
+    return handle
+
+
+for _name in (key.removeprefix("math.") for key in scalars.TARGETS if key.startswith("math.")):
+    handles(getattr(math, _name))(_math(_name))

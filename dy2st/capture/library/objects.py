@@ -1,0 +1,86 @@
+"""Builtins that look at objects, or turn them into text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st.capture import access, choices, text
+from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.session import Session
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, number_kind
+from dy2st_runtime import control
+
+
+@handles(isinstance, takes_choices=True)
+def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
+    if isinstance(value, Choice):
+        return choices.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
+    if isinstance(value, SYMBOLIC_NUMBERS):
+        example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
+        return isinstance(example, kinds) or isinstance(value, kinds)
+    if isinstance(value, text.Text):
+        return isinstance("", kinds)
+    return isinstance(value, kinds)
+
+
+@handles(type)
+def _type(session: Session, *args: Any) -> Any:
+    if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
+        return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
+    return type(*args)
+
+
+@handles(getattr)
+def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
+    try:
+        return access.attr(value, name)
+    except AttributeError:
+        if not default:
+            raise
+        return default[0]
+
+
+@handles(hasattr)
+def _hasattr(session: Session, value: Any, name: str) -> bool:
+    return access.has_attr(value, name)
+
+
+@handles(vars)
+def _vars(session: Session, value: Any) -> Any:
+    return access.attr(value, "__dict__")
+
+
+@handles(setattr)
+def _setattr(session: Session, target: Any, name: str, value: Any) -> None:
+    access.set_attr(target, name, value)
+
+
+@handles(delattr)
+def _delattr(session: Session, target: Any, name: str) -> None:
+    access.del_attr(target, name)
+
+
+@handles(print, takes_choices=True)
+def _print(
+    session: Session, *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False
+) -> None:
+    if file is not None:
+        session.builder.call(control.call_, (print, tuple(values), {"sep": sep, "end": end, "file": file, "flush": flush}))
+        return
+    parts = text.joined(session, values, " " if sep is None else sep)
+    session.builder.call(control.print_, (parts, "\n" if end is None else end))
+
+
+def _to_text(function: Any, conversion: str | None) -> Handler:
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        if args and text.has_runtime_parts(session, args[0]) and not kwargs:
+            specification = args[1] if conversion is None and len(args) > 1 else ""
+            return text.Text(((args[0], conversion, specification),))
+        return function(*args, **kwargs)
+
+    return handle
+
+
+handles(str, takes_choices=True)(_to_text(str, "s"))
+handles(repr, takes_choices=True)(_to_text(repr, "r"))
+handles(format)(_to_text(format, None))

@@ -1,0 +1,66 @@
+"""Functions whose value differs from call to call: they are called when the program runs, or refused."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import numpy
+import torch
+
+from dy2st import errors
+from dy2st.capture.library.registry import Handler, handler_of, handles
+from dy2st.capture.recorder import fresh_number
+from dy2st.capture.session import Session
+from dy2st_runtime import control
+
+_DRAWS: dict[Any, str] = {
+    random.random: "float", random.uniform: "float", random.gauss: "float", random.normalvariate: "float",
+    random.expovariate: "float", random.betavariate: "float", random.triangular: "float", random.randint: "int",
+    random.randrange: "int", random.getrandbits: "int", time.time: "float", time.perf_counter: "float",
+    time.monotonic: "float", time.time_ns: "int", time.perf_counter_ns: "int",
+}  # fmt: skip
+"""Functions whose value differs from call to call, and the type of their result."""
+
+
+def _draw(function: Any, kind: str) -> Handler:
+    """Called when the program runs, and not once at capture."""
+
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        number = fresh_number(session.shapes, kind)
+        session.builder.call(control.call_, (function, args, kwargs), {}, number)
+        return number
+
+    return handle
+
+
+for _function, _kind in _DRAWS.items():
+    handles(_function)(_draw(_function, _kind))
+
+
+def _unpredictable(function: Any) -> Handler:
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        raise errors.CaptureError(
+            f"{function.__name__}() gives another value at each call, and would be called only once, at capture",
+            session.here(),
+            fix="use torch's random functions, or random.random(), or pass the value as an argument",
+        )
+
+    return handle
+
+
+for _module in (random, numpy.random):
+    for _name in _module.__all__:
+        _function = getattr(_module, _name)
+        if callable(_function) and not isinstance(_function, type) and handler_of(_function) is None:
+            handles(_function)(_unpredictable(_function))
+
+
+@handles(torch.manual_seed, torch.seed, torch.set_rng_state)
+def _seed(session: Session, *args: Any) -> None:
+    raise errors.CaptureError(
+        "the random seed cannot be set inside a captured function",
+        session.here(),
+        fix="call torch.manual_seed before the static function",
+    )

@@ -1,0 +1,50 @@
+"""Which builtins and library functions mean something for values known only at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Handler = Callable[..., Any]
+_HANDLERS: dict[Any, Handler] = {}
+_TAKES_CHOICES: set[Handler] = set()
+
+
+def handler_of(function: Any) -> Handler | None:
+    """The handler of a builtin or library function; ``None`` for any other."""
+    try:
+        return _HANDLERS.get(_original(function))
+    except TypeError:
+        return None
+
+
+def takes_choices(handler: Handler) -> bool:
+    """Whether a handler knows what to do with a value that is one of several."""
+    return handler in _TAKES_CHOICES
+
+
+def handles(*functions: Any, takes_choices: bool = False) -> Callable[[Handler], Handler]:
+    """Register the handler of some functions.
+
+    Args:
+        functions: the functions it stands for.
+        takes_choices: whether it knows what to do with a :class:`~dy2st.capture.values.Choice`; the others see each option.
+
+    Returns:
+        A decorator.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for function in functions:
+            _HANDLERS[_original(function)] = handler
+        if takes_choices:
+            _TAKES_CHOICES.add(handler)
+        return handler
+
+    return register
+
+
+def _original(function: Any) -> Any:
+    """A function as it was before torch wrapped it, which it does to some when its compiler is imported."""
+    wrapped = getattr(function, "__wrapped__", None)
+    return wrapped if getattr(function, "__module__", None) == "torch.random" and wrapped is not None else function

@@ -1,0 +1,68 @@
+"""Functions of torch that need more than their own operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import checkpoint
+
+from dy2st.capture import lists
+from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.session import Session
+
+
+def _of_list(function: Any, capture: Any) -> Handler:
+    def handle(session: Session, tensors: Any, dim: int = 0, **kwargs: Any) -> Any:
+        known = session.runtime_list(tensors)
+        if known is None or kwargs.keys() - {"axis"}:
+            return function(tensors, dim, **kwargs)
+        return capture(session, known, kwargs.get("axis", dim))
+
+    return handle
+
+
+handles(torch.stack)(_of_list(torch.stack, lists.stack))
+handles(torch.cat)(_of_list(torch.cat, lists.cat))
+handles(torch.concat)(_of_list(torch.cat, lists.cat))
+handles(torch.concatenate)(_of_list(torch.cat, lists.cat))
+
+
+@handles(torch.is_grad_enabled)
+def _is_grad_enabled(session: Session) -> bool:
+    session.asked.setdefault("whether gradients are enabled", session.locate())
+    return torch.is_grad_enabled()
+
+
+@handles(torch.is_autocast_enabled)
+def _is_autocast_enabled(session: Session, *device: str) -> bool:
+    session.asked.setdefault("whether autocast is enabled", session.locate())
+    return torch.is_autocast_enabled(*device)
+
+
+@handles(torch.Tensor.is_contiguous)
+def _is_contiguous(session: Session, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    form = kwargs.get("memory_format", args[0] if args else torch.contiguous_format)
+    return session.number(torch.ops.aten.is_contiguous.memory_format, (tensor, form), "bool")
+
+
+@handles(torch.Tensor.stride)
+def _stride(session: Session, tensor: torch.Tensor, dim: int | None = None) -> Any:
+    if dim is None:
+        return tuple(_stride(session, tensor, position) for position in range(tensor.dim()))
+    return session.number(torch.ops.aten.sym_stride.int, (tensor, dim), "int")
+
+
+@handles(torch.Tensor.storage_offset)
+def _storage_offset(session: Session, tensor: torch.Tensor) -> Any:
+    return session.number(torch.ops.aten.sym_storage_offset.default, (tensor,), "int")
+
+
+@handles(checkpoint.checkpoint)
+def _checkpoint(
+    session: Session, function: Any, *args: Any, use_reentrant: Any = None, context_fn: Any = None,
+    determinism_check: str = "default",
+    debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """Gives the same values and gradients; what it saves in memory it saves in eager only."""
+    return session.call(function, *args, **kwargs)
