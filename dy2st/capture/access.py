@@ -267,6 +267,9 @@ def equal(left: Any, right: Any) -> Any:
     session = current()
     if session is None:
         return left == right
+    for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
+        if isinstance(choice, Choice):
+            return session.over(choice, other)
     if session.runtime_list(left) is not None or session.runtime_list(right) is not None:
         raise errors.CaptureError(
             "'==' of a list that changes length inside a captured block",
@@ -304,6 +307,9 @@ def _holds_runtime(*containers: Any) -> bool:
 def not_equal(left: Any, right: Any) -> Any:
     """``left != right``."""
     session = current()
+    for choice, other in ((left, lambda option: not_equal(option, right)), (right, lambda option: not_equal(left, option))):
+        if isinstance(choice, Choice):
+            return choice.session.over(choice, other)
     own: Any = type(left).__ne__
     if session is None or (own is not object.__ne__ and not isinstance(left, (tuple, list))):
         return left != right

@@ -8,6 +8,7 @@ for either path's, and any value that fits a type can be taken apart into the le
 from __future__ import annotations
 
 import dataclasses
+import enum
 import types
 from typing import Any, Protocol
 
@@ -204,7 +205,7 @@ def _join_alike(a: Type, b: Type) -> Type:
 def element_of(value: Any) -> Type:
     """The type of a list's elements of which this value is one: a number is any number of its kind."""
     kind = type_of(value)
-    return NumberType(number_kind(value)) if isinstance(kind, SameType) and is_number(value) else kind
+    return NumberType(number_kind(value)) if isinstance(kind, SameType) and _is_plain_number(value) else kind
 
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
@@ -225,7 +226,12 @@ def _join_tensors(a: TensorType, b: TensorType) -> Type:
 def _kind(a: Type) -> str | None:
     if isinstance(a, NumberType):
         return a.kind
-    return number_kind(a.value) if isinstance(a, SameType) and is_number(a.value) else None
+    return number_kind(a.value) if isinstance(a, SameType) and _is_plain_number(a.value) else None
+
+
+def _is_plain_number(value: Any) -> bool:
+    """Whether a value is a number and nothing more: a member of an enumeration has a name that must not be lost."""
+    return is_number(value) and not isinstance(value, enum.Enum)
 
 
 def _join_numbers(a: str, b: str) -> Type:

@@ -17,6 +17,7 @@ from dy2st.capture.block import align_operands
 from dy2st.capture.journal import MISSING, ContentsPlace, Place
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
+from dy2st.capture.truth import condition
 from dy2st.capture.values import Undefined, is_symbolic, unpack_list
 from dy2st_runtime import control
 
@@ -48,6 +49,11 @@ def capture_while(test: Any, body: Any, live: Sequence[str]) -> None:
     session = need()
     session.emit_checks()
     cells = session.cells_of(test, body)
+    given = test
+
+    def test() -> Any:
+        return condition(given())
+
     pred = test()
     trips = 0
     while not is_symbolic(pred):

@@ -99,7 +99,7 @@ class CaptureShapes(ShapeEnv):
             setattr(self, name, copy.copy(value))
         for symbol, known in created.items():  # symbols made since may still be named by values that are about to be dropped
             self.var_to_range.setdefault(symbol, known)
-        self._update_version_counter()
+        self._version_counter += 1  # torch keeps answers until this changes, and sees facts that come only
 
     def fresh_int(self, size: bool = False) -> Any:
         """A new symbolic int; with ``size`` one that is never negative."""

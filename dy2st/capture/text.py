@@ -104,12 +104,17 @@ def _flat(session: Session, parts: Sequence[Any]) -> tuple[Any, ...]:
         if isinstance(inner, Text) and conversion in (None, "s") and specification == "":
             for piece in _flat(session, inner.parts):
                 _add(flat, piece)
-        elif has_runtime_parts(session, inner) or isinstance(specification, Text):
-            spec = tuple(_flat(session, specification.parts)) if isinstance(specification, Text) else specification
+        elif has_runtime_parts(session, inner) or not isinstance(specification, str):
+            spec = specification if isinstance(specification, str) else _flat(session, _parts(specification))
             flat.append((value(session, inner), conversion, spec))
         else:
             _add(flat, text.join_parts([(inner, conversion, specification)]))
     return tuple(flat)
+
+
+def _parts(specification: Text | tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parts of a format specification that is made at run time; a tuple has been taken apart already."""
+    return specification.parts if isinstance(specification, Text) else specification
 
 
 def _chosen(session: Session, choice: Choice, conversion: str | None, specification: Any) -> Any:

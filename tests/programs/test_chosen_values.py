@@ -1,0 +1,74 @@
+"""Python values that a tensor chooses: strings, members of enumerations, numbers."""
+
+from __future__ import annotations
+
+import enum
+
+import torch
+
+from tests.oracle import agree
+
+UP = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+DOWN = torch.tensor([-1.0, -2.0, -3.0], dtype=torch.float64, requires_grad=True)
+
+
+class Mode(enum.Enum):
+    A = 1
+    B = 2
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_what_a_branch_knows_is_forgotten_after_it() -> None:
+    def f(x):
+        mode = Mode.A if x.sum() > 0 else Mode.B
+        if mode is Mode.A:
+            y = x * 2
+        elif mode == Mode.B:
+            y = x * 3
+        return y, mode.name
+
+    agree(f, [UP, DOWN])
+
+
+def test_equality_of_members() -> None:
+    def f(x):
+        mode = Mode.A if x.sum() > 0 else Mode.B
+        other = Mode.B if x[0] > 0 else Mode.A
+        return mode == other, mode != other, Mode.A == mode, mode == "A"
+
+    agree(f, [UP, DOWN])
+
+
+def test_integer_enumeration() -> None:
+    def f(x):
+        level = Level.LOW if x.sum() > 0 else Level.HIGH
+        return level, level.name, level + 1, level == 1, level < Level.HIGH, int(level), x * level
+
+    agree(f, [UP, DOWN])
+
+
+def test_while_a_list() -> None:
+    def f(n):
+        stack, steps = [int(n)], 0
+        while stack:
+            k = stack.pop()
+            steps += 1
+            if k > 0:
+                stack.append(k - 1)
+                stack.append(k - 2)
+        return steps
+
+    agree(f, [torch.tensor(n) for n in (4, 0, 1, 6)])
+
+
+def test_width_of_a_constant() -> None:
+    def f(n):
+        width = int(n) + 4
+        print(f"{3.5:{width}.2f}|{'a':>{width}}")
+        return n
+
+    agree(f, [torch.tensor(2), torch.tensor(9)])
