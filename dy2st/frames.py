@@ -9,7 +9,8 @@ import torch
 
 _OWN = os.path.dirname(__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_MACHINERY = tuple(_TORCH + part for part in ("_", "fx" + os.sep, "overrides.py", "utils" + os.sep + "_"))
+MACHINERY = tuple(_TORCH + part for part in ("_", "fx" + os.sep, "overrides.py", "utils" + os.sep + "_"))
+"""Parts of torch that run captures and programs, and say nothing about the user's code."""
 
 
 def without_own(error: BaseException) -> BaseException:
@@ -17,7 +18,7 @@ def without_own(error: BaseException) -> BaseException:
     kept: types.TracebackType | None = None
     for step in reversed(list(_steps(error.__traceback__))):
         file = step.tb_frame.f_code.co_filename
-        if not file.startswith(_OWN) and not file.startswith(_MACHINERY):
+        if not file.startswith(_OWN) and not file.startswith(MACHINERY):
             kept = types.TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return error.with_traceback(kept)
 

@@ -8,11 +8,16 @@ from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.exceptions import handled, raised
 from dy2st.capture.iteration import capture_for
 from dy2st.capture.loop import capture_while
+from dy2st.capture.regions import Signal
 from dy2st.capture.session import current, report_site
 from dy2st.capture.truth import condition, logical_not, truth_value
 from dy2st.capture.values import Undefined, is_symbolic
 
+SIGNALS = (Signal,)
+"""What a capture sends through the user's code."""
+
 __all__ = [
+    "SIGNALS",
     "Undefined",
     "capture_assert",
     "capture_for",

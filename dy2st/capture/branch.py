@@ -12,6 +12,7 @@ import torch
 from dy2st import errors, names
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder, align_operands
+from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
@@ -92,6 +93,10 @@ def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Plac
         try:
             result, dead = branch(), False
         except Unreachable:
+            result, dead = None, True
+        except BaseException as error:
+            if not records(session, error):
+                raise
             result, dead = None, True
         session.emit_checks()
         return Outcome(region.builder, region.journal.writes(), result, dead)

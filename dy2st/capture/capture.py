@@ -15,6 +15,7 @@ from torch import fx
 from dy2st import errors
 from dy2st.capture import calls, choices, lattice, modules, text
 from dy2st.capture.block import BlockBuilder
+from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
@@ -133,6 +134,10 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
             else:
                 result = calls.enter(session, request.function, converted, args, kwargs)
         except Unreachable:
+            result = None
+        except Exception as error:
+            if not records(session, error):
+                raise
             result = None
         except NeedsRuntimeList as need_list:
             raise errors.CaptureError(

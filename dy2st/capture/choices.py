@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.exceptions import raised
 from dy2st.capture.session import need
 from dy2st.capture.values import Choice, Undefined, unbound_message
 from dy2st_runtime import scalars
@@ -28,23 +25,14 @@ def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
     def pick(position: int) -> Any:
         option = rest.options[tags[position]]
         if position == len(tags) - 1:
-            return _do(function, option)
+            return function(option)
         test = rest.tag == tags[position]
         known = session.shapes.known(test)
         if known is not None:
-            return _do(function, option) if known else pick(position + 1)
-        return capture_if_exp(test, lambda: _do(function, option), lambda: pick(position + 1))
+            return function(option) if known else pick(position + 1)
+        return capture_if_exp(test, lambda: function(option), lambda: pick(position + 1))
 
     return pick(0)
-
-
-def _do(function: Callable[[Any], Any], option: Any) -> Any:
-    if isinstance(option, torch.Tensor):
-        return function(option)
-    try:
-        return function(option)
-    except (TypeError, AttributeError) as error:
-        raise raised(error) from None
 
 
 def bound(choice: Choice) -> Any:

@@ -8,26 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
 from dy2st import errors
+from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_texts
 from dy2st.capture.functions import data_dependent
 from dy2st.capture.regions import Refused
 from dy2st.capture.session import Session, current
-
-TRACING_ERRORS = (
-    GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)  # fmt: skip
-
-
-"""Errors with which torch's tracing gives up."""
 
 
 @contextlib.contextmanager
@@ -37,14 +22,16 @@ def translated(session: Session) -> Iterator[None]:
         with _unpacked():
             yield
     except errors.CaptureError as error:
-        error.location = error.location or _user_line(session, error)
+        error.location = error.location or user_line(session, error)
         raise
     except errors.Dy2stError:
         raise
     except TRACING_ERRORS as error:
         raise _data_dependent(session, error) from error
     except Exception as error:
-        error.args = tuple(_in_users_words(argument) for argument in error.args)
+        if is_about_stand_ins(session, error):
+            raise _unknown_value(session, error) from error
+        error.args = tuple(in_users_words(argument) for argument in error.args)
         _note(error, f"raised while dy2st captured {session.name}: the code ran on stand-ins for the tensors")
         raise
 
@@ -58,7 +45,7 @@ def _unpacked() -> Iterator[None]:
         raise refused.error from refused.error.__cause__
 
 
-def _in_users_words(argument: Any) -> Any:
+def in_users_words(argument: Any) -> Any:
     """A message as eager gives it: stand-ins are tensors."""
     return argument.replace("FakeTensor", "Tensor") if isinstance(argument, str) else argument
 
@@ -83,7 +70,7 @@ def quiet_torch() -> Iterator[None]:
 
 
 def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:
-    location = _user_line(session, error)
+    location = user_line(session, error)
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return errors.DataDependentError(
         "this operation needs to know a value or a size that exists only when the program runs",
@@ -93,7 +80,24 @@ def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:
     )
 
 
-def _user_line(session: Session, error: BaseException) -> errors.Location | None:
+def _unknown_value(session: Session, error: Exception) -> errors.CaptureError:
+    location, seen = user_line(session, error), f"{type(error).__name__}: {error}"
+    if is_about_texts(error):
+        return errors.CaptureError(
+            "a string with values known only at run time is used for something else than print, raise or return",
+            location,
+            seen=seen,
+            fix="format the text where it is printed or raised, or make it of Python values",
+        )
+    return errors.DataDependentError(
+        "this operation needs a Python value, and gets one that is known only when the program runs",
+        location,
+        seen=seen,
+        fix="use a tensor operation, pass the value as a Python argument, or mark the function with @dy2st.not_to_static",
+    )
+
+
+def user_line(session: Session, error: BaseException) -> errors.Location | None:
     """The innermost line of the user's code in the error's traceback."""
     found = None
     step = error.__traceback__
@@ -112,4 +116,4 @@ def _note(error: BaseException, text: str) -> None:
         error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
 
 
-__all__ = ["data_dependent", "translated"]
+__all__ = ["data_dependent", "in_users_words", "translated", "user_line"]

@@ -14,6 +14,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import align_operands
+from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, ContentsPlace, Place
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
@@ -130,6 +131,10 @@ def _attempt(
             body()
             again = test()
         except Unreachable:
+            dead, again = True, False
+        except BaseException as error:
+            if not records(session, error):
+                raise
             dead, again = True, False
         session.emit_checks()
         writes = region.journal.writes()

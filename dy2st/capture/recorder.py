@@ -56,6 +56,8 @@ class Capturing(Protocol):
 
     def adopt(self, real: torch.Tensor) -> torch.Tensor: ...
 
+    failed: Any
+
     def emit_checks(self) -> None: ...
 
 
@@ -78,6 +80,9 @@ class Recorder(ProxyTorchDispatchMode):
             result = recurrent.shapes_of(func, args, kwargs)
             if result is None:
                 result = func(*args, **kwargs)
+        except Exception as error:
+            self.session.failed = (error, func, args, kwargs)
+            raise
         finally:
             shapes.operation_start = None
         if func in _NOT_RECORDED:

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 import sympy
 import torch
@@ -34,6 +34,12 @@ from dy2st_runtime.program import Location, StateSlot
 
 _local = threading.local()
 _PACKAGE = os.path.dirname(errors.__file__)
+
+
+class Catching(Protocol):
+    """A `try` statement of the user's."""
+
+    def catches(self, error: BaseException) -> bool: ...
 
 
 class Session:
@@ -92,8 +98,13 @@ class Session:
         self.lists_version = 0
         self.created: dict[int, Any] = {}
         self.depth = 0
-        self.handlers: list[BlockBuilder] = []
-        """For each `try` statement with handlers that the captured code is in, the block it is in."""
+        self.handlers: list[Catching] = []
+        """The `try` statements with handlers that the captured code is in, outside first."""
+        self.raised: list[BaseException] = []
+        """What `raise` statements of the user's have raised."""
+        self.failed: tuple[BaseException, Any, Any, Any] | None = None
+        """The last operation of torch that failed on stand-ins: its error, function and arguments."""
+        self._location: Location | None = None
         self.shared_cells: set[int] = set()
         """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
         self._list_owner: dict[int, BlockBuilder] = {}
@@ -154,6 +165,8 @@ class Session:
 
     def locate(self) -> Location | None:
         """The user's line that runs now: the innermost frame of converted code or of a file that has some."""
+        if self._location is not None:
+            return self._location
         frame = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
@@ -163,6 +176,15 @@ class Session:
                 return Location(code.co_filename, frame.f_lineno, code.co_name)
             frame = frame.f_back  # type: ignore[assignment]
         return None
+
+    @contextlib.contextmanager
+    def located(self, location: Location | None) -> Iterator[None]:
+        """What is recorded inside belongs to another line of the user's than the one that runs."""
+        outer, self._location = self._location, location
+        try:
+            yield
+        finally:
+            self._location = outer
 
     def asked_by_user_code(self) -> bool:
         """Whether the call of torch that is handled now was made by the user's code, or by code that is called as it is."""
@@ -205,6 +227,8 @@ class Session:
                     journal.undo()
         finally:
             _local.session = outer
+            self.raised.clear()
+            self.failed = None
             self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
 
     @contextlib.contextmanager
@@ -239,7 +263,7 @@ class Session:
 
     def _check_not_caught(self, error: Exception) -> None:
         """An error leaves a block that may not be entered at run time: no handler outside of it may take it for granted."""
-        if self.handlers:
+        if any(handler.catches(error) for handler in self.handlers):
             raise Refused(
                 CaptureError(
                     f"a {type(error).__name__} in a branch or loop would have to be caught by an except clause outside: {error}",

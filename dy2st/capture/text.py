@@ -84,8 +84,8 @@ def value(session: Session, given: Any) -> Any:
 
 
 def sized(session: Session, given: Any) -> Any:
-    """A ``torch.Size`` with symbolic sizes as the operation that makes it; everything else as it is."""
-    if isinstance(given, torch.Size) and any(map(is_symbolic, given)):
+    """A ``torch.Size`` as the operation that makes it, which in a node would be a tuple; everything else as it is."""
+    if isinstance(given, torch.Size):
         return session.builder.call_raw(scalars.size_of, tuple(session.builder.argument(size) for size in given))
     return given
 

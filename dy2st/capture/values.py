@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from dy2st.errors import CaptureError
+from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import scalars
 
 SYMBOLIC_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -102,10 +102,16 @@ class Choice:
         return choice.session.over(choice, call)
 
     def __bool__(self) -> bool:
-        raise TypeError("the truth value of this is known only when the program runs, and is asked in code that was not converted")
+        raise DataDependentError(
+            "the truth value of this is known only when the program runs, and is asked in code that was not converted",
+            seen=repr(self),
+            fix="ask it in an if statement of converted code",
+        )
 
     def __iter__(self) -> Any:
-        raise TypeError("what this iterates over is known only when the program runs")
+        raise DataDependentError(
+            "what this iterates over is known only when the program runs", seen=repr(self), fix="loop in each of the branches"
+        )
 
     def __repr__(self) -> str:
         return f"one of {list(self.options.values())}"
@@ -161,7 +167,7 @@ class Stale:
     __hash__ = object.__hash__
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Text:
     """A string whose text is known only at run time: the parts that ``join_parts`` puts together."""
 
@@ -173,8 +179,14 @@ class Text:
     def __radd__(self, other: Any) -> Any:
         return Text((other, *self.parts)) if isinstance(other, str) else NotImplemented
 
+    def __repr__(self) -> str:
+        return "f" + repr("".join(part if isinstance(part, str) else "{...}" for part in self.parts))
+
     def __format__(self, specification: str) -> str:
-        raise TypeError("a text made of tensors can only be printed or raised inside a captured function")
+        raise CaptureError(
+            "a string with values known only at run time is formatted by code that was not converted",
+            fix="use an f-string or str.format, and print or raise the text",
+        )
 
 
 def _text_parts(value: str | Text) -> tuple[Any, ...]:

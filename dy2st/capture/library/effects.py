@@ -7,6 +7,7 @@ numbers cannot be taken or set.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import logging
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
+from dy2st.capture.exceptions import Suppress
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
 from dy2st_runtime import control
@@ -39,6 +41,11 @@ def _effect(function: Any, session: Session, *args: Any, **kwargs: Any) -> None:
 
 
 _register_effects()
+
+
+@handles(contextlib.suppress)
+def _suppress(session: Session, *kinds: type[BaseException]) -> Suppress:
+    return Suppress(*kinds)
 
 
 @handles(copy.deepcopy)

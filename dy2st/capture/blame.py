@@ -1,0 +1,94 @@
+"""Whose fault an exception is: the user's program, or the capture that runs it on stand-ins.
+
+Eager Python raises the first kind too, if it gets there, so it becomes a part of the program. The second kind must come out at
+capture: it says that something cannot be captured, or that dy2st has a bug.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import types
+
+import sympy
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+import dy2st_runtime
+from dy2st import errors
+from dy2st.capture.session import Session
+from dy2st.capture.values import CAPTURE_VALUES, Text
+from dy2st.frames import MACHINERY
+
+TRACING_ERRORS = (
+    GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)  # fmt: skip
+"""Errors with which torch's tracing gives up."""
+_OWN = os.path.dirname(errors.__file__) + os.sep
+_DOERS = (
+    "access", "assertions", "calls", "choices", "functions", "indexing", "iteration", "lists", "modules", "text", "truth", "values",
+)  # fmt: skip
+_ACTING = (
+    os.path.join(_OWN, "constructs", ""),
+    os.path.join(_OWN, "capture", "library", ""),
+    *(os.path.join(_OWN, "capture", f"{name}.py") for name in _DOERS),
+)
+"""Modules of this package that do on the user's behalf what the code says: index, call, compare, iterate."""
+_INTERNAL = (_OWN, os.path.dirname(dy2st_runtime.__file__) + os.sep, os.path.dirname(sympy.__file__) + os.sep)
+_TENSOR = torch._tensor.__file__
+_NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
+_CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b")
+"""What only an error that stand-ins cause speaks of."""
+_SYMBOL = re.compile(r"\b[a-z]+\d+\b")
+_NEVER = (errors.Dy2stError, RecursionError, MemoryError, SystemError, *TRACING_ERRORS)
+
+
+def is_users(session: Session, error: BaseException) -> bool:
+    """Whether eager Python raises an exception as well, where the program is now."""
+    if any(error is known for known in session.raised):
+        return True
+    if not isinstance(error, Exception) or isinstance(error, _NEVER):
+        return False
+    if is_about_stand_ins(session, error):
+        return False
+    if session.failed is not None and session.failed[0] is error:
+        return not isinstance(error, NotImplementedError)
+    return _innermost_is_users(error)
+
+
+def is_about_stand_ins(session: Session, error: Exception) -> bool:
+    """Whether an error is due to values that Python does not know during a capture."""
+    if any(error is known for known in session.raised):
+        return False
+    if any(isinstance(value, CAPTURE_VALUES) for value in error.args):
+        return True
+    message = str(error)
+    symbols = {str(symbol) for symbol in session.shapes.var_to_range}
+    return _CAPTURE_WORDS.search(message) is not None or any(name in symbols for name in _SYMBOL.findall(message))
+
+
+def is_about_texts(error: Exception) -> bool:
+    """Whether it is due to a string that is made when the program runs."""
+    return any(isinstance(value, Text) for value in error.args) or re.search(r"\bText\b", str(error)) is not None
+
+
+def _innermost_is_users(error: Exception) -> bool:
+    step: types.TracebackType | None = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    file = step.tb_frame.f_code.co_filename if step is not None else ""
+    if file.startswith(_ACTING):
+        return not isinstance(error, (AssertionError, NameError)) and not _is_own(getattr(error, "obj", None))
+    return file == _TENSOR or not file.startswith((*_INTERNAL, *MACHINERY))
+
+
+def _is_own(value: object) -> bool:
+    """Whether something is of this package, so that a missing attribute is a bug of it."""
+    return type(value).__module__.partition(".")[0] in ("dy2st", "dy2st_runtime")

@@ -1,0 +1,50 @@
+"""Exceptions of the user's code, made anew each time a program raises them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recipe:
+    """Makes one exception from the values that are known when the program runs.
+
+    Attributes:
+        kind: its class; ``__init__`` is not run again.
+        count: how many of the values are its ``args``.
+        names: the attributes that take the values after those.
+        fixed: the attributes that are always the same.
+        links: for ``__cause__`` and ``__context__``, the exception that goes there; it takes the values that are left.
+        suppress: its ``__suppress_context__``.
+    """
+
+    kind: type[BaseException]
+    count: int
+    names: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    links: tuple[tuple[str, Recipe], ...] = ()
+    suppress: bool = False
+
+    def __call__(self, *values: Any) -> BaseException:
+        return self._made(iter(values))
+
+    @property
+    def __name__(self) -> str:
+        return self.kind.__name__
+
+    def _made(self, values: Iterator[Any]) -> BaseException:
+        args = tuple(next(values) for _ in range(self.count))
+        made = self.kind.__new__(self.kind, *args)
+        if not _has_own_init(self.kind):
+            made.__init__(*args)  # type: ignore[misc]  # classes written in C may set what they print here
+        made.__dict__.update({**self.fixed, **{name: next(values) for name in self.names}})
+        for name, link in self.links:
+            setattr(made, name, link._made(values))
+        made.__suppress_context__ = self.suppress
+        return made
+
+
+def _has_own_init(kind: type[BaseException]) -> bool:
+    return hasattr(kind.__init__, "__code__")
