@@ -1,0 +1,100 @@
+"""A program that fails, with everything removed that it does not need to fail."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+
+from tests.fuzz.grammar import Program
+
+
+def reduced(program: Program, fails: Callable[[Program], bool], seconds: float = 60.0) -> Program:
+    """The smallest program found in some seconds for which ``fails`` still holds."""
+    end = time.monotonic() + seconds
+    changed = True
+    while changed and time.monotonic() < end:
+        changed = False
+        for candidate in _smaller(program):
+            if time.monotonic() > end:
+                break
+            if fails(candidate):
+                program, changed = candidate, True
+                break
+    return program
+
+
+def _smaller(program: Program) -> Iterator[Program]:
+    tree = ast.parse(program.source)
+    for position in reversed(range(sum(1 for _ in _edits(tree)))):
+        made = copy.deepcopy(tree)
+        for number, edit in enumerate(_edits(made)):
+            if number == position:
+                edit()
+                break
+        try:
+            text = ast.unparse(ast.fix_missing_locations(made)) + "\n"
+            compile(text, "<program>", "exec")
+        except (SyntaxError, ValueError):
+            continue
+        if len(text) < len(program.source):
+            yield dataclasses.replace(program, source=text)
+
+
+def _edits(tree: ast.AST) -> Iterator[Callable[[], None]]:
+    """What can be done to a tree: each makes it smaller. Later ones are larger steps."""
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                yield from _simpler(node, field, value)
+            elif isinstance(value, list) and value and isinstance(value[0], ast.expr):
+                for index, item in enumerate(value):
+                    yield from _simpler(value, index, item)
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody", "cases"):
+            body = getattr(node, field, None)
+            if isinstance(body, list):
+                yield from _statements(body, field)
+
+
+def _simpler(owner: object, key: object, value: ast.expr) -> Iterator[Callable[[], None]]:
+    """An expression becomes one of its parts."""
+
+    def put(part: ast.expr) -> Callable[[], None]:
+        def edit() -> None:
+            if isinstance(owner, list):
+                owner[key] = part  # type: ignore[call-overload]
+            else:
+                setattr(owner, key, part)  # type: ignore[arg-type]
+
+        return edit
+
+    for part in ast.iter_child_nodes(value):
+        if isinstance(part, ast.expr):
+            yield put(part)
+    if isinstance(value, ast.Tuple) and len(value.elts) > 1:
+        for index in range(len(value.elts)):
+
+            def drop(elements: list[ast.expr] = value.elts, index: int = index) -> None:
+                del elements[index]
+
+            yield drop
+
+
+def _statements(body: list[ast.stmt], field: str) -> Iterator[Callable[[], None]]:
+    for index, statement in enumerate(body):
+        inner = getattr(statement, "body", None)
+        if isinstance(inner, list) and not isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.match_case)):
+
+            def unwrap(index: int = index, inner: list[ast.stmt] = inner) -> None:
+                body[index : index + 1] = inner
+
+            yield unwrap
+        if len(body) > 1 or field in ("orelse", "finalbody"):
+
+            def delete(index: int = index) -> None:
+                del body[index]
+
+            yield delete
