@@ -31,6 +31,9 @@ OBJECT = "object"
 KEY = "key"
 SETTER = "set"
 ERROR = "error"
+SUBJECT = "subject"
+CASE = "case"
+FOUND = "found"
 
 
 class Namer:

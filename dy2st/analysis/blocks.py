@@ -156,7 +156,7 @@ def _seen_by_head(node: gast.stmt) -> frozenset[str]:
 
 
 def _same_scope(body: Sequence[gast.stmt]) -> Iterator[gast.stmt]:
-    """The statements of one scope: into `with`, `try` and `match`, not into what becomes a function."""
+    """The statements of one scope: into `with` and `try`, not into what becomes a function."""
     for statement in body:
         yield statement
         if not isinstance(statement, BLOCK_STATEMENTS):
@@ -167,8 +167,6 @@ def _same_scope(body: Sequence[gast.stmt]) -> Iterator[gast.stmt]:
 def _inner_bodies(node: gast.stmt) -> list[Sequence[gast.stmt]]:
     if isinstance(node, gast.With):
         return [node.body]
-    if isinstance(node, gast.Match):
-        return [case.body for case in node.cases]
     if isinstance(node, gast.Try) or type(node).__name__ == "TryStar":
         return [node.body, *(handler.body for handler in node.handlers), node.orelse, node.finalbody]
     return []
@@ -189,9 +187,6 @@ def _head(node: gast.stmt) -> list[gast.AST]:
         return [node.iter]
     if isinstance(node, gast.With):
         return list(node.items)
-    if isinstance(node, gast.Match):
-        parts = [part for case in node.cases for part in (case.pattern, case.guard)]
-        return [node.subject, *(part for part in parts if part is not None)]
     if isinstance(node, gast.Try) or type(node).__name__ == "TryStar":
         parts = [part for handler in node.handlers for part in (handler.type, handler.name)]
         return [part for part in parts if part is not None]

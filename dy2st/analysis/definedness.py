@@ -47,8 +47,6 @@ class _Definedness:
             inside = state | frozenset(names_in(item.optional_vars for item in node.items).writes)
             self.body(node.body, inside)
             return state - unbound_in(node.body)
-        if isinstance(node, gast.Match):
-            return self._match(node, state)
         if isinstance(node, gast.Return | gast.Raise):
             return None
         return (state | bound_by(node)) - unbound_by(node)
@@ -70,13 +68,6 @@ class _Definedness:
         after = self.body(node.finalbody, end)
         self.body(node.finalbody, state - deleted)
         return after
-
-    def _match(self, node: gast.Match, state: Bound) -> Bound | None:
-        end: Bound | None = state
-        for case in node.cases:
-            captures = frozenset(names_in([case.pattern]).writes)
-            end = _join(end, self.body(case.body, state | captures))
-        return end
 
 
 def _join(one: Bound | None, other: Bound | None) -> Bound | None:

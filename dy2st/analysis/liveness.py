@@ -59,8 +59,6 @@ class _Liveness:
             return self._try(node, live, caught)
         if isinstance(node, gast.With):
             return self._with(node, live, caught)
-        if isinstance(node, gast.Match):
-            return self._match(node, live, caught)
         if isinstance(node, gast.Return | gast.Raise):
             return _reads(node) | caught
         deleted = frozenset(names_in([node]).deletes)
@@ -110,12 +108,6 @@ class _Liveness:
         inside = self.body(node.body, live, caught | live)  # a context manager may swallow an exception
         bound = frozenset(names_in(item.optional_vars for item in node.items).writes)
         return (inside - bound) | frozenset(names_in(node.items).reads) | caught | live
-
-    def _match(self, node: gast.Match, live: Live, caught: Live) -> Live:
-        before = _reads(node.subject) | live | caught
-        for case in node.cases:
-            before |= self.body(case.body, live, caught) | _reads(case.pattern) | _reads(case.guard)
-        return before
 
 
 def _reads(node: gast.AST | None) -> Live:

@@ -22,6 +22,7 @@ from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session, current, need
+from dy2st.capture.truth import logical_not
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, is_number, unbound_free_message, unbound_message
 from dy2st_runtime import control, scalars
 
@@ -253,6 +254,9 @@ def is_(left: Any, right: Any) -> Any:
         return choices.is_option(left, lambda option: option is right)
     if isinstance(right, Choice):
         return choices.is_option(right, lambda option: option is left)
+    for value, other in ((left, right), (right, left)):
+        if isinstance(value, torch.SymBool) and isinstance(other, bool):
+            return value if other else logical_not(value)
     if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
     session = current()
@@ -270,6 +274,10 @@ def equal(left: Any, right: Any) -> Any:
     for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
+    return _equal(session, left, right)
+
+
+def _equal(session: Session, left: Any, right: Any) -> Any:
     if session.runtime_list(left) is not None or session.runtime_list(right) is not None:
         raise errors.CaptureError(
             "'==' of a list that changes length inside a captured block",

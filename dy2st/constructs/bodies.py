@@ -12,12 +12,8 @@ Node = TypeVar("Node", bound=gast.stmt)
 
 
 def map_bodies(node: Node, lower: Lower, final: Lower | None = None) -> Node:
-    """Replace each statement list of `if`, `with`, `try` and `match` in place; `final` is for `finally`, in which no
-    jump may stand."""
-    if isinstance(node, gast.Match):
-        for case in node.cases:
-            case.body = lower(case.body)
-    elif isinstance(node, gast.With):
+    """Replace each statement list of `if`, `with` and `try` in place; `final` is for `finally`, in which no jump may stand."""
+    if isinstance(node, gast.With):
         node.body = lower(node.body)
     elif isinstance(node, gast.If):
         node.body, node.orelse = lower(node.body), lower(node.orelse)

@@ -24,7 +24,7 @@ RewriteT = TypeVar("RewriteT", bound=Callable[..., Any])
 class Phase(enum.Enum):
     """What is true after each phase."""
 
-    DESUGAR = "no zero-argument super(), annotated assignment, private name; global and nonlocal stand first"
+    DESUGAR = "no match, zero-argument super(), annotated assignment, private name; global and nonlocal stand first"
     RETURNS = "no return inside if, while or for"
     JUMPS = "no break, continue or loop else"
     BLOCKS = "no if, while or for statement"

@@ -35,8 +35,6 @@ class _Walk:
             return self._dispatch(node)
         if isinstance(node, gast.FunctionDef):
             return self.function(node)
-        if isinstance(node, gast.pattern):
-            return node
         for field in node._fields:
             setattr(node, field, self._field(getattr(node, field, None)))
         return self._dispatch(node)

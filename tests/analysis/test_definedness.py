@@ -21,7 +21,6 @@ from dy2st.analysis.definedness import definedness
         ("with m as n:\n    a = 1\nhere", set()),
         ("x and (a := 1)\nhere", set()),
         ("f(a := 1)\nhere", {"a"}),
-        ("match x:\n    case [a]:\n        here", {"a"}),
         ("import a.b\ndef f(): pass\nclass C: pass\nhere", {"a", "f", "C"}),
     ],
 )
