@@ -39,21 +39,24 @@ class Carry:
     kind: lattice.Type
 
 
-def capture_while(test: Any, body: Any, live: Sequence[str]) -> None:
+def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
     """A ``while`` statement; it is captured from the first trip whose test is known only at run time.
 
     Args:
-        test: a function without arguments that gives the test's value.
+        value: a function without arguments that gives the test's value.
         body: a function without arguments.
         live: the names that are read after a trip or after the loop.
     """
     session = need()
     session.emit_checks()
-    cells = session.cells_of(test, body)
-    given = test
+    cells = session.cells_of(value, body)
 
     def test() -> Any:
-        return condition(given())
+        return condition(value())
+
+    def loop(pred: Any) -> None:
+        capture_loop(session, pred, test, body, cells, live)
+        session.site("while", "captured", "the test depends on a tensor")
 
     pred = test()
     trips = 0
@@ -67,26 +70,24 @@ def capture_while(test: Any, body: Any, live: Sequence[str]) -> None:
         trips += 1
         if is_symbolic(pred):
             session.roll_back(attempt)
-            pred = True
-            if _try_loop(session, pred, test, body, cells, live):
+            if try_loop(session, cells, lambda: loop(True)):
                 return
             body()  # the first trip is different: unroll it and capture the rest
             pred = test()
             continue
         session.commit(attempt)
-    session.site("while", "captured", "the test depends on a tensor")
-    capture_loop(session, pred, test, body, cells, live)
+    loop(pred)
 
 
-def _try_loop(session: Session, pred: Any, test: Any, body: Any, cells: Sequence[Place], live: Sequence[str]) -> bool:
+def try_loop(session: Session, cells: Sequence[Place], loop: Callable[[], None]) -> bool:
+    """Record what may be no loop of the program, because its first trip differs from the others; whether it was."""
     attempt = session.begin_attempt(cells)
     try:
-        capture_loop(session, pred, test, body, cells, live)
-    except errors.CaptureError:
+        loop()
+    except (errors.CaptureError, TypeError):
         session.roll_back(attempt)
         return False
     session.commit(attempt)
-    session.site("while", "captured", "the test depends on a tensor")
     return True
 
 
