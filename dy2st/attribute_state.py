@@ -19,9 +19,10 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st.capture import lattice
-from dy2st.capture.capture import Captured, Writer
+from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.results import Writer
 from dy2st.capture.sources import GONE, Source
 from dy2st.errors import SaveError
 from dy2st_runtime.structure import DictOf, ListOf, TupleOf, children

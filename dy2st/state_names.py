@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from dy2st.attribute_state import Taken, line_of
-from dy2st.capture.capture import Writer
 from dy2st.capture.journal import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.results import Writer
 from dy2st.capture.sources import Source
 from dy2st.errors import SaveError
 from dy2st_runtime import paths, structure

@@ -163,9 +163,10 @@ class StaticFunction:
         captured, values = self._find(call)
         inputs = [*call.tensors, *(get(values) for get in captured.states)]
         outputs = python.run(captured.program, inputs)
+        made = captured.known(values)
         if captured.writers:
-            apply_effects(captured, values, outputs)
-        return unflatten(captured.program.out_structure, outputs)
+            apply_effects(captured, values, outputs, made)
+        return unflatten(captured.program.out_structure, outputs, made)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return self._signature.call(args, kwargs, self.instance)

@@ -31,6 +31,8 @@ class Outcome:
     state: dict[str, Any]
     random: torch.Tensor
     printed: str
+    objects: list[tuple[str, str]]
+    """For each tensor, list and dict of the arguments and the result, the first place where that object stands."""
 
 
 def agree(
@@ -95,7 +97,22 @@ def observe(function: Any, call: Any) -> Outcome:
     state = {}
     if isinstance(function, torch.nn.Module):
         state = {name: value.clone() for name, value in function.state_dict().items()}
-    return Outcome(result, error, grads, leaves, state, random, printed.getvalue())
+    return Outcome(result, error, grads, leaves, state, random, printed.getvalue(), _objects((args, result)))
+
+
+def _objects(values: Any) -> list[tuple[str, str]]:
+    first: dict[int, str] = {}
+    found: list[tuple[str, str]] = []
+
+    def visit(value: Any, path: str) -> None:
+        if isinstance(value, (torch.Tensor, list, dict)):
+            found.append((path, first.setdefault(id(value), path)))
+        parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+        for key, part in parts:
+            visit(part, f"{path}[{key!r}]")
+
+    visit(values, "")
+    return found
 
 
 def _fresh(args: Any) -> Any:
@@ -129,6 +146,7 @@ def _compare(expected: Outcome, found: Outcome, where: str) -> None:
         raise AssertionError(f"{where}: eager gave {expected.result!r}") from found.error
     else:
         same(expected.result, found.result, where)
+    assert expected.objects == found.objects, f"{where}: other objects are the same: {found.objects}, expected {expected.objects}"
     same(expected.grads, found.grads, f"{where}: gradients")
     same(expected.inputs, found.inputs, f"{where}: inputs afterwards")
     same(expected.state, found.state, f"{where}: state")

@@ -18,6 +18,7 @@ from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, unpack_list
 from dy2st_runtime import control
+from dy2st_runtime.structure import children, unflatten
 
 _ATTEMPTS = 64
 
@@ -27,12 +28,14 @@ class Outcome:
     """What one branch did.
 
     Attributes:
+        start: when it began.
         builder: its block, still open.
         writes: the places it changed.
         result: the value of the expression; ``None`` for a statement.
         dead: whether it always raises.
     """
 
+    start: int
     builder: BlockBuilder
     writes: dict[tuple[Any, ...], Write]
     result: Any
@@ -99,12 +102,12 @@ def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Plac
                 raise
             result, dead = None, True
         session.emit_checks()
-        return Outcome(region.builder, region.journal.writes(), result, dead)
+        return Outcome(region.start, region.builder, region.journal.writes(), result, dead)
 
 
 def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[str] | None) -> Any:
     then, orelse = outcomes
-    joiner = Joiner(session, (then.builder, orelse.builder))
+    joiner = Joiner(session, (then.builder, orelse.builder), then.start)
     joined: list[tuple[Place, Any]] = []
     for key, write in {**then.writes, **orelse.writes}.items():
         if live is not None and session.is_dead(write.place, live):
@@ -119,16 +122,20 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
     if then.dead and orelse.dead:
         raise Unreachable
     for place, value in joined:
-        session.write(place)
-        place.write(value)
+        session.put(place, value)
     return result
 
 
 class Joiner:
-    """Joins values pair by pair; collects the leaves that each branch gives and the fresh values that stand for them."""
+    """Joins values pair by pair; collects the leaves that each branch gives and the fresh values that stand for them.
 
-    def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder]) -> None:
-        self.session, self.builders = session, builders
+    A list, dict or dataclass that is older than the branches is passed on as the object that it is, since others may hold
+    it. Of two that the branches have made, one is made afresh, the same wherever these two stand.
+    """
+
+    def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder], start: int) -> None:
+        self.session, self.builders, self._start = session, builders, start
+        self._made: dict[tuple[int, int], Any] = {}
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
 
@@ -141,9 +148,29 @@ class Joiner:
         a, b = (Undefined(str(place)) if value is MISSING else value for value in (a, b))
         if a is b:
             return None if a is lattice.ABSENT else a
+        if (id(a), id(b)) in self._made:
+            return self._made[id(a), id(b)]
+        value = self._alike(a, b, place) if self._are_alike(a, b) else self._fresh(a, b, place)
+        self.session.own_all(value)
+        if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
+            self._made[id(a), id(b)] = value
+        return value
+
+    def _are_alike(self, a: Any, b: Any) -> bool:
+        """Whether two values are containers of one structure, to be joined part by part."""
+        if children(a) is None or children(b) is None or any(map(self._is_older, (a, b))):
+            return False
+        return self._lists(a) is a and self._lists(b) is b and lattice.shallow(a)[1] == lattice.shallow(b)[1]
+
+    def _alike(self, a: Any, b: Any, place: Place | None) -> Any:
+        (parts, structure), (others, _) = lattice.shallow(a), lattice.shallow(b)
+        inside = None if isinstance(place, ContentsPlace) else place
+        return unflatten(structure, [self.join(x, y, inside) for x, y in zip(parts, others)])
+
+    def _fresh(self, a: Any, b: Any, place: Place | None) -> Any:
         a, b = self._lists(a), self._lists(b)
         try:
-            kind = _kind(a, b, _is_result(place))
+            kind = self._kind(a, b, _is_result(place))
         except lattice.LengthMismatch as error:
             self._need_list(place, a, b)
             raise self._mismatch(place, a, b, error) from None
@@ -156,6 +183,18 @@ class Joiner:
                 lattice.leaves(kind, given, leaves)
         self.fresh += made
         return unpack_list(value)
+
+    def _kind(self, a: Any, b: Any, anything: bool) -> lattice.Type:
+        first, second = (None if value is lattice.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
+        if first is None or second is None:
+            return lattice.type_of(b if first is None else a)
+        return lattice.join(first, second, anything)
+
+    def _is_older(self, container: Any) -> bool:
+        if not is_mutable(container):
+            return False
+        born = self.session.born(container)
+        return born < self._start if born is not None else self.session.tracker.source_of(container) is not None
 
     def _lists(self, value: Any) -> Any:
         return self.session.runtime_list(value) or value
@@ -180,10 +219,9 @@ def _is_result(place: Place | None) -> bool:
     return isinstance(place, CellPlace) and place.name.rstrip("0123456789_") == names.RESULT
 
 
-def _kind(a: Any, b: Any, anything: bool) -> lattice.Type:
-    if a is lattice.ABSENT or b is lattice.ABSENT:
-        return lattice.type_of(b if a is lattice.ABSENT else a)
-    return lattice.join(lattice.type_of(a), lattice.type_of(b), anything)
+def is_mutable(value: Any) -> bool:
+    """Whether a value is a list, dict or dataclass, which others may hold and change."""
+    return children(value) is not None and not isinstance(value, tuple)
 
 
 def _origin(session: Session, value: Any) -> errors.Location | None:

@@ -10,44 +10,24 @@ from types import FunctionType
 from typing import Any, cast
 
 import torch
-from torch import fx
 
 from dy2st import errors
-from dy2st.capture import calls, choices, lattice, modules, text
+from dy2st.capture import calls, choices, modules, results
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
-from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.journal import MISSING
 from dy2st.capture.regions import NeedsRuntimeList, Site, Unreachable
+from dy2st.capture.results import Writer
 from dy2st.capture.session import Session
 from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Stale, Text, Undefined
 from dy2st_runtime.binding import parameters_of
 from dy2st_runtime.passes.dead_code import remove_dead_code
-from dy2st_runtime.program import Effect, InputSlot, Location, Program, verify
-from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Structure, TupleOf, children, unflatten
-
-
-@dataclasses.dataclass(frozen=True)
-class Writer:
-    """How one effect of a program reaches the object it changes.
-
-    Attributes:
-        owner: gives the object, from the values of the sources.
-        place: makes the place to write from the object.
-        written: the type of what is written; ``None`` for a deletion.
-        source: where the object comes from, if it comes from outside.
-        location: the user's line that first writes there.
-    """
-
-    owner: Callable[[Sequence[Any]], Any]
-    place: Callable[[Any], Place]
-    written: lattice.Type | None
-    source: Source | None
-    location: Location | None
+from dy2st_runtime.program import InputSlot, Location, Program, verify
+from dy2st_runtime.structure import Const, Leaf, Structure, TupleOf, children, unflatten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +46,7 @@ class Captured:
         dynamic_state: the state that is known to differ from call to call, see :class:`Request`.
         sizes: what it relies on in the sizes of its inputs.
         asked: what the code asked about the mode of the call, with the line that asked first.
+        existing: containers among the results that come from outside: for the number of each, the index of its source.
     """
 
     program: Program
@@ -79,6 +60,11 @@ class Captured:
     dynamic_state: Mapping[str, frozenset[int] | None]
     sizes: SizeConditions
     asked: Mapping[str, Location | None]
+    existing: Mapping[int, int]
+
+    def known(self, values: Sequence[Any]) -> dict[int, Any]:
+        """The containers among the results that are there already, from the values of the sources."""
+        return {number: values[index] for number, index in self.existing.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,10 +218,8 @@ def _identifier(name: str) -> str:
 
 
 def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any) -> Captured:
-    outputs: list[Any] = []
-    out_structure = _structure(session, result, outputs, "returns")
-    effects, writers, written = _effects(session, outputs)
-    block = root.finish(tuple(outputs))
+    found = results.of(session, result)
+    block = root.finish(found.outputs)
     code = request.function.__code__
     program = Program(
         name=request.function.__qualname__,
@@ -243,8 +227,8 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         inputs=tuple(inputs),
         in_structure=_tensors_only(request),
         states=tuple(state.slot for state in session.states),
-        out_structure=out_structure,
-        effects=tuple(effects),
+        out_structure=found.structure,
+        effects=found.effects,
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
         training=_training(request),
         default_dtype=torch.get_default_dtype(),
@@ -258,9 +242,10 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         guards=session.tracker.guards,
         states=[_state_getter(state.source, state.value) for state in session.states],
         state_sources=[state.source for state in session.states],
-        writers=writers,
+        writers=found.writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
-        written=frozenset(written),
+        written=found.written,
+        existing=found.existing,
         dynamic_state=request.dynamic_state,
         asked=session.asked,
         sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
@@ -303,115 +288,11 @@ def _renumber(structure: Structure, number: Mapping[int, int], classes: Sequence
     return dataclasses.replace(structure, items=tuple(_renumber(item, number, classes) for item in structure.items))
 
 
-def _structure(session: Session, value: Any, outputs: list[Any], what: str) -> Structure:
-    """Describe a result; its tensors, numbers, lists and texts become outputs of the root block."""
-    value = session.runtime_list(value) or value
-    if isinstance(value, Undefined):
-        value.fail()
-    if isinstance(value, Choice):
-        value = choices.bound(value)
-    if isinstance(value, Choice):
-        tag = _structure(session, value.tag, outputs, what)
-        options = tuple(_structure(session, option, outputs, what) for option in value.options.values())
-        return ChoiceOf(tag, tuple(value.options), options)
-    if isinstance(value, Text):
-        value = text.value(session, value)
-    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
-        outputs.append(value)
-        return Leaf(len(outputs) - 1)
-    if isinstance(value, Stale):
-        value.fail()
-    parts = children(value)
-    if parts is not None:
-        items, describe = parts
-        return describe(tuple(_structure(session, item, outputs, what) for item in items))
-    if id(value) in session.created and not isinstance(value, (type, torch.Size)):
-        raise errors.CaptureError(
-            f"{session.name} {what} a {type(value).__qualname__} that it makes itself",
-            session.here(),
-            fix="use tuples, lists, dicts, named tuples or dataclasses of tensors and numbers",
-        )
-    session.tracker.identity(value)
-    return Const(value)
-
-
-def _effects(session: Session, outputs: list[Any]) -> tuple[list[Effect], list[Writer], list[str]]:
-    effects: list[Effect] = []
-    writers: list[Writer] = []
-    written: list[str] = []
-    for write in session.region.journal.writes().values():
-        place = write.place
-        owner = place.cell if isinstance(place, CellPlace) else place.owner
-        if session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list)):
-            continue
-        source = session.tracker.source_of(owner)
-        name = _place_name(place, source)
-        effects.append(_effect(session, write, name, outputs))
-        writers.append(_writer(session, write, owner, source))
-        written.append(name)
-        if isinstance(write.new, (list, dict)):
-            written += [f"{name}[{key!r}]" for key in (write.new if isinstance(write.new, dict) else range(len(write.new)))]
-    return effects, writers, written
-
-
-def _place_name(place: Place, source: Source | None) -> str:
-    """The place as its source is named, if the program can read it back from there."""
-    if source is None or (isinstance(place, ItemPlace) and source.name == "globals()"):
-        return str(place.item) if isinstance(place, ItemPlace) and source is not None else str(place)
-    match place:
-        case AttributePlace(_, name):
-            return f"{source.name}.{name}"
-        case ItemPlace(_, key):
-            return f"{source.name}[{key!r}]"
-        case _:
-            return source.name
-
-
-def _effect(session: Session, write: Write, name: str, outputs: list[Any]) -> Effect:
-    if write.new is MISSING:
-        return Effect(name, "delete", Const(None))
-    new, kind = write.new, "set"
-    if isinstance(write.place, ContentsPlace):
-        new = session.runtime_list(write.place.owner) or new
-    if isinstance(new, Choice):
-        new = Choice(
-            session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
-        )
-    if isinstance(write.place, ContentsPlace) and isinstance(new, list):
-        same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
-        if same and session.tracker.source_of(write.place.owner) is None:
-            new, kind = new[len(write.old) :], "extend"
-    return Effect(name, kind, _structure(session, new, outputs, f"writes to {name}"))
-
-
-def _writer(session: Session, write: Write, owner: Any, source: Source | None) -> Writer:
-    if source is None:
-        get: Callable[[Sequence[Any]], Any] = lambda values: owner  # noqa: E731
-    else:
-        index = source.index
-        get = lambda values: values[index]  # noqa: E731
-    new = session.runtime_list(write.new) or write.new
-    written = None if new is MISSING else lattice.type_of(new)
-    return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
-
-
-def _place_in(place: Place) -> Callable[[Any], Place]:
-    match place:
-        case AttributePlace(_, name):
-            return lambda target: AttributePlace(target, name)
-        case ItemPlace(_, item):
-            return lambda target: ItemPlace(target, item)
-        case ContentsPlace():
-            return ContentsPlace
-        case _:
-            return lambda target: place
-
-
-def apply_effects(captured: Captured, values: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Do what the program does outside, after its last operation."""
+def apply_effects(captured: Captured, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> None:
+    """Do what the program does outside, after its last operation; ``made`` are the containers that are there already."""
     for effect, writer in zip(captured.program.effects, captured.writers):
         place = writer.place(writer.owner(values))
-        new = unflatten(effect.value, outputs)
+        new = unflatten(effect.value, outputs, made)
         if effect.kind == "delete":
             place.write(MISSING)
         elif effect.kind == "extend":

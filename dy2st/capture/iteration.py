@@ -21,7 +21,7 @@ from dy2st.capture.journal import CellPlace
 from dy2st.capture.loop import capture_loop
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import condition
-from dy2st.capture.values import SYMBOLIC_NUMBERS, is_symbolic
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic
 from dy2st_runtime import scalars
 
 _UNROLL_LIMIT = 4096
@@ -94,7 +94,10 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
 
 def over(iterable: Any) -> Any:
     """What Python iterates over: a tensor by its rows."""
-    need().check_unspent(iterable)
+    session = need()
+    session.check_unspent(iterable)
+    if isinstance(iterable, Choice):  # what is in either, now
+        iterable = session.over(iterable, tuple)
     return iterable.unbind(0) if isinstance(iterable, torch.Tensor) and iterable.dim() else iterable
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import types
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -119,12 +120,16 @@ def same_constant(a: Any, b: Any) -> bool:
     return False
 
 
-def type_of(value: Any) -> Type:
-    """The type of exactly this value."""
+def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False) -> Type:
+    """The type of exactly this value.
+
+    Args:
+        is_kept: whether a container is passed on as the object that it is; the others are passed on by what is in them.
+    """
     if isinstance(value, Undefined):
         return UnboundType(value.name)
     if isinstance(value, Choice):
-        return ChoiceType(tuple(map(type_of, value.options.values())))
+        return ChoiceType(tuple(type_of(option, is_kept) for option in value.options.values()))
     if isinstance(value, torch.Tensor):
         strides = tuple(map(_size, value.stride())) if value.layout == torch.strided else None
         return TensorType(value.dtype, value.device, tuple(map(_size, value.shape)), strides, value.requires_grad)
@@ -137,11 +142,13 @@ def type_of(value: Any) -> Type:
     parts = children(value)
     if parts is None or (type(value) is torch.Size and all(type(s) is int for s in value)):
         return SameType(value)
-    leaves, structure = _shallow(value)
-    return ContainerType(structure, tuple(map(type_of, leaves)))
+    if is_kept(value):
+        return SameType(value)
+    leaves, structure = shallow(value)
+    return ContainerType(structure, tuple(type_of(leaf, is_kept) for leaf in leaves))
 
 
-def _shallow(value: Any) -> tuple[list[Any], Structure]:
+def shallow(value: Any) -> tuple[list[Any], Structure]:
     """One level apart: every part is a leaf."""
     return flatten(value, lambda part: part is not value)
 
@@ -256,7 +263,7 @@ def text(a: Type | None) -> str:
         case NumberType(kind):
             return f"a symbolic {kind}"
         case SameType(value):
-            return f"{value!r} ({type(value).__name__})"
+            return f"{value!r} ({type(value).__name__})" if children(value) is None else f"a {type(value).__name__} from before"
         case ListType():
             return "a list that grows"
         case StringType():
@@ -279,7 +286,7 @@ def leaves(kind: Type, value: Any, out: list[Any]) -> None:
         case ChoiceType(options):
             _choice_leaves(options, value, out)
         case ContainerType(_, items):
-            parts = [ABSENT] * len(items) if value is ABSENT else _shallow(value)[0]
+            parts = [ABSENT] * len(items) if value is ABSENT else shallow(value)[0]
             for item, part in zip(items, parts):
                 leaves(item, part, out)
         case _:
@@ -302,15 +309,24 @@ def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> Non
 
 
 def _place(options: tuple[Type, ...], value: Any) -> int:
-    """The option that a value fits."""
-    kind = type_of(value)
-    for position, option in enumerate(options):
-        try:
-            if _join_alike(option, kind) == option:
-                return position
-        except Mismatch:
-            continue
-    raise Mismatch(f"{text(kind)} is none of {text(ChoiceType(options))}")
+    """The option that a value fits; the object itself comes first."""
+    exact = (position for position, option in enumerate(options) if isinstance(option, SameType) and option.value is value)
+    fitting = (position for position, option in enumerate(options) if _fits(option, value))
+    for position in (*exact, *fitting):
+        return position
+    raise Mismatch(f"{text(type_of(value))} is none of {text(ChoiceType(options))}")
+
+
+def _fits(kind: Type, value: Any) -> bool:
+    if isinstance(kind, SameType) and kind.value is value:
+        return True
+    if isinstance(kind, ContainerType) and children(value) is not None:
+        parts, structure = shallow(value)
+        return structure == kind.structure and all(map(_fits, kind.items, parts))
+    try:
+        return _join_alike(kind, type_of(value)) == kind
+    except Mismatch:
+        return False
 
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()

@@ -173,8 +173,7 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> list
             node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
             session.builder.bind(leaf, node)
         inputs += made
-        session.write(carry.place)
-        carry.place.write(unpack_list(value))
+        session.put(carry.place, unpack_list(value))
     return inputs
 
 
@@ -233,5 +232,4 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)
     for place, value in values:
-        session.write(place)
-        place.write(unpack_list(value))
+        session.put(place, unpack_list(value))

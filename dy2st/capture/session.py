@@ -27,10 +27,11 @@ from dy2st.capture.regions import Frame, Refused, Region, Site, State, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
 from dy2st.capture.tracking import Tracker
-from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, unpack_list
+from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, unpack_list
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
 from dy2st_runtime.program import Location, StateSlot
+from dy2st_runtime.structure import children
 
 _local = threading.local()
 _PACKAGE = os.path.dirname(errors.__file__)
@@ -326,9 +327,25 @@ class Session:
         if not self._made_inside(place, self.region):
             self.region.journal.note(place)
 
+    def put(self, place: Place, value: Any) -> None:
+        """Write what a control-flow statement leaves in a place; what is not bound does not exist there, save for a variable."""
+        self.write(place)
+        place.write(MISSING if isinstance(value, Undefined) and not isinstance(place, CellPlace) else value)
+
     def own(self, made: Any, since: int | None = None) -> None:
         """An object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
         self._births.setdefault(id(made), (made, next(self._clock) if since is None else since))
+
+    def own_all(self, made: Any) -> None:
+        """A value has been made now, with every container in it."""
+        parts = made.options.values() if isinstance(made, Choice) else (children(made) or ((),))[0]
+        if isinstance(made, list):
+            self.own_list(made)
+        elif parts:
+            self.own(made)
+        for part in parts:
+            if self.born(part) is None:
+                self.own_all(part)
 
     def born(self, made: Any) -> int | None:
         """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""

@@ -34,8 +34,8 @@ def rewrite_list(node: gast.ListComp, context: Context) -> gast.expr:
     made = _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
     generator, *others = node.generators
     targets = _target_names(generator.target)
-    walrus = any(isinstance(inner, gast.NamedExpr) for inner in gast.walk(node))
-    if others or generator.is_async or targets is None or walrus:
+    shared = any(_shares_variables(inner, context) for inner in gast.walk(node))
+    if others or generator.is_async or targets is None or shared:
         return context.expression("_dy2st.own(value)", node, value=made)
     iterable = generator.iter.args[0]  # without the operator that _iterated has put around it
     spread = isinstance(generator.target, gast.Tuple)
@@ -43,6 +43,11 @@ def rewrite_list(node: gast.ListComp, context: Context) -> gast.expr:
     text = "_dy2st.list_comp(iterable, spread, element, conditions)"
     spread_node = template.constant(len(targets) if spread else None, node)
     return context.expression(text, node, iterable=iterable, spread=spread_node, element=element, conditions=conditions)
+
+
+def _shares_variables(node: gast.AST, context: Context) -> bool:
+    """Whether a part of a comprehension binds a name outside of it, or keeps its targets: a lambda reads them when it is called."""
+    return isinstance(node, gast.NamedExpr) or (isinstance(node, gast.Lambda) and context.is_opaque(node))
 
 
 def _target_names(target: gast.expr) -> list[str] | None:

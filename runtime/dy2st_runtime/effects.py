@@ -43,21 +43,21 @@ def check(program: Program) -> None:
             )
 
 
-def apply(module: nn.Module, program: Program, outputs: Sequence[Any]) -> None:
-    """Carry out the effects of one call, in order."""
+def apply(module: nn.Module, program: Program, outputs: Sequence[Any], made: dict[int, Any]) -> None:
+    """Carry out the effects of one call, in order; ``made`` takes the containers that they share with its result."""
     slots = {slot.name: slot for slot in program.states}
     for effect in program.effects:
         place = place_of(effect.target, slots)
         assert place is not None, "checked when the program was saved"
-        _apply_one(effect, container(module, place.owner), place, outputs)
+        _apply_one(effect, container(module, place.owner), place, outputs, made)
 
 
-def _apply_one(effect: Effect, owner: nn.Module, place: Path, outputs: Sequence[Any]) -> None:
+def _apply_one(effect: Effect, owner: nn.Module, place: Path, outputs: Sequence[Any], made: dict[int, Any]) -> None:
     name = place.name
     if effect.kind == "delete":
         next(table for table in (owner._parameters, owner._buffers, owner.__dict__) if name in table).pop(name)
         return
-    value = unflatten(effect.value, outputs)
+    value = unflatten(effect.value, outputs, made)
     if effect.kind == "extend":
         owner.__dict__.setdefault(name, []).extend(value)
     elif place.items:

@@ -154,8 +154,9 @@ class LoadedModule(nn.Module):
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state))
         with _default_dtype(entry.program.default_dtype):
             outputs = python.run(entry.moved, [*leaves, *state])
-        effects.apply(self, entry.program, outputs)
-        return unflatten(entry.program.out_structure, outputs)
+        made: dict[int, Any] = {}
+        effects.apply(self, entry.program, outputs, made)
+        return unflatten(entry.program.out_structure, outputs, made)
 
     def _value(self, path: Path) -> Any:
         constant = self._dy2st_constants.get(str(path))

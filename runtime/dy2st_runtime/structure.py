@@ -85,7 +85,15 @@ class ChoiceOf:
     items: tuple[Structure, ...]
 
 
-Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """A container that is one object wherever its number stands; ``items`` holds its structure alone."""
+
+    number: int
+    items: tuple[Structure, ...]
+
+
+Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | Shared
 
 
 def _same_constant(a: Any, b: Any) -> bool:
@@ -148,24 +156,35 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any] | None
     return found, describe(tuple(flatten(item, is_leaf, found)[1] for item in items))
 
 
-def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
-    """Put leaves back into a structure: the inverse of :func:`flatten`; new containers are made at each call."""
+def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] | None = None) -> Any:
+    """Put leaves back into a structure: the inverse of :func:`flatten`; new containers are made at each call.
+
+    Args:
+        structure: what to make.
+        leaves: what the leaves stand for.
+        made: the shared containers that are there already, by number; those made here are added.
+    """
+    made = {} if made is None else made
     match structure:
         case Leaf(index):
             return leaves[index]
         case Const(value):
             return value
         case TupleOf(items, factory):
-            values = tuple(unflatten(item, leaves) for item in items)
+            values = tuple(unflatten(item, leaves, made) for item in items)
             return _make_tuple(factory, values)
         case ListOf(items):
-            return [unflatten(item, leaves) for item in items]
+            return [unflatten(item, leaves, made) for item in items]
         case DictOf(keys, items, factory):
-            return factory(zip(keys, (unflatten(item, leaves) for item in items), strict=True))
+            return factory(zip(keys, (unflatten(item, leaves, made) for item in items), strict=True))
         case ObjectOf(factory, fields, items):
-            return _make_object(factory, dict(zip(fields, (unflatten(item, leaves) for item in items), strict=True)))
+            return _make_object(factory, dict(zip(fields, (unflatten(item, leaves, made) for item in items), strict=True)))
+        case Shared(number, items):
+            if number not in made:
+                made[number] = unflatten(items[0], leaves, made)
+            return made[number]
         case ChoiceOf(tag, tags, items):
-            return unflatten(items[tags.index(unflatten(tag, leaves))], leaves)
+            return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
 
 
 def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
@@ -213,6 +232,8 @@ def to_json(structure: Structure) -> Any:
         case ObjectOf(factory, fields, items):
             made = {"object": [to_json(item) for item in items], "name": factory.__name__, "fields": list(fields)}
             return made | ({"mapping": True} if issubclass(factory, dict) else {})
+        case Shared(number, items):
+            return {"shared": number, "item": to_json(items[0])}
         case ChoiceOf(tag, tags, items):
             return {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
 
@@ -326,5 +347,6 @@ _READERS: dict[str, Callable[[Json, int], Structure]] = {
     "dict": _read_dict,
     "object": _read_object,
     "choice": _read_choice,
+    "shared": lambda json, depth: Shared(json.field("shared").integer(0), (from_json(json.field("item"), depth),)),
 }
 """How each kind of structure is read, by the field that tells it."""

@@ -1,0 +1,212 @@
+"""What a program leaves: its result, and what it writes outside.
+
+A container that the results hold more than once, or that comes from outside, is one object at each call, as in Python.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from dy2st import errors
+from dy2st.capture import choices, lattice, text
+from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.session import Session
+from dy2st.capture.sources import Source
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Stale, Text, Undefined
+from dy2st_runtime.program import Effect, Location
+from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Shared, Structure, children
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+    """How one effect of a program reaches the object it changes.
+
+    Attributes:
+        owner: gives the object, from the values of the sources.
+        place: makes the place to write from the object.
+        written: the type of what is written; ``None`` for a deletion.
+        source: where the object comes from, if it comes from outside.
+        location: the user's line that first writes there.
+    """
+
+    owner: Callable[[Sequence[Any]], Any]
+    place: Callable[[Any], Place]
+    written: lattice.Type | None
+    source: Source | None
+    location: Location | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What a program leaves.
+
+    Attributes:
+        structure: how the result is made of the outputs.
+        outputs: of the root block.
+        effects: what it writes outside.
+        writers: one for each effect.
+        written: names of the sources that it writes.
+        existing: for the numbers of containers that come from outside, the index of the source.
+    """
+
+    structure: Structure
+    outputs: tuple[Any, ...]
+    effects: tuple[Effect, ...]
+    writers: list[Writer]
+    written: frozenset[str]
+    existing: dict[int, int]
+
+
+def of(session: Session, result: Any) -> Results:
+    """Everything that the captured function leaves, given what it returns."""
+    describer = _Describer(session)
+    structure = describer.describe(result, "returns")
+    effects, writers, written = _effects(session, describer)
+    plain = describer.simplified
+    return Results(
+        plain(structure),
+        tuple(describer.outputs),
+        tuple(dataclasses.replace(effect, value=plain(effect.value)) for effect in effects),
+        writers,
+        frozenset(written),
+        describer.existing,
+    )
+
+
+class _Describer:
+    """Describes values; their tensors, numbers, lists and texts become outputs of the root block."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.outputs: list[Any] = []
+        self.existing: dict[int, int] = {}
+        self._numbers: dict[int, tuple[int, Any]] = {}
+        self._uses: collections.Counter[int] = collections.Counter()
+
+    def describe(self, value: Any, what: str) -> Structure:
+        """The structure of a value; ``what`` the function does with it, for a message."""
+        if children(value) is None:
+            return self._described(value, what)
+        number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
+        self._uses[number] += 1
+        source = self.session.tracker.source_of(value)
+        if source is not None:
+            self.existing[number] = source.index
+        return Shared(number, (self._described(value, what),))
+
+    def simplified(self, structure: Structure) -> Structure:
+        """Without the numbers of containers that stand in one place only."""
+        if isinstance(structure, (Leaf, Const)):
+            return structure
+        items = tuple(map(self.simplified, structure.items))
+        if isinstance(structure, Shared) and structure.number not in self.existing and self._uses[structure.number] == 1:
+            return items[0]
+        return dataclasses.replace(structure, items=items)
+
+    def _described(self, value: Any, what: str) -> Structure:
+        value = self.session.runtime_list(value) or value
+        if isinstance(value, Undefined):
+            value.fail()
+        if isinstance(value, Choice):
+            value = choices.bound(value)
+        if isinstance(value, Choice):
+            tag = self.describe(value.tag, what)
+            options = tuple(self.describe(option, what) for option in value.options.values())
+            return ChoiceOf(tag, tuple(value.options), options)
+        if isinstance(value, Text):
+            value = text.value(self.session, value)
+        if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
+            self.outputs.append(value)
+            return Leaf(len(self.outputs) - 1)
+        if isinstance(value, Stale):
+            value.fail()
+        parts = children(value)
+        if parts is not None:
+            items, describe = parts
+            return describe(tuple(self.describe(item, what) for item in items))
+        if id(value) in self.session.created and not isinstance(value, (type, torch.Size)):
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a {type(value).__qualname__} that it makes itself",
+                self.session.here(),
+                fix="use tuples, lists, dicts, named tuples or dataclasses of tensors and numbers",
+            )
+        self.session.tracker.identity(value)
+        return Const(value)
+
+
+def _effects(session: Session, describer: _Describer) -> tuple[list[Effect], list[Writer], list[str]]:
+    effects: list[Effect] = []
+    writers: list[Writer] = []
+    written: list[str] = []
+    for write in session.region.journal.writes().values():
+        place = write.place
+        owner = place.cell if isinstance(place, CellPlace) else place.owner
+        if session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list)):
+            continue
+        source = session.tracker.source_of(owner)
+        name = _place_name(place, source)
+        effects.append(_effect(session, write, name, describer))
+        writers.append(_writer(session, write, owner, source))
+        written.append(name)
+        if isinstance(write.new, (list, dict)):
+            written += [f"{name}[{key!r}]" for key in (write.new if isinstance(write.new, dict) else range(len(write.new)))]
+    return effects, writers, written
+
+
+def _place_name(place: Place, source: Source | None) -> str:
+    """The place as its source is named, if the program can read it back from there."""
+    if source is None or (isinstance(place, ItemPlace) and source.name == "globals()"):
+        return str(place.item) if isinstance(place, ItemPlace) and source is not None else str(place)
+    match place:
+        case AttributePlace(_, name):
+            return f"{source.name}.{name}"
+        case ItemPlace(_, key):
+            return f"{source.name}[{key!r}]"
+        case _:
+            return source.name
+
+
+def _effect(session: Session, write: Write, name: str, describer: _Describer) -> Effect:
+    if write.new is MISSING:
+        return Effect(name, "delete", Const(None))
+    new, kind = write.new, "set"
+    if isinstance(write.place, ContentsPlace):
+        new = session.runtime_list(write.place.owner) or new
+    if isinstance(new, Choice):
+        new = Choice(
+            session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
+        )
+    if isinstance(write.place, ContentsPlace) and isinstance(new, list):
+        same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
+        if same and session.tracker.source_of(write.place.owner) is None:
+            new, kind = new[len(write.old) :], "extend"
+    return Effect(name, kind, describer.describe(new, f"writes to {name}"))
+
+
+def _writer(session: Session, write: Write, owner: Any, source: Source | None) -> Writer:
+    if source is None:
+        get: Callable[[Sequence[Any]], Any] = lambda values: owner  # noqa: E731
+    else:
+        index = source.index
+        get = lambda values: values[index]  # noqa: E731
+    new = session.runtime_list(write.new) or write.new
+    written = None if new is MISSING else lattice.type_of(new)
+    return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
+
+
+def _place_in(place: Place) -> Callable[[Any], Place]:
+    match place:
+        case AttributePlace(_, name):
+            return lambda target: AttributePlace(target, name)
+        case ItemPlace(_, item):
+            return lambda target: ItemPlace(target, item)
+        case ContentsPlace():
+            return ContentsPlace
+        case _:
+            return lambda target: place
