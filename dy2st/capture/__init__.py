@@ -8,6 +8,7 @@ from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.exceptions import handled, raised
 from dy2st.capture.iteration import capture_for
 from dy2st.capture.loop import capture_while
+from dy2st.capture.managers import managed
 from dy2st.capture.regions import Signal
 from dy2st.capture.session import current, report_site
 from dy2st.capture.truth import condition, logical_not, truth_value
@@ -29,6 +30,7 @@ __all__ = [
     "handled",
     "is_symbolic",
     "logical_not",
+    "managed",
     "raised",
     "report_site",
     "truth_value",

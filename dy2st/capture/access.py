@@ -7,6 +7,7 @@ joined, and done again at each call.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import operator as python
 import types
@@ -52,9 +53,15 @@ def attr(value: Any, name: str) -> Any:
     if session is not None and name == "requires_grad" and isinstance(value, torch.Tensor):
         session.asked.setdefault("whether a tensor requires a gradient", session.locate())
     if session is None or isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
-        return getattr(value, name)
+        return getattr(value, name) if name != "__class__" or session is None else session.call(type, value)
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr(option, name))
+    fallback = _user_fallback(value, name)
+    if fallback is not None:
+        return session.call(fallback, value, name)
+    descriptor = _python_descriptor(value, name)
+    if descriptor is not None:
+        return _described(session, descriptor, value, name)
     getter = _user_property(value, name, "fget")
     if getter is not None:
         of_class(session, value, name)
@@ -92,6 +99,41 @@ def _source(session: Session, value: Any) -> Any:
         source = session.tracker.table.held(value, getattr(value, "__name__", type(value).__name__))
         session.tracker.read(value, source)
     return source
+
+
+def _user_fallback(value: Any, name: str) -> Callable[..., Any] | None:
+    """The ``__getattr__`` that the user wrote, if Python would call it for this name."""
+    found = getattr(type(value), "__getattr__", None)
+    if not isinstance(found, types.FunctionType) or found.__module__.partition(".")[0] in _LIBRARIES:
+        return None
+    try:
+        inspect.getattr_static(value, name)
+    except AttributeError:
+        return found
+    return None
+
+
+def _python_descriptor(value: Any, name: str) -> Any:
+    """What in the class of a value makes this attribute, by a ``__get__`` written in Python."""
+    if isinstance(value, (type, types.ModuleType)) or name in getattr(value, "__dict__", ()):
+        return None
+    found = inspect.getattr_static(type(value), name, None)
+    return found if isinstance(getattr(type(found), "__get__", None), types.FunctionType) else None
+
+
+def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
+    """The attribute that a descriptor makes; a cached one is written where it is kept."""
+    source, table, guards = _source(session, value), session.tracker.table, session.tracker.guards
+    if source is not None:
+        owner = next(kind for kind in type(value).__mro__ if name in kind.__dict__)
+        guards.same(table.item(table.attribute(table.held(owner, owner.__qualname__), "__dict__"), name), descriptor)
+    if not isinstance(descriptor, functools.cached_property):
+        return session.call(type(descriptor).__get__, descriptor, value, type(value))
+    if source is not None:
+        guards.missing(table.item(table.attribute(source, "__dict__"), name))
+    made = session.call(descriptor.func, value)
+    set_attr(value, name, made)
+    return made
 
 
 def _user_property(value: Any, name: str, part: str) -> Callable[..., Any] | None:

@@ -10,20 +10,29 @@ import collections
 import contextlib
 import functools
 import logging
+import operator
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import lists, modules, number_operators, text
+from dy2st.capture import lists, managers, modules, number_operators, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
-from dy2st.capture.library import LOG_METHODS, CachedFunction, at_each_call, handler_of, takes_choices
+from dy2st.capture.library import (
+    LOG_METHODS,
+    CachedFunction,
+    at_each_call,
+    call_getter,
+    call_method_caller,
+    handler_of,
+    takes_choices,
+)
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import CAPTURE_VALUES, Choice
@@ -32,6 +41,11 @@ SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
 }  # fmt: skip
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
+
+CONVERTED_MODULES = (
+    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "torch.nn.modules.transformer",
+)  # fmt: skip
+"""Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _SITE_PACKAGES = ("site-packages", "dist-packages")
@@ -51,9 +65,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     if isinstance(function, Choice):
         return session.over(function, lambda option: call(option, *args, **kwargs))
-    static = getattr(function, "__dy2st_original__", None)
-    if static is not None:
-        return call(static, *args, **kwargs)
+    original = _original(function)
+    if original is not None:
+        return call(original, *args, **kwargs)
     handler = handler_of(function)
     if handler is not None:
         choice = None if takes_choices(handler) else _choice_among(args, kwargs)
@@ -62,6 +76,19 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if isinstance(function, kind):
             return call_kind(session, function, args, kwargs)
     return _call_object(session, function, args, kwargs)
+
+
+def _original(function: Any) -> Any:
+    """What a static or compiled function was made from: the program is one of the function as it is written."""
+    if hasattr(type(function), "__dy2st_original__"):
+        return function.__dy2st_original__
+    if isinstance(function, types.FunctionType):
+        return function.__dict__.get("_torchdynamo_orig_callable")
+    if isinstance(function, torch.jit.ScriptFunction):
+        return getattr(function, "_torchdynamo_inline", None)
+    if isinstance(function, torch.nn.Module) and type(function).__module__ == "torch._dynamo.eval_frame":
+        return function._orig_mod
+    return None
 
 
 def _call_partial(session: Session, function: functools.partial[Any], args: Any, kwargs: Any) -> Any:
@@ -127,7 +154,8 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
     Args:
         outside: whether the function existed before the capture, and so did what its closure holds.
     """
-    session.user_files.add(function.__code__.co_filename)
+    if not _is_in(function.__module__ or "", SKIPPED_PACKAGES):
+        session.user_files.add(function.__code__.co_filename)
     _track_surroundings(session, function, converted, outside)
     if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
         raise errors.CaptureError(
@@ -236,11 +264,18 @@ def _over_argument(session: Session, choice: Choice, function: Any, args: Any, k
 def is_skipped(function: Any) -> bool:
     """Whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
     module = getattr(function, "__module__", None) or ""
-    if any(module == name or module.startswith(name + ".") for name in SKIPPED_PACKAGES):
-        return True
+    if _is_in(module, SKIPPED_PACKAGES):
+        return not _is_in(module, CONVERTED_MODULES)
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
-    return in_library or file.startswith("<frozen") or file == "<string>"
+    if not in_library and not file.startswith("<frozen"):
+        return file == "<string>"
+    wrapped = getattr(function, "__wrapped__", None)  # a decorator of the standard library runs the function that it decorates
+    return wrapped is None or is_skipped(wrapped)
+
+
+def _is_in(module: str, packages: Iterable[str]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in packages)
 
 
 @contextlib.contextmanager
@@ -250,7 +285,7 @@ def torch_patched(session: Session) -> Iterator[None]:
     Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic
     floats are recorded. Other threads see no difference.
     """
-    with modules.patched(session, call), quiet_torch(), number_operators.recorded():
+    with modules.patched(session, call), managers.inference_mode_recorded(), quiet_torch(), number_operators.recorded():
         yield
 
 
@@ -261,5 +296,8 @@ _KINDS: dict[type, Callable[[Session, Any, Any, Any], Any]] = {
     types.FunctionType: _call_function,
     type: _construct,
     types.BuiltinMethodType: _call_builtin_method,
+    operator.itemgetter: call_getter,
+    operator.attrgetter: call_getter,
+    operator.methodcaller: call_method_caller,
 }
 """How each kind of callable is called."""

@@ -7,6 +7,7 @@ of lists, dicts and sets) is noted before it is written, read at the end of the 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from types import CellType
@@ -55,6 +56,8 @@ class AttributePlace:
         return ("attribute", id(self.owner), self.name)
 
     def read(self) -> Any:
+        if isinstance(getattr(type(self.owner), self.name, None), functools.cached_property):  # reading it would compute it
+            return self.owner.__dict__.get(self.name, MISSING)
         return getattr(self.owner, self.name, MISSING)
 
     def own(self) -> Any:

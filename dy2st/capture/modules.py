@@ -29,6 +29,11 @@ def call_module(session: Session, module: torch.nn.Module, call: _Call, args: An
     own_call = type(module).__call__
     if own_call is not torch.nn.Module.__call__ and own_call is not _original_call:
         return call(own_call, module, *args, **kwargs)
+    return _call_with_hooks(session, module, call, args, kwargs)
+
+
+def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, args: Any, kwargs: Any) -> Any:
+    """What ``nn.Module.__call__`` itself does."""
     if module._backward_hooks or module._backward_pre_hooks:
         raise errors.CaptureError(
             f"{type(module).__name__} has backward hooks, which only exist for whole modules in eager mode",
@@ -92,7 +97,8 @@ def patched(session: Session, call: _Call) -> Iterator[None]:
         capturing = current()
         if capturing is None:
             return _original_call(module, *args, **kwargs)
-        return call_module(capturing, module, call, args, kwargs)
+        _track(capturing, module)
+        return _call_with_hooks(capturing, module, call, args, kwargs)
 
     def routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
         capturing = current()

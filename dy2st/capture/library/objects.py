@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from dy2st.capture import access, choices, text
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -27,6 +29,8 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
 def _type(session: Session, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
+    if len(args) == 1 and session.is_stand_in(args[0]):
+        return torch.Tensor
     return type(*args)
 
 

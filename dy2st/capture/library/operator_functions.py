@@ -1,0 +1,79 @@
+"""The functions of ``operator`` whose operator is rewritten: they do what the operator does."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from dy2st.capture import access
+from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.session import Session
+from dy2st.capture.truth import logical_not, truth
+
+_INPLACE = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor", "ilshift", "irshift")
+
+
+def _like(function: Any) -> Handler:
+    """The handler for an operator that knows the capture by itself."""
+
+    def handle(session: Session, *operands: Any) -> Any:
+        return function(*operands)
+
+    return handle
+
+
+handles(operator.not_, takes_choices=True)(_like(logical_not))
+handles(operator.is_, takes_choices=True)(_like(access.is_))
+handles(operator.is_not, takes_choices=True)(_like(lambda left, right: logical_not(access.is_(left, right))))
+handles(operator.eq)(_like(access.equal))
+handles(operator.ne)(_like(access.not_equal))
+handles(operator.contains, takes_choices=True)(_like(lambda container, value: access.in_(value, container)))
+handles(operator.getitem, takes_choices=True)(_like(access.item))
+handles(operator.setitem, takes_choices=True)(_like(access.set_item))
+handles(operator.delitem)(_like(access.del_item))
+
+
+@handles(operator.truth, takes_choices=True)
+def _truth(session: Session, value: Any) -> Any:
+    return truth(session, value)
+
+
+@handles(operator.index)
+def _index(session: Session, value: Any) -> Any:
+    return session.to_number(value) if isinstance(value, (torch.Tensor, torch.SymInt)) else operator.index(value)
+
+
+def _inplace(function: Any) -> Handler:
+    def handle(session: Session, target: Any, value: Any) -> Any:
+        return access.inplace(function, target, value)
+
+    return handle
+
+
+for _name in _INPLACE:
+    handles(getattr(operator, _name))(_inplace(getattr(operator, _name)))
+
+
+def call_getter(session: Session, getter: Any, args: Any, kwargs: Any) -> Any:
+    """Call an ``itemgetter`` or ``attrgetter``."""
+    (target,), (kind, names) = args, getter.__reduce__()[:2]
+    found = tuple(_got(kind, target, name) for name in names)
+    return found[0] if len(found) == 1 else found
+
+
+def _got(kind: type, target: Any, name: Any) -> Any:
+    if kind is operator.itemgetter:
+        return access.item(target, name)
+    for part in name.split("."):
+        target = access.attr(target, part)
+    return target
+
+
+def call_method_caller(session: Session, caller: Any, args: Any, kwargs: Any) -> Any:
+    """Call a ``methodcaller``."""
+    maker, given = caller.__reduce__()[:2]
+    name, *arguments = (*getattr(maker, "args", ()), *given)
+    (target,) = args
+    return session.call(access.attr(target, name), *arguments, **getattr(maker, "keywords", {}))
