@@ -209,6 +209,23 @@ def _backward(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
     raise _not_inside(session, torch.Tensor.backward)
 
 
+@_handles(torch.nn.functional.batch_norm)
+def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Its momentum is a number of the program where it is one over the number of batches."""
+    given = inspect.signature(func).bind(*args, **kwargs)
+    given.apply_defaults()
+    image, mean, variance, weight, bias, training, momentum, eps = given.args
+    if not isinstance(momentum, torch.SymFloat):
+        return func(*args, **kwargs)
+    image, mean, variance, weight, bias = map(session.adopted, (image, mean, variance, weight, bias))
+    with session.quiet():
+        made = func(image, mean, variance, weight, bias, training, 0.5, eps)
+    cudnn = torch.backends.cudnn.enabled
+    operands = (image, weight, bias, mean, variance, training, momentum, eps, cudnn)
+    session.builder.call(torch.ops.aten.batch_norm.default, operands, {}, made)
+    return made
+
+
 @_handles(torch.Tensor.__getitem__)
 def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return indexing.get_item(args[0], args[1], func)

@@ -7,10 +7,9 @@ of lists, dicts and sets) is noted before it is written, read at the end of the 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
@@ -56,8 +55,9 @@ class AttributePlace:
         return ("attribute", id(self.owner), self.name)
 
     def read(self) -> Any:
-        if isinstance(getattr(type(self.owner), self.name, None), functools.cached_property):  # reading it would compute it
-            return self.owner.__dict__.get(self.name, MISSING)
+        of_class = inspect.getattr_static(type(self.owner), self.name, None)
+        if isinstance(getattr(type(of_class), "__get__", None), FunctionType) and not hasattr(of_class, "__set__"):
+            return getattr(self.owner, "__dict__", {}).get(self.name, MISSING)  # reading a cached property would compute it
         return getattr(self.owner, self.name, MISSING)
 
     def own(self) -> Any:

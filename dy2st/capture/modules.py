@@ -79,14 +79,9 @@ def _track(session: Session, module: torch.nn.Module) -> None:
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """``Function.apply``: its own backward is kept by calling it when the program runs."""
     with session.quiet(), session.suspended():
-        example = _original_apply.__func__(function, *_stand_ins(session, args), **kwargs)
+        example = _original_apply.__func__(function, *map(session.adopted, args), **kwargs)
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
     return example
-
-
-def _stand_ins(session: Session, args: Any) -> tuple[Any, ...]:
-    fakes = (session.adopt(a) if isinstance(a, torch.Tensor) and not session.is_stand_in(a) else a for a in args)
-    return tuple(fakes)
 
 
 @contextlib.contextmanager

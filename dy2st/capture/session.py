@@ -475,6 +475,10 @@ class Session:
                 self.tracker.guards.tensor(source, real, dims or frozenset())
         return state.stand_in  # type: ignore[no-any-return]
 
+    def adopted(self, value: Any) -> Any:
+        """A value with a stand-in in the place of a real tensor."""
+        return self.adopt(value) if isinstance(value, torch.Tensor) and not self.is_stand_in(value) else value
+
     def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
         """A fake tensor like a real one, with unknown sizes in some dimensions."""
         if real.layout != torch.strided:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -58,7 +58,8 @@ for _name in _INPLACE:
 
 def call_getter(session: Session, getter: Any, args: Any, kwargs: Any) -> Any:
     """Call an ``itemgetter`` or ``attrgetter``."""
-    (target,), (kind, names) = args, getter.__reduce__()[:2]
+    (target,) = args
+    kind, names = cast(Any, getter.__reduce__())[:2]
     found = tuple(_got(kind, target, name) for name in names)
     return found[0] if len(found) == 1 else found
 
@@ -73,7 +74,7 @@ def _got(kind: type, target: Any, name: Any) -> Any:
 
 def call_method_caller(session: Session, caller: Any, args: Any, kwargs: Any) -> Any:
     """Call a ``methodcaller``."""
-    maker, given = caller.__reduce__()[:2]
-    name, *arguments = (*getattr(maker, "args", ()), *given)
     (target,) = args
-    return session.call(access.attr(target, name), *arguments, **getattr(maker, "keywords", {}))
+    maker, given = cast(Any, caller.__reduce__())[:2]
+    every = [*getattr(maker, "args", ()), *given]
+    return session.call(access.attr(target, every[0]), *every[1:], **getattr(maker, "keywords", {}))
