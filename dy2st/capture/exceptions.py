@@ -86,7 +86,9 @@ def _maker(session: Session, error: BaseException, values: list[Any]) -> Callabl
 
 def _recipe(session: Session, error: BaseException, values: list[Any], depth: int) -> Recipe:
     args = error.__reduce__()[1] if isinstance(error, OSError) else error.args  # its args leave out the name of the file
-    values += map(in_users_words, args)
+    args = tuple(map(in_users_words, args))
+    known = depth < _MAX_CHAIN and not text.has_runtime_parts(session, args)
+    values += () if known else args
     attributes = vars(error)
     runtime = [name for name, value in attributes.items() if text.has_runtime_parts(session, value)]
     values += [attributes[name] for name in runtime]
@@ -95,7 +97,8 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
     linked = [(name, getattr(error, name)) for name in names if isinstance(getattr(error, name), Exception)]
     return Recipe(
         kind=type(error),
-        count=len(args),
+        count=0 if known else len(args),
+        args=args if known else (),
         names=tuple(runtime),
         fixed=fixed,
         links=tuple((name, _recipe(session, link, values, depth - 1)) for name, link in linked),

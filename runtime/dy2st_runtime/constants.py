@@ -23,6 +23,7 @@ import torch
 
 from dy2st_runtime.document import Json
 from dy2st_runtime.errors import SaveError
+from dy2st_runtime.raising import Recipe
 
 MAX_DEPTH = 64
 """How deeply constants and structures may be nested in an archive."""
@@ -91,8 +92,13 @@ def _encode_container(value: Any, reference: Encode) -> Any:
         name = str(value).removeprefix("torch.") if isinstance(value, getattr(torch, kind)) else None
         if name in table:
             return {kind: name}
+    if isinstance(value, Recipe) and value.needs_only_args:
+        value = value.kind
     if isinstance(value, type) and issubclass(value, Exception):
         return _encode_exception(value)
+    if isinstance(value, Recipe):
+        what = f"a {value.kind.__qualname__} with attributes of its own"
+        raise SaveError(f"{what} cannot be written to an archive; pass what it says to Exception.__init__ only")
     what = f"the class {value.__qualname__}" if isinstance(value, type) else f"a value of type {type(value).__qualname__}"
     raise SaveError(f"{what} exists only in this process and cannot be written to an archive")
 

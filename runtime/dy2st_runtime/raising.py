@@ -13,7 +13,8 @@ class Recipe:
 
     Attributes:
         kind: its class; ``__init__`` is not run again.
-        count: how many of the values are its ``args``.
+        count: how many of the values are its ``args``, after ``args``.
+        args: those that are always the same.
         names: the attributes that take the values after those.
         fixed: the attributes that are always the same.
         links: for ``__cause__`` and ``__context__``, the exception that goes there; it takes the values that are left.
@@ -22,6 +23,7 @@ class Recipe:
 
     kind: type[BaseException]
     count: int
+    args: tuple[Any, ...] = ()
     names: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     links: tuple[tuple[str, Recipe], ...] = ()
@@ -31,11 +33,21 @@ class Recipe:
         return self._made(iter(values))
 
     @property
+    def needs_only_args(self) -> bool:
+        """Whether its class and ``args`` tell all there is, but for what it was raised from."""
+        return not self.names and not self.fixed and not any(link.takes for _, link in self.links)
+
+    @property
+    def takes(self) -> int:
+        """How many values it takes."""
+        return self.count + len(self.names) + sum(link.takes for _, link in self.links)
+
+    @property
     def __name__(self) -> str:
         return self.kind.__name__
 
     def _made(self, values: Iterator[Any]) -> BaseException:
-        args = tuple(next(values) for _ in range(self.count))
+        args = (*self.args, *(next(values) for _ in range(self.count)))
         made = self.kind.__new__(self.kind, *args)
         if not _has_own_init(self.kind):
             made.__init__(*args)  # type: ignore[misc]  # classes written in C may set what they print here
