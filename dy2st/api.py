@@ -13,6 +13,7 @@ import torch
 from dy2st import config, saving
 from dy2st.capture import calls
 from dy2st.errors import SignatureError
+from dy2st.frames import plainly
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
 from dy2st_runtime.module import LoadedModule
@@ -34,6 +35,7 @@ def to_static(
 def to_static(
     function: None = None, *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
 ) -> Callable[[Any], Any]: ...
+@plainly
 def to_static(
     function: Any = None, *, input_spec: Sequence[Any] | None = None, full_graph: bool = True, backend: str | None = None
 ) -> Any:

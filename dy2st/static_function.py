@@ -21,8 +21,8 @@ from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
 from dy2st.constructs.registry import namespace
 from dy2st.convert import ConvertedFunction, convert
-from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
-from dy2st.frames import without_own
+from dy2st.errors import ConversionError, SignatureError, SourceNotFoundError
+from dy2st.frames import hide, plainly
 from dy2st.report import Report
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import python
@@ -159,6 +159,13 @@ class StaticFunction:
             return session.call(self.__dy2st_original__, *args, **kwargs)
         if not config.is_enabled():
             return self.__dy2st_original__(*args, **kwargs)
+        try:
+            return self._run(args, kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = self._call(args, kwargs)
         captured, values = self._find(call)
         inputs = [*call.tensors, *(get(values) for get in captured.states)]
@@ -195,20 +202,13 @@ class StaticFunction:
             f"dy2st captures {self.__qualname__} anew at each change of {name!r} ({count} programs so far): "
             "a program is right for one "
             "value of it only. Keep it in a tensor, or pass it as an argument with an InputSpec, if it goes on changing",
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _capture(self, call: Call) -> Captured:
         request = self._request(call, self._dynamic_state(call))
         request = dataclasses.replace(request, fixed=self._cache.broken_sizes(call.key, call.arguments))
-        try:
-            return capture(request, convert_callee, _OPERATORS)
-        except BaseException as error:
-            if config.SHOW_ALL_FRAMES:
-                raise
-            error.__suppress_context__ = error.__suppress_context__ or isinstance(error, Dy2stError)
-            raised = without_own(error)
-        raise raised
+        return capture(request, convert_callee, _OPERATORS)
 
     def _request(self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None]) -> Request:
         return Request(
@@ -285,6 +285,7 @@ class StaticFunction:
             captured = capture(request, convert_callee, _OPERATORS)
             return captured, fetch(captured.sources, call.arguments)
 
+    @plainly
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The program that these arguments select, captured if need be.
 

@@ -88,19 +88,24 @@ def _encode_container(value: Any, reference: Encode) -> Any:
         return {"complex": [encode(value.real), encode(value.imag)]}
     if isinstance(value, torch.device):
         return {"device": str(value)}
-    for kind, table in _TORCH.items():
-        name = str(value).removeprefix("torch.") if isinstance(value, getattr(torch, kind)) else None
+    for group, table in _TORCH.items():
+        name = str(value).removeprefix("torch.") if isinstance(value, getattr(torch, group)) else None
         if name in table:
-            return {kind: name}
-    if isinstance(value, Recipe) and value.needs_only_args:
-        value = value.kind
-    if isinstance(value, type) and issubclass(value, Exception):
-        return _encode_exception(value)
-    if isinstance(value, Recipe):
-        what = f"a {value.kind.__qualname__} with attributes of its own"
-        raise SaveError(f"{what} cannot be written to an archive; pass what it says to Exception.__init__ only")
+            return {group: name}
+    kind = _exception_kind(value)
+    if kind is not None:
+        return _encode_exception(kind)
     what = f"the class {value.__qualname__}" if isinstance(value, type) else f"a value of type {type(value).__qualname__}"
     raise SaveError(f"{what} exists only in this process and cannot be written to an archive")
+
+
+def _exception_kind(value: Any) -> type[Exception] | None:
+    """The class of the exceptions that a program makes with a value."""
+    if isinstance(value, Recipe) and not value.needs_only_args:
+        what = f"a {value.kind.__qualname__} with attributes of its own"
+        raise SaveError(f"{what} cannot be written to an archive; pass what it says to Exception.__init__ only")
+    kind = value.kind if isinstance(value, Recipe) else value
+    return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
 
 
 def _encode_exception(kind: type[Exception]) -> dict[str, str]:

@@ -25,7 +25,8 @@ LAYERS = (
     ("capture",),
     ("analysis",),
     ("source",),
-    ("errors", "names", "config", "frames"),
+    ("frames",),
+    ("errors", "names", "config"),
 )
 RANK = {part: -height for height, parts in enumerate(LAYERS) for part in parts}
 

@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE: the assertions are part of the programs.
 from __future__ import annotations
 
 import contextlib
+import traceback
 
 import pytest
 import torch
@@ -569,3 +570,23 @@ def test_what_was_missing_may_come_later():
     assert isinstance(error_of(static, N), KeyError)
     table["k"] = 3
     assert torch.equal(static(N), N * 3)
+
+
+def test_the_traceback_names_the_users_lines_only():
+    def helper(x):
+        return x @ torch.ones(7, dtype=x.dtype)
+
+    def f(x):
+        if x.sum() < 0:
+            raise ValueError("negative")
+        if x[0] > 5:
+            x = helper(x)
+        return x
+
+    static = dy2st.to_static(f)
+    static(P)
+    for given, function, line in ((N, f, 2), (P * 6, helper, 1)):
+        here, *own = traceback.extract_tb(error_of(static, given).__traceback__)
+        assert here.name == "error_of"
+        place = (__file__, function.__code__.co_firstlineno + line, function.__name__)
+        assert [(frame.filename, frame.lineno, frame.name) for frame in own] == [place]

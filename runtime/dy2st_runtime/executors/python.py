@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import sys
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ import torch
 
 from dy2st_runtime.executors import python_code
 from dy2st_runtime.program import Block, Location, Program
+from dy2st_runtime.tracebacks import tell
 
 _numbers = itertools.count(1)
 _compiled: weakref.WeakKeyDictionary[Block, Compiled] = weakref.WeakKeyDictionary()
@@ -45,6 +45,10 @@ class Compiled:
         exec(compile(self.text, self.file, "exec"), space)
         self.function: Callable[..., tuple[Any, ...]] = space["run"]
 
+    def line_of(self, step: types.TracebackType) -> Location | None:
+        """The user's line that a part of a traceback stands for."""
+        return self.lines.get(step.tb_lineno) if step.tb_frame.f_code.co_filename == self.file else None
+
 
 def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
     """Run a program.
@@ -57,7 +61,7 @@ def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
         The outputs of the root block.
 
     Raises:
-        Exception: what the failing operator raises, with a note that names the user's line.
+        Exception: what the failing operator raises, with the user's line in its traceback and in a note.
 
     The grad mode and autocast that the program may switch inside are put back when it fails half-way.
     """
@@ -70,7 +74,7 @@ def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
         torch._C._set_grad_enabled(grad_enabled)
         for mode in reversed(open_autocasts):
             torch.amp.autocast_mode._exit_autocast(mode)
-        _tell_line(error, compiled)
+        tell(error, compiled.line_of, run.__code__)
         raise
 
 
@@ -85,20 +89,3 @@ def prepared(program: Program) -> Compiled:
 def source(program: Program) -> str:
     """The Python function that runs a program, for people to read."""
     return prepared(program).text
-
-
-def _tell_line(error: BaseException, compiled: Compiled) -> None:
-    """Say which line of the user's code failed."""
-    step: types.TracebackType | None = error.__traceback__
-    location: Location | None = None
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == compiled.file:
-            location = compiled.lines.get(step.tb_lineno)
-        step = step.tb_next
-    if location is None:
-        return
-    text = f'raised by the program at File "{location.file}", line {location.line}, in {location.function}'
-    if sys.version_info >= (3, 11):
-        error.add_note(text)
-    else:
-        error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]

@@ -1,0 +1,70 @@
+"""Tracebacks of programs that fail, told in lines of the user's code."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+
+from dy2st_runtime.program import Location
+
+SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
+"""Whether tracebacks show the frames of this package and of generated code."""
+
+
+def steps(error: BaseException) -> Iterator[types.TracebackType]:
+    """The parts of an exception's traceback, outside first."""
+    step = error.__traceback__
+    while step is not None:
+        yield step
+        step = step.tb_next
+
+
+def tell(error: BaseException, line_of: Callable[[types.TracebackType], Location | None], hidden: types.CodeType) -> None:
+    """Say in a note which line of the user's code failed, and put it in the place of the generated code.
+
+    Args:
+        error: what a program raises.
+        line_of: the user's line for a part of the traceback, if that is generated code.
+        hidden: the function that runs the program.
+    """
+    lines = [(step, line_of(step)) for step in steps(error)]
+    failing = [line for _, line in lines if line is not None]
+    if not failing:
+        return
+    _note(error, f'raised by the program at File "{failing[-1].file}", line {failing[-1].line}, in {failing[-1].function}')
+    if SHOW_ALL_FRAMES:
+        return
+    kept: types.TracebackType | None = None
+    for step, line in reversed(lines):
+        if line is not None:
+            kept = _step_at(line, kept)
+        elif step.tb_frame.f_code is not hidden:
+            kept = types.TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    error.__traceback__ = kept
+
+
+def _step_at(line: Location, following: types.TracebackType | None) -> types.TracebackType:
+    """A part of a traceback that is shown as a line of the user's."""
+    text = linecache.getline(line.file, line.line).rstrip("\n")
+    start, end = len(text) - len(text.lstrip()), len(text.encode())
+    module = ast.parse("raise error")
+    for node in ast.walk(module):
+        node.__dict__.update(lineno=line.line, end_lineno=line.line, col_offset=start, end_col_offset=end)
+    code = compile(module, line.file, "exec").replace(co_name=line.function)
+    error = Exception()
+    try:
+        exec(code, {"error": error})
+    except Exception:
+        *_, made = steps(error)
+    return types.TracebackType(following, made.tb_frame, made.tb_lasti, made.tb_lineno)
+
+
+def _note(error: BaseException, text: str) -> None:
+    if sys.version_info >= (3, 11):
+        error.add_note(text)
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
