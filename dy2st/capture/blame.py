@@ -31,17 +31,19 @@ TRACING_ERRORS = (
     UnsupportedOperatorException,
 )  # fmt: skip
 """Errors with which torch's tracing gives up."""
+_CAPTURE = os.path.dirname(__file__)
 _OWN = os.path.dirname(errors.__file__) + os.sep
-_DOERS = (
-    "access", "assertions", "calls", "choices", "functions", "indexing", "iteration", "lists", "modules", "text", "truth", "values",
+_ACTING = (os.path.join(_OWN, "constructs", ""), os.path.join(_CAPTURE, ""))
+"""Where this package does on the user's behalf what the code says: index, call, compare, iterate …"""
+_RECORDERS = (
+    "blame", "block", "branch", "capture", "exceptions", "expressions", "failures", "guards", "journal", "lattice", "loop",
+    "recorder", "regions", "session", "shapes", "sizes", "sources", "tracking",
 )  # fmt: skip
-_ACTING = (
-    os.path.join(_OWN, "constructs", ""),
-    os.path.join(_OWN, "capture", "library", ""),
-    *(os.path.join(_OWN, "capture", f"{name}.py") for name in _DOERS),
+"""… and the modules of it that only keep the books."""
+_INTERNAL = (
+    *(os.path.join(_CAPTURE, f"{name}.py") for name in _RECORDERS),
+    *(os.path.dirname(module.__file__ or "") + os.sep for module in (dy2st_runtime, sympy)),
 )
-"""Modules of this package that do on the user's behalf what the code says: index, call, compare, iterate."""
-_INTERNAL = (_OWN, os.path.dirname(dy2st_runtime.__file__) + os.sep, os.path.dirname(sympy.__file__) + os.sep)
 _TENSOR = torch._tensor.__file__
 _NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
 _CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b")
@@ -84,9 +86,9 @@ def _innermost_is_users(error: Exception) -> bool:
     while step is not None and step.tb_next is not None:
         step = step.tb_next
     file = step.tb_frame.f_code.co_filename if step is not None else ""
-    if file.startswith(_ACTING):
+    if file.startswith(_ACTING) and file not in _INTERNAL:
         return not isinstance(error, (AssertionError, NameError)) and not _is_own(getattr(error, "obj", None))
-    return file == _TENSOR or not file.startswith((*_INTERNAL, *MACHINERY))
+    return file == _TENSOR or not file.startswith((_OWN, *_INTERNAL, *MACHINERY))
 
 
 def _is_own(value: object) -> bool:
