@@ -17,14 +17,22 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, lists
+from dy2st.capture import choices, lists, optional
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, is_number, unbound_free_message, unbound_message
+from dy2st.capture.values import (
+    SYMBOLIC_NUMBERS,
+    Choice,
+    Undefined,
+    is_number,
+    may_be_undefined,
+    unbound_free_message,
+    unbound_message,
+)
 from dy2st_runtime import control, scalars
 
 _LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
@@ -69,13 +77,17 @@ def attr(value: Any, name: str) -> Any:
     source = _source(session, value)
     if source is not None:
         session.read(AttributePlace(value, name))
-    return getattr(value, name)
+    found = getattr(value, name)
+    return choices.certain(found) if session is not None and may_be_undefined(found) else found
 
 
-def has_attr(value: Any, name: str) -> bool:
+def has_attr(value: Any, name: str) -> Any:
     """``hasattr(value, name)``."""
     session = need()
     there = hasattr(value, name)
+    found = inspect.getattr_static(value, name, None)
+    if may_be_undefined(found):
+        return choices.presence(found)
     source = None if session.was_written(AttributePlace(value, name).key) else _source(session, value)
     if source is not None:
         step = session.tracker.table.attribute(source, name)
@@ -190,10 +202,16 @@ def item(value: Any, key: Any) -> Any:
     if isinstance(own, types.FunctionType) and not isinstance(value, type):
         of_class(session, value, "__getitem__")
         return session.call(own, value, key)
+    return _plain_item(session, value, key)
+
+
+def _plain_item(session: Session, value: Any, key: Any) -> Any:
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
     if makes:
         session.write(ItemPlace(value, key))
     found = value[key]
+    if isinstance(value, dict) and may_be_undefined(found):
+        return choices.certain(found)
     if isinstance(found, list) and (makes or isinstance(key, slice)):
         session.own_list(found)
     return found
@@ -270,7 +288,11 @@ def del_item(target: Any, key: Any) -> None:
         if known is not None:
             session.builder.call(control.list_pop, (known, session.to_number(key)))
             return
-        if isinstance(target, (list, dict)):
+        if isinstance(target, dict):
+            item(target, key)
+            optional.remove(session, target, key)
+            return
+        if isinstance(target, list):
             session.write(ContentsPlace(target))
     del target[key]
 
@@ -316,6 +338,9 @@ def equal(left: Any, right: Any) -> Any:
     for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
+    for table, rest in ((left, right), (right, left)):
+        if optional.has_optional(table):
+            return optional.settled(session, table, functools.partial(equal, rest))
     return _equal(session, left, right)
 
 
@@ -380,6 +405,10 @@ def in_(value: Any, container: Any) -> Any:
         return (container == value).any()
     if session.runtime_list(container) is not None:
         raise errors.CaptureError("'in' a list that changes length inside a captured block", session.here())
+    if optional.has_optional(container):
+        if not _any_runtime(value, container) and may_be_undefined(container.get(value)):
+            return choices.presence(container[value])
+        return optional.settled(session, container, lambda table: in_(value, table))
     if isinstance(container, (list, tuple, set, frozenset, dict, range)) and _any_runtime(value, container):
         return session.call(any, [equal(value, other) for other in container])
     if isinstance(container, (list, tuple)):

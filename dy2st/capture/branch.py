@@ -16,7 +16,7 @@ from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Undefined, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
 
@@ -145,7 +145,7 @@ class Joiner:
         Raises:
             BranchMismatchError: there is none.
         """
-        a, b = (Undefined(str(place)) if value is MISSING else value for value in (a, b))
+        a, b = (lattice.absent(place) if value is MISSING else value for value in (a, b))
         if a is b:
             return None if a is lattice.ABSENT else a
         if (id(a), id(b)) in self._made:

@@ -20,7 +20,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import lists, managers, modules, number_operators, text
+from dy2st.capture import lists, managers, modules, number_operators, optional, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
@@ -56,6 +56,10 @@ _READING_METHODS = frozenset(
 """The methods of dicts, sets and deques that leave them as they are."""
 
 
+_SETTLING = (len, list, tuple, set, sorted, iter, enumerate, bool)
+"""What needs to know the keys of a dict, and has no handler or one that does not need it."""
+
+
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call anything from converted code."""
     session = current()
@@ -67,6 +71,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if original is not None:
         return call(original, *args, **kwargs)
     handler = handler_of(function)
+    table = next(filter(optional.has_optional, args), None)
+    if table is not None and (handler is not None or function in _SETTLING):
+        return optional.settled(session, table, lambda one: call(function, *_replaced(args, table, one), **kwargs))
     if handler is not None:
         choice = None if takes_choices(handler) else _choice_among(args, kwargs)
         return handler(session, *args, **kwargs) if choice is None else _over_argument(session, choice, function, args, kwargs)
@@ -87,6 +94,10 @@ def _original(function: Any) -> Any:
     if isinstance(function, torch.nn.Module) and type(function).__module__ == "torch._dynamo.eval_frame":
         return function._orig_mod
     return None
+
+
+def _replaced(args: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
+    return tuple(new if value is old else value for value in args)
 
 
 def _call_partial(session: Session, function: functools.partial[Any], args: Any, kwargs: Any) -> Any:
@@ -217,6 +228,8 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list):
         return lists.method(session, owner, function.__name__, args, kwargs)
+    if isinstance(owner, dict) and (function.__name__ == "pop" or optional.has_optional(owner)):
+        return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
     return function(*args, **kwargs)

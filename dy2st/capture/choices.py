@@ -7,7 +7,7 @@ from typing import Any
 
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.session import need
-from dy2st.capture.values import Choice, Undefined, unbound_message
+from dy2st.capture.values import Choice, Undefined
 from dy2st_runtime import scalars
 
 
@@ -39,9 +39,30 @@ def bound(choice: Choice) -> Any:
     """A choice without the option of being unbound, with a check that it is not."""
     for tag, option in choice.options.items():
         if isinstance(option, Undefined):
-            need().check(choice.tag != tag, UnboundLocalError, unbound_message(option.name))
+            need().check(choice.tag != tag, option.kind, *option.arguments)
             return choice.without_unbound()
     return choice
+
+
+def certain(value: Any) -> Any:
+    """An item or attribute that is read: one that is not there raises what Python raises."""
+    if isinstance(value, Undefined):
+        error = value.kind(*value.arguments)
+        need().raised.append(error)
+        raise error
+    return bound(value) if isinstance(value, Choice) else value
+
+
+def presence(value: Any) -> Any:
+    """Whether something that may be :class:`Undefined` is there: a Python bool, or a symbolic one."""
+    if not isinstance(value, Choice):
+        return not isinstance(value, Undefined)
+    tags = [tag for tag, option in value.options.items() if isinstance(option, Undefined)]
+    if not tags:
+        return True
+    made = value.tag != tags[0]
+    known = need().shapes.known(made)
+    return made if known is None else known
 
 
 def is_option(choice: Choice, holds: Callable[[Any], bool]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
+from dy2st.capture.journal import AttributePlace, ItemPlace
 from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Undefined, is_number, number_kind
 from dy2st_runtime.structure import Structure, children, flatten, unflatten
 
@@ -76,9 +77,11 @@ class StringType:
 
 @dataclasses.dataclass(frozen=True)
 class UnboundType:
-    """A name that is not bound."""
+    """A name that is not bound, or an item or attribute that is not there; see :class:`~dy2st.capture.values.Undefined`."""
 
     name: str
+    kind: type[Exception] = UnboundLocalError
+    arguments: tuple[Any, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +130,7 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
         is_kept: whether a container is passed on as the object that it is; the others are passed on by what is in them.
     """
     if isinstance(value, Undefined):
-        return UnboundType(value.name)
+        return UnboundType(value.name, value.kind, value.arguments)
     if isinstance(value, Choice):
         return ChoiceType(tuple(type_of(option, is_kept) for option in value.options.values()))
     if isinstance(value, torch.Tensor):
@@ -320,6 +323,9 @@ def _place(options: tuple[Type, ...], value: Any) -> int:
 def _fits(kind: Type, value: Any) -> bool:
     if isinstance(kind, SameType) and kind.value is value:
         return True
+    if isinstance(kind, ChoiceType):
+        given = value.options.values() if isinstance(value, Choice) else (value,)
+        return all(any(_fits(option, part) for option in kind.options) for part in given)
     if isinstance(kind, ContainerType) and children(value) is not None:
         parts, structure = shallow(value)
         return structure == kind.structure and all(map(_fits, kind.items, parts))
@@ -331,6 +337,18 @@ def _fits(kind: Type, value: Any) -> bool:
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
 """Stands for a value on a path that never gets there, or where it is missing."""
+
+
+def absent(place: Any) -> Undefined:
+    """What stands for the content of a place that does not exist: reading it raises what Python raises."""
+    match place:
+        case ItemPlace(owner, key) if "__builtins__" in owner:
+            return Undefined(str(key), NameError, (f"name '{key}' is not defined",))
+        case ItemPlace(_, key):
+            return Undefined(str(place), KeyError, (key,))
+        case AttributePlace(owner, name):
+            return Undefined(str(place), AttributeError, (f"'{type(owner).__name__}' object has no attribute '{name}'",))
+    return Undefined(str(place))
 
 
 class Maker(Protocol):
@@ -346,8 +364,8 @@ def fresh(kind: Type, maker: Maker, out: list[Any]) -> Any:
     match kind:
         case SameType(value):
             return value
-        case UnboundType(name):
-            return Undefined(name)
+        case UnboundType(name, exception, arguments):
+            return Undefined(name, exception, arguments)
         case ChoiceType(options):
             tag = maker.new_value(NumberType("int"))
             out.append(tag)

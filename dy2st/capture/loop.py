@@ -19,7 +19,7 @@ from dy2st.capture.journal import MISSING, ContentsPlace, Place
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.truth import condition
-from dy2st.capture.values import Undefined, is_symbolic, unpack_list
+from dy2st.capture.values import is_symbolic, unpack_list
 from dy2st_runtime import control
 
 _ATTEMPTS = 64
@@ -208,7 +208,7 @@ def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattic
 
 def _seen(session: Session, place: Place, value: Any) -> Any:
     if value is MISSING:
-        return Undefined(str(place))
+        return lattice.absent(place)
     return session.runtime_list(value) or value
 
 

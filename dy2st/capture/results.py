@@ -16,9 +16,11 @@ from torch import fx
 from dy2st import errors
 from dy2st.capture import choices, lattice, text
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.optional import has_optional
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Stale, Text, Undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Stale, Text, Undefined, may_be_undefined
+from dy2st_runtime import scalars
 from dy2st_runtime.program import Effect, Location
 from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Shared, Structure, children
 
@@ -113,6 +115,8 @@ class _Describer:
         value = self.session.runtime_list(value) or value
         if isinstance(value, Undefined):
             value.fail()
+        if has_optional(value):
+            return self._keys_by_way(value, what)
         if isinstance(value, Choice):
             value = choices.bound(value)
         if isinstance(value, Choice):
@@ -138,6 +142,18 @@ class _Describer:
             )
         self.session.tracker.identity(value)
         return Const(value)
+
+    def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
+        """A dict with an item that is there on some ways only: one of two dicts."""
+        key, value = next((key, value) for key, value in table.items() if may_be_undefined(value))
+        without = table.copy()
+        del without[key]
+        if isinstance(value, Undefined):
+            return self._described(without, what)
+        there = self.session.number(scalars.where, (choices.presence(value), 1, 0), "int")
+        full = table.copy()
+        full[key] = value.without_unbound()
+        return ChoiceOf(self.describe(there, what), (0, 1), (self._described(without, what), self._described(full, what)))
 
 
 def _effects(session: Session, describer: _Describer) -> tuple[list[Effect], list[Writer], list[str]]:

@@ -18,20 +18,27 @@ SYMBOLIC_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class Undefined:
-    """What a name holds before it is bound."""
+    """What a name holds before it is bound, or an item or attribute that is not there.
 
-    __slots__ = ("name",)
+    Attributes:
+        name: what it is, in words.
+        kind: what Python raises when it is read.
+        arguments: of that exception.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    __slots__ = ("arguments", "kind", "name")
+
+    def __init__(self, name: str, kind: type[Exception] = UnboundLocalError, arguments: tuple[Any, ...] | None = None) -> None:
+        self.name, self.kind = name, kind
+        self.arguments = (unbound_message(name),) if arguments is None else arguments
 
     def fail(self) -> NoReturn:
-        """Raise what Python raises for an unbound local.
+        """Raise what Python raises.
 
         Raises:
-            UnboundLocalError: always, with Python's own words.
+            Exception: always, with Python's own words.
         """
-        raise UnboundLocalError(unbound_message(self.name))
+        raise self.kind(*self.arguments)
 
     def __repr__(self) -> str:
         return f"<{self.name} is not bound>"
@@ -141,6 +148,13 @@ def _add_operators() -> None:
 
 
 _add_operators()
+
+
+def may_be_undefined(value: Any) -> bool:
+    """Whether a value stands for nothing, on some ways at least."""
+    if isinstance(value, Choice):
+        return any(isinstance(option, Undefined) for option in value.options.values())
+    return isinstance(value, Undefined)
 
 
 class Stale:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
@@ -17,30 +16,26 @@ def reduced(program: Program, fails: Callable[[Program], bool], seconds: float =
     changed = True
     while changed and time.monotonic() < end:
         changed = False
-        for candidate in _smaller(program):
-            if time.monotonic() > end:
-                break
-            if fails(candidate):
-                program, changed = candidate, True
-                break
+        position = len(list(_edits(ast.parse(program.source)))) - 1
+        while position >= 0 and time.monotonic() < end:
+            smaller = _smaller(program, position)
+            if smaller is not None and fails(smaller):
+                program, changed = smaller, True
+                position = min(position, len(list(_edits(ast.parse(program.source)))))
+            position -= 1
     return program
 
 
-def _smaller(program: Program) -> Iterator[Program]:
+def _smaller(program: Program, position: int) -> Program | None:
+    """The program after one edit, if that makes it smaller."""
     tree = ast.parse(program.source)
-    for position in reversed(range(sum(1 for _ in _edits(tree)))):
-        made = copy.deepcopy(tree)
-        for number, edit in enumerate(_edits(made)):
-            if number == position:
-                edit()
-                break
-        try:
-            text = ast.unparse(ast.fix_missing_locations(made)) + "\n"
-            compile(text, "<program>", "exec")
-        except (SyntaxError, ValueError):
-            continue
-        if len(text) < len(program.source):
-            yield dataclasses.replace(program, source=text)
+    list(_edits(tree))[position]()
+    try:
+        text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+        compile(text, "<program>", "exec")
+    except (SyntaxError, ValueError):
+        return None
+    return dataclasses.replace(program, source=text) if len(text) < len(program.source) else None
 
 
 def _edits(tree: ast.AST) -> Iterator[Callable[[], None]]:

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from dy2st.capture import access, choices, text
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, number_kind
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic, number_kind
 from dy2st_runtime import control
 
 
@@ -36,6 +37,9 @@ def _type(session: Session, *args: Any) -> Any:
 
 @handles(getattr)
 def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
+    there = access.has_attr(value, name) if default and not isinstance(value, Choice) else True
+    if is_symbolic(there):
+        return capture_if_exp(there, lambda: access.attr(value, name), lambda: default[0])
     try:
         return access.attr(value, name)
     except AttributeError:
@@ -45,7 +49,7 @@ def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
 
 
 @handles(hasattr)
-def _hasattr(session: Session, value: Any, name: str) -> bool:
+def _hasattr(session: Session, value: Any, name: str) -> Any:
     return access.has_attr(value, name)
 
 

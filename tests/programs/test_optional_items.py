@@ -1,0 +1,132 @@
+"""Items of dicts and attributes of objects that only one branch makes or removes."""
+
+import pytest
+
+import dy2st
+from tests.oracle import agree
+from tests.programs.values import signs
+
+
+class Box:
+    pass
+
+
+def made(x):
+    d = {"a": x}
+    if x.sum() > 0:
+        d["c"] = x + 1
+    d["z"] = x * 2
+    return d
+
+
+def test_result():
+    agree(made, signs())
+
+
+def test_read():
+    agree(lambda x: made(x)["c"], signs())
+
+
+def test_asked_first():
+    def f(x):
+        d = made(x)
+        if "c" in d:
+            return d["c"], "c" in d, "b" in d
+        return x, len(d), "a" not in d
+
+    agree(f, signs())
+
+
+def test_methods():
+    def f(x):
+        d = made(x)
+        return d.get("c", x * 5), d.get("c"), d.pop("c", 1.0), d, d.setdefault("c", x)
+
+    agree(f, signs())
+
+
+def test_copies():
+    def f(x):
+        d = made(x)
+        e = {**d, "q": x}
+        g = dict(d)
+        g["c"] = x
+        return e, g, d.copy(), d == e
+
+    agree(f, signs()[:1])
+    agree(lambda x: ({**made(x)}, dict(made(x)), made(x).copy(), len(made(x)), bool(made(x))), signs())
+
+
+def test_removed():
+    def f(x):
+        d = {"a": x, "b": x + 1}
+        if x.sum() > 0:
+            del d["a"]
+        else:
+            d.pop("b")
+        return d, "a" in d, len(d)
+
+    agree(f, signs())
+
+
+def test_removed_and_made_again():
+    def f(x):
+        d = {"a": x, "b": x + 1}
+        if x.sum() > 0:
+            del d["b"]
+        d["b"] = x
+        return d
+
+    agree(f, signs())
+
+
+def test_in_a_loop():
+    def f(x, n):
+        d = {"a": x}
+        while n > 0:
+            d["last"] = x * n
+            n = n - 1
+        return d, "last" in d
+
+    import torch
+
+    agree(f, [(torch.ones(2), torch.tensor(n)) for n in (0, 1, 3)])
+
+
+def test_removing_what_is_not_there():
+    def f(x):
+        d = made(x)
+        del d["c"]
+        return d
+
+    agree(f, signs())
+
+
+def test_attributes():
+    def f(x):
+        box = Box()
+        if x.sum() > 0:
+            box.c = x + 1
+        return hasattr(box, "c"), getattr(box, "c", x), getattr(box, "c", None)
+
+    agree(f, signs())
+
+
+def test_attribute_that_is_not_there():
+    def f(x):
+        box = Box()
+        if x.sum() > 0:
+            box.c = x + 1
+        return box.c
+
+    agree(f, signs())
+
+
+def test_loop_over_it():
+    def f(x):
+        for value in made(x).values():
+            x = x + value
+        return x
+
+    with pytest.raises(dy2st.errors.CaptureError):
+        dy2st.to_static(f)(signs()[0])
