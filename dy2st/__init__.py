@@ -13,6 +13,7 @@
 """
 
 from dy2st.api import enable_to_static, ignore_module, load, not_to_static, save, to_static
+from dy2st.eager import EagerCalls, EagerWarning
 from dy2st.errors import (
     BranchMismatchError,
     CaptureError,
@@ -41,6 +42,8 @@ __all__ = [
     "ConversionError",
     "DataDependentError",
     "Dy2stError",
+    "EagerCalls",
+    "EagerWarning",
     "InputSpec",
     "LoadError",
     "LoopVariableError",

@@ -46,7 +46,8 @@ def to_static(
             returned), or a ``forward`` inside a class body. Left out, a decorator is returned.
         input_spec: one entry for each parameter: an :class:`InputSpec` for a tensor, the same nest of them for a nest of tensors, a
             constant for anything else.
-        full_graph: capture the whole function; there is no other mode yet.
+        full_graph: ``True`` to capture the whole function or raise an error. With ``False``, calls that cannot be captured run as
+            the function is written, by signature; a warning says so once for each reason, and ``.report()`` counts them.
         backend: ``None`` or ``"python"``, the executor that runs the programs.
 
     Returns:
@@ -54,7 +55,7 @@ def to_static(
 
     Raises:
         SignatureError: the arguments make no sense together.
-        ConversionError: the function has no source, or is written with something that has no static meaning.
+        ConversionError: the function has no source, or is written with something that has no static meaning, and ``full_graph``.
 
     Example:
         >>> @to_static
@@ -63,32 +64,33 @@ def to_static(
         ...         return x * 2
         ...     return x.relu()
     """
-    if not full_graph:
-        raise SignatureError("full_graph=False is not available: every static function is captured whole")
+    if not isinstance(full_graph, bool):
+        raise SignatureError(f"full_graph is True or False, not {full_graph!r}")
     if backend not in _BACKENDS:
         raise SignatureError(f"there is no backend {backend!r}; choose one of {_BACKENDS}")
     specs = _checked_specs(input_spec)
     if function is None:
         return lambda given: to_static(given, input_spec=input_spec, full_graph=full_graph, backend=backend)
     if isinstance(function, StaticFunction):
-        return StaticFunction(function.function, specs, function.instance, backend)
+        return StaticFunction(function.function, specs, function.instance, backend, full_graph=full_graph)
     if isinstance(function, torch.nn.Module):
         forward = _plain(function.forward)
-        function.forward = StaticFunction(forward, specs, function, backend)
+        function.forward = StaticFunction(forward, specs, function, backend, full_graph=full_graph)
         return function
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(StaticFunction(_plain(function), specs, None, backend, bound=isinstance(function, classmethod)))
+        bound = isinstance(function, classmethod)
+        return type(function)(StaticFunction(_plain(function), specs, None, backend, bound=bound, full_graph=full_graph))
     if isinstance(function, types.MethodType):
-        return _of_method(function, specs, backend)
+        return _of_method(function, specs, backend, full_graph)
     if not isinstance(function, (types.FunctionType, type)) and isinstance(getattr(function, "__call__", None), types.MethodType):  # noqa: B004
-        return _of_method(function.__call__, specs, backend)
+        return _of_method(function.__call__, specs, backend, full_graph)
     if not isinstance(function, types.FunctionType):
         raise SignatureError(f"to_static takes a Python function, method or nn.Module, not a {type(function).__name__}")
-    return StaticFunction(function, specs, None, backend, bound=_is_method(function))
+    return StaticFunction(function, specs, None, backend, bound=_is_method(function), full_graph=full_graph)
 
 
-def _of_method(method: types.MethodType, specs: Sequence[Any] | None, backend: str | None) -> StaticFunction:
-    made = StaticFunction(_plain(method), specs, method.__self__, backend)
+def _of_method(method: types.MethodType, specs: Sequence[Any] | None, backend: str | None, full_graph: bool) -> StaticFunction:
+    made = StaticFunction(_plain(method), specs, method.__self__, backend, full_graph=full_graph)
     made.keeps = method.__self__  # as a bound method does
     return made
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dy2st.capture.capture import Captured
 from dy2st.capture.regions import Site
+from dy2st.eager import EagerCalls
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,21 +19,25 @@ class Report:
         name: the function.
         programs: how many programs it has.
         sites: one for each statement and outcome.
+        eager: with ``full_graph=False``, the calls that ran as the function is written, by reason.
     """
 
     name: str
     programs: int
     sites: tuple[Site, ...]
+    eager: tuple[EagerCalls, ...] = ()
 
     @classmethod
-    def of(cls, name: str, programs: Sequence[Captured]) -> Report:
+    def of(cls, name: str, programs: Sequence[Captured], eager: tuple[EagerCalls, ...] = ()) -> Report:
         """The report on some programs."""
         sites = dict.fromkeys(site for captured in programs for site in captured.sites)
-        return cls(name, len(programs), tuple(sites))
+        return cls(name, len(programs), tuple(sites), eager)
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.programs} programs, {len(self.sites)} control-flow sites"]
         for site in self.sites:
             where = f"{os.path.basename(site.location.file)}:{site.location.line}"
             lines.append(f"  {where:<24} {site.construct:<8} {site.outcome:<13} {site.reason}")
+        for refused in self.eager:
+            lines += [f"  {refused.calls} calls ran as written: {refused.reason}".replace("\n", "\n    ")]
         return "\n".join(lines)

@@ -13,10 +13,11 @@ from typing import Any
 import torch
 
 from dy2st.attribute_state import Dims, Taken, carried
-from dy2st.errors import SaveError, SignatureError
+from dy2st.eager import reason_of
+from dy2st.errors import CaptureError, ConversionError, SaveError, SignatureError
 from dy2st.signature import Call, InputSpec
 from dy2st.state_names import Names
-from dy2st.static_function import StaticFunction, capture_lock
+from dy2st.static_function import StaticFunction, capture_lock, convert_root
 from dy2st_runtime import module as runtime
 from dy2st_runtime import serialize
 from dy2st_runtime.archive import save_programs
@@ -35,6 +36,30 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
         layer.save(path)
         return
     static = _static(layer, input_spec)
+    with _whole(static):
+        _save(static, layer, path)
+
+
+@contextlib.contextmanager
+def _whole(static: StaticFunction) -> Iterator[None]:
+    """What a function with ``full_graph=False`` does in eager has no program."""
+    try:
+        if not static.full_graph:
+            convert_root(static.function)
+            if static.report().eager and not static.program_cache and static.input_spec is None:
+                raise SaveError(_runs_eager(static, static.report().eager[0].reason))
+        yield
+    except (CaptureError, ConversionError) as error:
+        if static.full_graph:
+            raise
+        raise SaveError(_runs_eager(static, reason_of(error))) from error
+
+
+def _runs_eager(static: StaticFunction, reason: str) -> str:
+    return f"{static.__qualname__} cannot be saved, since it runs as it is written (full_graph=False): {reason}"
+
+
+def _save(static: StaticFunction, layer: Any, path: str | os.PathLike[str]) -> None:
     owner = static.instance
     module = owner if isinstance(owner, torch.nn.Module) else None
     with capture_lock, _plain_modes():
@@ -74,7 +99,7 @@ def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
     own_call = None if isinstance(found, (*_FUNCTIONS, type)) else getattr(found, "__call__", None)  # noqa: B004
     if isinstance(own_call, types.MethodType):
         found = own_call
-    instance = None
+    instance, whole = None, True
     if isinstance(found, types.MethodType):
         instance, found = found.__self__, found.__func__
     if isinstance(found, StaticFunction):
@@ -82,10 +107,11 @@ def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
             return found
         specs = found.input_spec if specs is None else specs
         instance = found.instance if instance is None else instance
-        found = found.function
+        whole, found = found.full_graph, found.function
     if not isinstance(found, types.FunctionType):
         raise SignatureError(f"save takes an nn.Module, or a function or method of Python, not a {type(layer).__name__}")
-    return StaticFunction(found, None if specs is None else [_spec(entry) for entry in specs], instance)
+    made = None if specs is None else [_spec(entry) for entry in specs]
+    return StaticFunction(found, made, instance, full_graph=whole)
 
 
 def _spec(entry: Any) -> Any:

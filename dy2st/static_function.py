@@ -21,7 +21,8 @@ from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
 from dy2st.constructs.registry import namespace
 from dy2st.convert import ConvertedFunction, convert
-from dy2st.errors import ConversionError, SignatureError, SourceNotFoundError
+from dy2st.eager import Fallback, random_states, set_random_states
+from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
 from dy2st.frames import hide, plainly
 from dy2st.report import Report
 from dy2st.signature import Call, CallSignature
@@ -61,6 +62,7 @@ class StaticFunction:
         input_spec: see :func:`dy2st.to_static`.
         instance: the object it is bound to.
         backend: which executor runs the programs.
+        full_graph: whether it is an error that a call cannot be captured; otherwise it runs as it is written.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class StaticFunction:
         instance: Any = None,
         backend: str | None = None,
         bound: bool | None = None,
+        full_graph: bool = True,
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__: str = function.__name__
@@ -85,7 +88,9 @@ class StaticFunction:
         self._warned = False
         self.keeps: Any = None
         """What it keeps alive, besides the function."""
-        convert_root(function)
+        self._eager = None if full_graph else Fallback(self.__qualname__, _conversion_error(function))
+        if full_graph:
+            convert_root(function)
 
     # -- binding -------------------------------------------------------------------------------------------------------------
 
@@ -106,14 +111,14 @@ class StaticFunction:
         return bound
 
     def _bind(self, instance: Any) -> StaticFunction:
-        bound = StaticFunction(self._function, self._input_spec, instance, self._backend)
+        bound = StaticFunction(self._function, self._input_spec, instance, self._backend, full_graph=self.full_graph)
         bound._unbound = self
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._instance is None:
             return self
-        made = StaticFunction(self._function, self._input_spec, memo.get(id(self.instance), self.instance), self._backend)
+        made = self._bind(memo.get(id(self.instance), self.instance))
         made._unbound = self._unbound
         made.keeps = None if self.keeps is None else made.instance
         return made
@@ -123,7 +128,7 @@ class StaticFunction:
             return self.__qualname__
         of_class = getattr(type(self.instance), self.__name__, None)
         own = None if self._function in (of_class, getattr(of_class, "function", None)) else self._function
-        return _restore, (self.instance, self.__name__, own, self._input_spec, self._backend)
+        return _restore, (self.instance, self.__name__, own, self._input_spec, self._backend, self.full_graph)
 
     @property
     def __dy2st_original__(self) -> Callable[..., Any]:
@@ -147,6 +152,11 @@ class StaticFunction:
         return self._function
 
     @property
+    def full_graph(self) -> bool:
+        """Whether it is an error that a call cannot be captured."""
+        return self._eager is None
+
+    @property
     def input_spec(self) -> Sequence[Any] | None:
         """The specifications it was made with."""
         return self._input_spec
@@ -167,7 +177,10 @@ class StaticFunction:
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = self._call(args, kwargs)
-        captured, values = self._find(call)
+        found = self._find(call) if self._eager is None else self._find_or_fall_back(call, self._eager)
+        if isinstance(found, Exception):
+            return self._run_eager(call, args, kwargs, found)
+        captured, values = found
         inputs = [*call.tensors, *(get(values) for get in captured.states)]
         outputs = python.run(captured.program, inputs)
         made = captured.known(values)
@@ -177,6 +190,26 @@ class StaticFunction:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return self._signature.call(args, kwargs, self.instance)
+
+    def _find_or_fall_back(self, call: Call, eager: Fallback) -> tuple[Captured, list[Any]] | Exception:
+        """The program for a call, or why there is none."""
+        found = self._cache.find(call.key, call.arguments) or eager.error_of(call.key)
+        if found is None:
+            try:
+                found = self._find(call)
+            except Exception as error:
+                found = error
+        return found
+
+    def _run_eager(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Any:
+        """Run as written what cannot be captured; an error of the user's own code comes up again, and decides nothing."""
+        assert self._eager is not None
+        if isinstance(error, Dy2stError):
+            self._eager.note(call.key, error)
+            return self.__dy2st_original__(*args, **kwargs)
+        result = self.__dy2st_original__(*args, **kwargs)
+        self._eager.note(call.key, error)
+        return result
 
     def _find(self, call: Call) -> tuple[Captured, list[Any]]:
         found = self._cache.find(call.key, call.arguments)
@@ -208,7 +241,12 @@ class StaticFunction:
     def _capture(self, call: Call) -> Captured:
         request = self._request(call, self._dynamic_state(call))
         request = dataclasses.replace(request, fixed=self._cache.broken_sizes(call.key, call.arguments))
-        return capture(request, convert_callee, _OPERATORS)
+        random = random_states()
+        try:
+            return capture(request, convert_callee, _OPERATORS)
+        except BaseException:
+            set_random_states(random)
+            raise
 
     def _request(self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None]) -> Request:
         return Request(
@@ -299,10 +337,19 @@ class StaticFunction:
 
     def report(self) -> Report:
         """What became of each control-flow statement, in the programs captured so far."""
-        return Report.of(self.__qualname__, list(self._cache))
+        return Report.of(self.__qualname__, list(self._cache), () if self._eager is None else self._eager.report())
 
     def __repr__(self) -> str:
         return f"<StaticFunction {self.__qualname__}, {len(self._cache)} programs>"
+
+
+def _conversion_error(function: types.FunctionType) -> ConversionError | None:
+    """Why a function cannot be rewritten, if so."""
+    try:
+        convert_root(function)
+    except ConversionError as error:
+        return error
+    return None
 
 
 def _reference(instance: Any) -> Callable[[], Any]:
@@ -313,13 +360,18 @@ def _reference(instance: Any) -> Callable[[], Any]:
 
 
 def _restore(
-    instance: Any, name: str, function: types.FunctionType | None, specs: Sequence[Any] | None, backend: str | None
+    instance: Any,
+    name: str,
+    function: types.FunctionType | None,
+    specs: Sequence[Any] | None,
+    backend: str | None,
+    full_graph: bool = True,
 ) -> StaticFunction:
     """What was pickled; the object that it is bound to may not have its attributes yet."""
     of_class = getattr(type(instance), name, None)
     if function is None:
         function = of_class.function if isinstance(of_class, StaticFunction) else of_class
-    made = StaticFunction(cast(Any, function), specs, instance, backend)
+    made = StaticFunction(cast(Any, function), specs, instance, backend, full_graph=full_graph)
     made._unbound = of_class if isinstance(of_class, StaticFunction) else None
     return made
 

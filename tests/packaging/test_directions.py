@@ -21,7 +21,7 @@ LAYERS = (
     ("static_function",),
     ("report", "cache", "convert"),
     ("constructs",),
-    ("signature",),
+    ("signature", "eager"),
     ("capture",),
     ("analysis",),
     ("source",),

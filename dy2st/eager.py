@@ -1,0 +1,86 @@
+"""`full_graph=False`: calls that cannot be captured run as they are written, and say so."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+
+from dy2st.errors import ConversionError, Dy2stError
+
+
+@dataclasses.dataclass(frozen=True)
+class EagerCalls:
+    """Calls of one signature that run as the function is written.
+
+    Attributes:
+        reason: why they cannot be captured: the error, with the user's file and line.
+        calls: how many there were.
+    """
+
+    reason: str
+    calls: int
+
+
+class EagerWarning(UserWarning):
+    """A function with ``full_graph=False`` runs as it is written, since it cannot be captured."""
+
+
+class Fallback:
+    """The signatures of a function that run as it is written.
+
+    Args:
+        name: the function.
+        unconvertible: why the function cannot be rewritten at all, if so.
+    """
+
+    def __init__(self, name: str, unconvertible: ConversionError | None = None) -> None:
+        self.name = name
+        self.unconvertible = unconvertible
+        self._refused: dict[Any, Exception] = {}
+        self._counts: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def error_of(self, key: Any) -> Exception | None:
+        """Why the calls with this key are not captured; ``None`` if they are, or it is not known yet."""
+        return self.unconvertible or self._refused.get(key)
+
+    def note(self, key: Any, error: Exception) -> None:
+        """A call runs as it is written, like all with its key from now on; the first for a reason warns."""
+        error.__traceback__ = error.__context__ = error.__cause__ = None  # they keep the values of the call alive
+        self._refused.setdefault(key, error)
+        reason = reason_of(error)
+        with self._lock:
+            self._counts[reason] = calls = self._counts.get(reason, 0) + 1
+        if calls == 1:
+            warnings.warn(f"dy2st runs {self.name} as it is written: {reason}", EagerWarning, stacklevel=4)
+
+    def report(self) -> tuple[EagerCalls, ...]:
+        """The reasons so far."""
+        return tuple(EagerCalls(reason, calls) for reason, calls in self._counts.items())
+
+
+def reason_of(error: Exception) -> str:
+    """An error in words, with the user's place."""
+    if isinstance(error, ConversionError):
+        place = f'\n  File "{error.filename}", line {error.lineno}' if error.lineno else ""
+        return f"{error.msg}{place}" + (f"\n    {error.text.strip()}" if error.text and error.text.strip() else "")
+    return str(error) if isinstance(error, Dy2stError) else f"{type(error).__name__}: {error}"
+
+
+def random_states() -> tuple[Any, ...]:
+    """The states of the random number generators that code under capture may draw from while nothing is recorded."""
+    return random.getstate(), np.random.get_state(), torch.get_rng_state()
+
+
+def set_random_states(states: tuple[Any, ...]) -> None:
+    """Go back to where the generators were."""
+    of_python, of_numpy, of_torch = states
+    random.setstate(of_python)
+    np.random.set_state(of_numpy)
+    torch.set_rng_state(of_torch)
