@@ -29,6 +29,7 @@ from dy2st.errors import (
     UndefinedNameError,
     UnsupportedSyntaxError,
 )
+from dy2st.logs import set_code_level, set_verbosity
 from dy2st.report import Report
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
@@ -61,6 +62,8 @@ __all__ = [
     "load",
     "not_to_static",
     "save",
+    "set_code_level",
+    "set_verbosity",
     "to_static",
     "verify",
 ]

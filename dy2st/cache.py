@@ -12,6 +12,7 @@ from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
 from dy2st.capture.sizes import Place
 from dy2st.capture.sources import fetch
+from dy2st.signature import Call
 
 
 @dataclasses.dataclass
@@ -68,6 +69,14 @@ class ProgramCache:
             if guard is not None:
                 found.append((entry.captured, guard))
         return found
+
+    def miss(self, call: Call) -> str:
+        """Why there is no program for a call, in words."""
+        if call.key not in self._table:
+            return f"no program for {call.describe()} yet; programs for {len(self._table)} other signatures"
+        failed = [guard for _, guard in self.failures(call.key, call.arguments)]
+        reasons = dict.fromkeys(f"{guard.source.name} is not what it was ({guard.expected})" for guard in failed)
+        return "; ".join(reasons) or "a dynamic size is special"
 
     def broken_sizes(self, key: Any, arguments: Sequence[Any]) -> frozenset[Place]:
         """The dynamic sizes of a call that the programs with this key are not made for."""

@@ -17,7 +17,7 @@ from typing import Any
 import gast
 
 import dy2st.constructs  # noqa: F401  # registers every construct
-from dy2st import names
+from dy2st import logs, names
 from dy2st.analysis.blocks import plan_blocks
 from dy2st.analysis.fence import check_fence
 from dy2st.analysis.scopes import NESTED_SCOPES, names_in, parameters
@@ -53,14 +53,15 @@ class ConvertedFunction:
     @functools.cached_property
     def source(self) -> str:
         """The function with its control flow rewritten, for people to read."""
-        return self._printed(LAST_READABLE)
+        return self.printed(LAST_READABLE)
 
     @functools.cached_property
     def full_source(self) -> str:
         """The same with every call and access rewritten: what is compiled."""
-        return self._printed(Phase.ACCESS)
+        return self.printed(Phase.ACCESS)
 
-    def _printed(self, last: Phase) -> str:
+    def printed(self, last: Phase) -> str:
+        """The function after a phase."""
         original = self.original()
         if original is None:
             raise ReferenceError("the function that this code was made from is gone")
@@ -90,7 +91,16 @@ def convert(function: types.FunctionType) -> ConvertedFunction:
         found = _cache.get(id(code))  # by identity: code objects of different files may compare equal
         if found is None or found.original() is not code:
             found = _cache[id(code)] = _convert(function)
+            logs.transform.info("converted %s (%s:%d)", function.__qualname__, code.co_filename, code.co_firstlineno)
         return found
+
+
+def log_code(function: types.FunctionType, level: int) -> None:
+    """Show the code of a function after a phase, counted from 1."""
+    last = [*Phase][: [*Phase].index(LAST_READABLE) + 1][:level][-1]
+    text = convert(function).printed(last)
+    code = function.__code__
+    logs.code.info("%s (%s:%d) after %s:\n%s", function.__qualname__, code.co_filename, code.co_firstlineno, last.name, text)
 
 
 def _convert(function: types.FunctionType) -> ConvertedFunction:

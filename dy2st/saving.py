@@ -76,7 +76,7 @@ def _warn_about_modes(saved: _Saved) -> None:
         warnings.warn(
             f"{line}: this asks {what}; the saved program has the answer for a call with gradients enabled, without autocast, "
             "whose arguments require no gradient",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -177,7 +177,7 @@ def _saved(capture: _Capture, module: torch.nn.Module | None) -> _Saved:
         warnings.warn(
             f"{current.programs[0].name} is saved for {here} mode only; it cannot be saved for {there} mode: "
             f"{type(error).__name__}: {error}",
-            stacklevel=4,
+            stacklevel=5,
         )
         return current
     first, second = both.programs

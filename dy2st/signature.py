@@ -137,6 +137,13 @@ class Call:
         """The leaves that are tensors: the inputs of the program."""
         return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
 
+    def describe(self) -> str:
+        """The arguments in words."""
+        args, kwargs = self.given
+        shown = ", ".join([*map(_shown, args), *(f"{name}={_shown(value)}" for name, value in kwargs.items())])
+        modes = "" if torch.is_grad_enabled() else " without gradients"
+        return f"({shown}){modes}"
+
 
 class CallSignature:
     """The parameters of a function, with their specifications.

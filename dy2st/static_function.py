@@ -5,7 +5,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import inspect
+import logging
+import textwrap
 import threading
+import time
 import types
 import warnings
 import weakref
@@ -14,13 +18,14 @@ from typing import Any, cast
 
 import torch
 
-from dy2st import config, constructs
+from dy2st import config, constructs, logs
 from dy2st.cache import ProgramCache
 from dy2st.capture.capture import Captured, Request, apply_effects, capture
 from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
 from dy2st.constructs.registry import namespace
-from dy2st.convert import ConvertedFunction, convert
+from dy2st.convert import ConvertedFunction, convert, log_code
+from dy2st.difference import side_by_side
 from dy2st.eager import Fallback, random_states, set_random_states
 from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
 from dy2st.frames import hide, plainly
@@ -46,9 +51,13 @@ def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:
     if flags & (0x20 | 0x80 | 0x200):  # generator, coroutine, asynchronous generator
         return None
     try:
-        return convert(function)
-    except SourceNotFoundError:
+        converted = convert(function)
+    except SourceNotFoundError as error:
+        logs.transform.info("%s is called as it is: %s", function.__qualname__, error.msg)
         return None
+    if (level := logs.code_level()) is not None:
+        log_code(function, level)
+    return converted
 
 
 class StaticFunction:
@@ -182,7 +191,8 @@ class StaticFunction:
             return self._run_eager(call, args, kwargs, found)
         captured, values = found
         inputs = [*call.tensors, *(get(values) for get in captured.states)]
-        outputs = python.run(captured.program, inputs)
+        run = _timed_run if logs.execution.isEnabledFor(logging.DEBUG) else python.run
+        outputs = run(captured.program, inputs)
         made = captured.known(values)
         if captured.writers:
             apply_effects(captured, values, outputs, made)
@@ -214,11 +224,14 @@ class StaticFunction:
     def _find(self, call: Call) -> tuple[Captured, list[Any]]:
         found = self._cache.find(call.key, call.arguments)
         if found is not None:
+            logs.cache.debug("%s: hit", self.__qualname__)
             return found
         with capture_lock:
             found = self._cache.find(call.key, call.arguments)  # another thread may have captured it meanwhile
             if found is None:
                 self._warn_about_captures(call)
+                if logs.cache.isEnabledFor(logging.INFO):
+                    logs.cache.info("%s: miss, %s", self.__qualname__, self._cache.miss(call))
                 captured = self._capture(call)
                 self._cache.add(call.key, captured)
                 found = captured, fetch(captured.sources, call.arguments)
@@ -241,10 +254,13 @@ class StaticFunction:
     def _capture(self, call: Call) -> Captured:
         request = self._request(call, self._dynamic_state(call))
         request = dataclasses.replace(request, fixed=self._cache.broken_sizes(call.key, call.arguments))
-        random = random_states()
+        random, start = random_states(), time.perf_counter()
         try:
-            return capture(request, convert_callee, _OPERATORS)
-        except BaseException:
+            captured = capture(request, convert_callee, _OPERATORS)
+            _log_capture(captured, time.perf_counter() - start)
+            return captured
+        except BaseException as error:
+            logs.capture.info("%s cannot be captured: %s: %s", self.__qualname__, type(error).__name__, error)
             set_random_states(random)
             raise
 
@@ -277,6 +293,14 @@ class StaticFunction:
     def code(self) -> str:
         """The transformed source, for people to read."""
         return convert(self._function).source
+
+    def diff(self, width: int = 160) -> str:
+        """The source and the transformed code side by side.
+
+        Args:
+            width: of a line of the text.
+        """
+        return side_by_side(textwrap.dedent(inspect.getsource(self._function)).rstrip(), self.code.rstrip(), width)
 
     @property
     def program_cache(self) -> ProgramCache:
@@ -341,6 +365,26 @@ class StaticFunction:
 
     def __repr__(self) -> str:
         return f"<StaticFunction {self.__qualname__}, {len(self._cache)} programs>"
+
+
+def _timed_run(program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a program and tell how long it took."""
+    start = time.perf_counter()
+    outputs = python.run(program, inputs)
+    logs.execution.debug("%s: %.3f ms", program.name, 1e3 * (time.perf_counter() - start))
+    return outputs
+
+
+def _log_capture(captured: Captured, seconds: float) -> None:
+    program = captured.program
+    operations = sum(node.op == "call_function" for block in program.blocks() for node in block.graph.nodes)
+    logs.capture.info(
+        "captured %s (%s): %d operations, %d control-flow sites, %d guards, %.1f ms",
+        program.name, program.origin, operations, len(captured.sites), len(captured.guards), 1e3 * seconds,
+    )  # fmt: skip
+    for site in captured.sites:
+        logs.capture.debug("%s: %s, %s: %s", site.location, site.construct, site.outcome, site.reason)
+    logs.capture.debug("%s", program)
 
 
 def _conversion_error(function: types.FunctionType) -> ConversionError | None:

@@ -2,8 +2,8 @@
 
     f(x, *xs, k=1)          →   _dy2st.call(f, x, *xs, k=1)
 
-Builtins that look at the frame of their caller (`globals()`, `eval(text, names)`) are left alone; those that look at
-its local variables are refused (see analysis/fence.py).
+Builtins that look at the frame of their caller (`globals()`, `eval(text, names)`) are left alone, and so are `breakpoint()`
+and `pdb.set_trace()`, which stop there; those that look at its local variables are refused (see analysis/fence.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import gast
 
 from dy2st.capture import calls
 from dy2st.constructs.context import Context
+from dy2st.constructs.debugger import starts_debugger
 from dy2st.constructs.registry import Phase, operator, rewrites
 
 FRAME_BUILTINS = frozenset({"locals", "globals", "vars", "dir", "eval", "exec"})
@@ -26,7 +27,7 @@ def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
     is_frame_builtin = isinstance(node.func, gast.Name) and node.func.id in FRAME_BUILTINS
     if is_frame_builtin and node.func.id in ("vars", "dir"):
         is_frame_builtin = not node.args
-    if context.is_generated_call(node) or is_frame_builtin:
+    if context.is_generated_call(node) or is_frame_builtin or starts_debugger(node.func):
         return node
     call = context.expression("_dy2st.call(function)", node, function=node.func)
     call.args.extend(node.args)

@@ -26,7 +26,7 @@ LAYERS = (
     ("analysis",),
     ("source",),
     ("frames",),
-    ("errors", "names", "config"),
+    ("errors", "names", "config", "logs", "difference"),
 )
 RANK = {part: -height for height, parts in enumerate(LAYERS) for part in parts}
 
