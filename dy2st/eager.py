@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from dy2st.errors import ConversionError, Dy2stError
+from dy2st.frames import level_outside
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Fallback:
         with self._lock:
             self._counts[reason] = calls = self._counts.get(reason, 0) + 1
         if calls == 1:
-            warnings.warn(f"dy2st runs {self.name} as it is written: {reason}", EagerWarning, stacklevel=4)
+            warnings.warn(f"dy2st runs {self.name} as it is written: {reason}", EagerWarning, level_outside())
 
     def report(self) -> tuple[EagerCalls, ...]:
         """The reasons so far."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import types
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -42,6 +43,14 @@ def hide(error: BaseException, chain: int = _MAX_CHAIN) -> None:
     for link in (error.__cause__, error.__context__):
         if link is not None and chain:
             hide(link, chain - 1)
+
+
+def level_outside() -> int:
+    """The ``stacklevel`` with which the caller warns at the line that called this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ANY_OWN):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def plainly(function: Callable[P, R]) -> Callable[P, R]:

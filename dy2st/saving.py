@@ -15,6 +15,7 @@ import torch
 from dy2st.attribute_state import Dims, Taken, carried
 from dy2st.eager import reason_of
 from dy2st.errors import CaptureError, ConversionError, SaveError, SignatureError
+from dy2st.frames import level_outside
 from dy2st.signature import Call, InputSpec
 from dy2st.state_names import Names
 from dy2st.static_function import StaticFunction, capture_lock, convert_root
@@ -76,7 +77,7 @@ def _warn_about_modes(saved: _Saved) -> None:
         warnings.warn(
             f"{line}: this asks {what}; the saved program has the answer for a call with gradients enabled, without autocast, "
             "whose arguments require no gradient",
-            stacklevel=5,
+            stacklevel=level_outside(),
         )
 
 
@@ -177,7 +178,7 @@ def _saved(capture: _Capture, module: torch.nn.Module | None) -> _Saved:
         warnings.warn(
             f"{current.programs[0].name} is saved for {here} mode only; it cannot be saved for {there} mode: "
             f"{type(error).__name__}: {error}",
-            stacklevel=5,
+            stacklevel=level_outside(),
         )
         return current
     first, second = both.programs

@@ -28,7 +28,7 @@ from dy2st.convert import ConvertedFunction, convert, log_code
 from dy2st.difference import side_by_side
 from dy2st.eager import Fallback, random_states, set_random_states
 from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
-from dy2st.frames import hide, plainly
+from dy2st.frames import hide, level_outside, plainly
 from dy2st.report import Report
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import python
@@ -248,7 +248,7 @@ class StaticFunction:
             f"dy2st captures {self.__qualname__} anew at each change of {name!r} ({count} programs so far): "
             "a program is right for one "
             "value of it only. Keep it in a tensor, or pass it as an argument with an InputSpec, if it goes on changing",
-            stacklevel=5,
+            stacklevel=level_outside(),
         )
 
     def _capture(self, call: Call) -> Captured:

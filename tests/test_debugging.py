@@ -185,8 +185,6 @@ def test_tracebacks_name_the_users_lines() -> None:
     text = "".join(traceback.format_exception(caught.value))
     assert f'File "{__file__}", line {line_of(taken, "the line")}, in taken\n    return x + x[i]  # the line\n' in text
     assert "<program" not in text
-    (innermost,) = [frame for frame, _ in traceback.walk_tb(caught.tb) if frame.f_code.co_name == "taken"]
-    assert any(isinstance(value, torch.Tensor) for value in innermost.f_locals.values())  # the registers, for pdb.pm()
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------------
