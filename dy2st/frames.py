@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -35,7 +36,7 @@ def hide(error: BaseException, chain: int = _MAX_CHAIN) -> None:
     kept: types.TracebackType | None = None
     for step in reversed(list(steps(error))):
         file = step.tb_frame.f_code.co_filename
-        if not file.startswith((*_ANY_OWN, *MACHINERY)):
+        if not file.startswith((*_ANY_OWN, *MACHINERY)) and file != contextlib.__file__:
             kept = types.TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
     error.__traceback__ = kept
     if isinstance(error, Dy2stError):  # it tells all there is to know; what it was made from is of the capture

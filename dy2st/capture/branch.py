@@ -16,6 +16,7 @@ from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
+from dy2st.capture.spelling import spelled
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
@@ -204,7 +205,7 @@ class Joiner:
             raise NeedsRuntimeList(place.owner)
 
     def _mismatch(self, place: Place | None, a: Any, b: Any, error: Exception) -> errors.BranchMismatchError:
-        what = f"'{place}'" if place is not None else "the value of this expression"
+        what = f"'{spelled(self.session, place, a, b)}'" if place is not None else "the value of this expression"
         return errors.BranchMismatchError(
             f"{what} is not the same kind of value on both branches",
             _origin(self.session, a) or self.session.here(),

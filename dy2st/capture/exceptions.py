@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from dy2st import errors
 from dy2st.capture import text
 from dy2st.capture.blame import is_users
@@ -53,7 +55,7 @@ def records(session: Session, error: BaseException) -> bool:
     """
     if isinstance(error, Signal) or not is_users(session, error):
         return False
-    if session.at_root and not text.has_runtime_parts(session, error.args):
+    if session.at_root and not text.has_runtime_parts(session, error.args) and not _acts_before(session):
         return False
     _check_not_caught(session, error)
     session.emit_checks()
@@ -67,6 +69,13 @@ def records(session: Session, error: BaseException) -> bool:
             maker = _maker(session, error, values)
             session.builder.call(control.raise_, (maker, *(text.value(session, value) for value in values)))
     return True
+
+
+def _acts_before(session: Session) -> bool:
+    """Whether the program does something before it fails that a caller can see, or may fail earlier in another way."""
+    targets = [node.target for node in session.builder.graph.nodes if node.op == "call_function"]
+    controls = (target.effect for target in targets if isinstance(target, control.Control))
+    return any(controls) or any(target._schema.is_mutable for target in targets if isinstance(target, torch._ops.OpOverload))
 
 
 def _record_failing(session: Session, error: BaseException, operation: Any, args: Any, kwargs: Any) -> None:

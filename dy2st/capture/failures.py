@@ -13,6 +13,7 @@ from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_tex
 from dy2st.capture.functions import data_dependent
 from dy2st.capture.regions import Refused
 from dy2st.capture.session import Session, current
+from dy2st_runtime.tracebacks import chained
 
 
 @contextlib.contextmanager
@@ -42,7 +43,8 @@ def _unpacked() -> Iterator[None]:
     try:
         yield
     except Refused as refused:
-        raise refused.error from refused.error.__cause__
+        error = refused.error.with_traceback(chained(refused.__traceback__, refused.error.__traceback__))
+        raise error from error.__cause__
 
 
 def in_users_words(argument: Any) -> Any:

@@ -13,11 +13,13 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture import lattice
+from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, ContentsPlace, Place
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
+from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.values import is_symbolic, unpack_list
 from dy2st_runtime import control
@@ -84,7 +86,9 @@ def try_loop(session: Session, cells: Sequence[Place], loop: Callable[[], None])
     attempt = session.begin_attempt(cells)
     try:
         loop()
-    except (errors.CaptureError, TypeError):
+    except Exception as error:
+        if not isinstance(error, (errors.CaptureError, TypeError, *TRACING_ERRORS)) and not is_about_stand_ins(session, error):
+            raise
         session.roll_back(attempt)
         return False
     session.commit(attempt)
@@ -189,7 +193,7 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
         kind = lattice.join(carry.kind, seen)
     except lattice.Mismatch as error:
         _need_list(session, place, old, new, error)
-        raise _loop_error(session, place, error) from None
+        raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
     if kind == carry.kind:
         return True
     carry.kind = kind
@@ -212,12 +216,13 @@ def _seen(session: Session, place: Place, value: Any) -> Any:
     return session.runtime_list(value) or value
 
 
-def _loop_error(session: Session, place: Place, error: Exception) -> errors.LoopVariableError:
+def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:
+    name = spelled(session, place, old, new)
     return errors.LoopVariableError(
-        f"'{place}' is not the same kind of value before and after a trip of this loop",
+        f"'{name}' is not the same kind of value before and after a trip of this loop",
         session.here(),
         seen=str(error).replace("on one path", "before").replace("on the other", "after"),
-        fix=f"give '{place}' its final dtype, number of dimensions and structure before the loop",
+        fix=f"give '{name}' its final dtype, number of dimensions and structure before the loop",
     )
 
 

@@ -17,10 +17,21 @@ SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
 
 def steps(error: BaseException) -> Iterator[types.TracebackType]:
     """The parts of an exception's traceback, outside first."""
-    step = error.__traceback__
+    return parts(error.__traceback__)
+
+
+def parts(step: types.TracebackType | None) -> Iterator[types.TracebackType]:
+    """The parts of a traceback, outside first."""
     while step is not None:
         yield step
         step = step.tb_next
+
+
+def chained(outer: types.TracebackType | None, inner: types.TracebackType | None) -> types.TracebackType | None:
+    """One traceback of two, of which the second was cut off."""
+    for step in reversed(list(parts(outer))):
+        inner = types.TracebackType(inner, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return inner
 
 
 def tell(error: BaseException, line_of: Callable[[types.TracebackType], Location | None], hidden: types.CodeType) -> None:

@@ -1,9 +1,17 @@
-"""Refused."""
+"""What is refused, and with which words: each message names the line, what was seen there and what to write instead."""
 
 from __future__ import annotations
 
-from dy2st import UnsupportedSyntaxError
-from tests.programs.values import signs
+import contextlib
+import itertools
+import random
+
+import torch
+
+import dy2st
+from dy2st import InputSpec, UnsupportedSyntaxError
+from dy2st.errors import CaptureError, DataDependentError, LoopVariableError, SignatureError
+from tests.programs.values import signs, vec
 from tests.syntax.case import Chapter
 
 CHAPTER = Chapter("Refused")
@@ -13,3 +21,196 @@ CHAPTER = Chapter("Refused")
 def yields(x):
     for i in range(3):
         yield x * i
+
+
+@CHAPTER.refused("`async def`", calls=signs(), error=UnsupportedSyntaxError, says="make it a plain function")
+async def asynchronous(x):
+    return x
+
+
+@CHAPTER.refused("`locals()`", calls=signs(), error=UnsupportedSyntaxError, says="name the variables instead")
+def looks_at_locals(x):
+    y = x * 2
+    return locals()["y"]
+
+
+@CHAPTER.refused(
+    "`eval` and `exec` of the local variables", calls=signs(), error=UnsupportedSyntaxError, says="eval() looks at local variables"
+)
+def evaluates(x):
+    return eval("x * 2")
+
+
+@CHAPTER.refused(
+    "`try` that would have to catch what a tensor decides",
+    calls=signs(),
+    error=CaptureError,
+    says="put the try statement into the branch",
+)
+def catches_outside(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("negative")
+    except ValueError:
+        x = -x
+    return x
+
+
+@CHAPTER.refused("`contextlib.suppress` of what a tensor decides", calls=signs(), error=CaptureError, says="except clause outside")
+def suppresses_outside(x):
+    with contextlib.suppress(KeyError):
+        if x.sum() < 0:
+            x = x * {}["scale"]
+    return x
+
+
+@CHAPTER.refused("an attribute that changes its dtype in a loop", calls=signs(), error=LoopVariableError, says="'self.state'")
+class ChangesKind(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.state = vec(0, 0, 0)
+
+    def forward(self, x):
+        while self.state.sum() < x.sum():
+            self.state = (self.state + 1).float()
+        return self.state
+
+
+@CHAPTER.refused(
+    "a variable that changes its number of dimensions in a loop", calls=signs(), error=LoopVariableError, says="before the loop"
+)
+def grows_dimensions(x):
+    h = x
+    while h.sum() > 0:
+        h = h[None] - 1
+    return h
+
+
+@CHAPTER.refused("an item that changes its dtype in a loop", calls=signs(), error=LoopVariableError, says="'d[\"b\"]'")
+def item_of_another_kind(x):
+    d = {"b": x}
+    while d["b"].sum() > 0:
+        d["b"] = (d["b"] - 1).float()
+    return d["b"]
+
+
+@CHAPTER.refused("recursion whose depth a tensor decides", calls=signs(), error=CaptureError, says="as a while loop")
+def recursive(x):
+    if x.sum() > 0:
+        return recursive(x - 1)
+    return x
+
+
+@CHAPTER.refused(
+    "the number of a tensor asked by code without source", calls=signs(), error=DataDependentError, says="use a tensor operation"
+)
+def asks_for_a_number(x):
+    return x * float(x.detach().numpy().sum())
+
+
+@CHAPTER.refused("a string of run-time values used as a string", calls=signs(), error=CaptureError, says="Text")
+def length_of_a_text(x):
+    return x * len(f"{x.sum()}")
+
+
+@CHAPTER.refused("a list of several kinds that grows in a loop", calls=signs(), error=CaptureError, says="'text'")
+def mixed_list(x):
+    items = []
+    while x.sum() > 0:
+        items.append(x)
+        items.append("text")
+        x = x - 1
+    return items
+
+
+@CHAPTER.refused(
+    "an object that the function makes, returned", calls=signs(), error=CaptureError, says="named tuples or dataclasses"
+)
+def returns_an_object(x):
+    class Result:
+        def __init__(self, x):
+            self.x = x
+
+    return Result(x)
+
+
+@CHAPTER.refused("a random number of Python's own generators", calls=signs(), error=CaptureError, says="torch's random functions")
+def random_choice(x):
+    return x * random.choice([1, 2])
+
+
+@CHAPTER.refused("`torch.manual_seed`", calls=signs(), error=CaptureError, says="before the static function")
+def seeds(x):
+    torch.manual_seed(0)
+    return x + torch.rand(3)
+
+
+@CHAPTER.refused("`backward` in the function", calls=[vec(1, 2, grad=True)], error=CaptureError, says="torch.autograd.grad")
+def backward(x):
+    x.sum().backward()
+    return x
+
+
+@CHAPTER.refused(
+    "a loop over an endless iterator that a tensor leaves", calls=signs(), error=CaptureError, says="write a while loop"
+)
+def endless(x):
+    for k in itertools.count():
+        x = x - k
+        if x.sum() < 0:
+            break
+    return x
+
+
+@CHAPTER.refused(
+    "an iterator used again after a loop that a tensor may leave", calls=signs(), error=CaptureError, says="by position"
+)
+def resumes(x):
+    steps = iter([1.0, 2.0, 3.0])
+    for step in steps:
+        x = x + step
+        if x.sum() > 9:
+            break
+    for step in steps:
+        x = x * step
+    return x
+
+
+@CHAPTER.refused(
+    "`itertools.takewhile` with a condition on tensors", calls=signs(), error=CaptureError, says="with an if statement"
+)
+def take_while(x):
+    return list(itertools.takewhile(lambda row: row > 0, x))
+
+
+@CHAPTER.refused("an input that is sparse", calls=[torch.eye(3).to_sparse()], error=CaptureError, says="to_dense")
+def sparse(x):
+    return x * 2
+
+
+@CHAPTER.refused(
+    "an argument that is not as specified",
+    calls=[vec(1, 2)],
+    spec=[InputSpec([3], "float64")],
+    error=SignatureError,
+    says="'x' is specified",
+)
+def specified(x):
+    return x
+
+
+@CHAPTER.refused("a missing argument", calls=[(vec(1, 2),)], error=SignatureError, says="missing a required argument: 'y'")
+def two(x, y):
+    return x + y
+
+
+@dy2st.not_to_static
+def left_alone(x):
+    return x if x.sum() > 0 else -x
+
+
+@CHAPTER.refused(
+    "an `if` on a tensor in a function marked `@not_to_static`", calls=signs(), error=DataDependentError, says="left_alone"
+)
+def calls_what_is_left_alone(x):
+    return left_alone(x) + 1
