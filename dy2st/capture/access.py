@@ -6,7 +6,6 @@ joined, and done again at each call.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import operator as python
@@ -23,7 +22,6 @@ from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.truth import logical_not
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -33,7 +31,6 @@ from dy2st.capture.values import (
     unbound_free_message,
     unbound_message,
 )
-from dy2st_runtime import control, scalars
 
 _LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
 
@@ -286,12 +283,14 @@ def del_item(target: Any, key: Any) -> None:
     if session is not None:
         known = session.runtime_list(target)
         if known is not None:
-            session.builder.call(control.list_pop, (known, session.to_number(key)))
+            lists.del_item(session, known, key)
             return
         if isinstance(target, dict):
             item(target, key)
             optional.remove(session, target, key)
             return
+        if isinstance(target, list) and _is_runtime(key):
+            raise NeedsRuntimeList(target)
         if isinstance(target, list):
             session.write(ContentsPlace(target))
     del target[key]
@@ -310,112 +309,3 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if isinstance(target, (list, dict, set)):
         session.write(ContentsPlace(target))
     return function(target, value)
-
-
-def is_(left: Any, right: Any) -> Any:
-    """``left is right``."""
-    if isinstance(left, Choice):
-        return choices.is_option(left, lambda option: option is right)
-    if isinstance(right, Choice):
-        return choices.is_option(right, lambda option: option is left)
-    for value, other in ((left, right), (right, left)):
-        if isinstance(value, torch.SymBool) and isinstance(other, bool):
-            return value if other else logical_not(value)
-    if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
-        return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
-    session = current()
-    if session is not None:
-        session.tracker.identity(left)
-        session.tracker.identity(right)
-    return left is right
-
-
-def equal(left: Any, right: Any) -> Any:
-    """``left == right``."""
-    session = current()
-    if session is None:
-        return left == right
-    for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
-        if isinstance(choice, Choice):
-            return session.over(choice, other)
-    for table, rest in ((left, right), (right, left)):
-        if optional.has_optional(table):
-            return optional.settled(session, table, functools.partial(equal, rest))
-    return _equal(session, left, right)
-
-
-def _equal(session: Session, left: Any, right: Any) -> Any:
-    if session.runtime_list(left) is not None or session.runtime_list(right) is not None:
-        raise errors.CaptureError(
-            "'==' of a list that changes length inside a captured block",
-            session.here(),
-            fix="compare lengths with len(), and torch.stack(items) with a tensor",
-        )
-    if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
-        if len(left) != len(right) or not _holds_runtime(left, right):
-            return left == right
-        return session.call(all, [equal(a, b) for a, b in zip(left, right, strict=True)])
-    own = getattr(type(left), "__eq__", None)
-    if own is object.__eq__:
-        session.tracker.identity(left)
-        session.tracker.identity(right)
-    elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
-        fields = [field.name for field in dataclasses.fields(left) if field.compare]
-        for side in (left, right):
-            for name in fields:
-                attr(side, name)
-    elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
-        of_class(session, left, "__eq__")
-        found = session.call(own, left, right)
-        return left == right if found is NotImplemented else found
-    return left == right
-
-
-def _holds_runtime(*containers: Any) -> bool:
-    """Whether one of some tuples or lists has a value known only at run time in it."""
-    items = [item for container in containers for item in container]
-    return any(
-        isinstance(i, (torch.Tensor, *SYMBOLIC_NUMBERS)) or (isinstance(i, (tuple, list)) and _holds_runtime(i)) for i in items
-    )
-
-
-def not_equal(left: Any, right: Any) -> Any:
-    """``left != right``."""
-    session = current()
-    for choice, other in ((left, lambda option: not_equal(option, right)), (right, lambda option: not_equal(left, option))):
-        if isinstance(choice, Choice):
-            return choice.session.over(choice, other)
-    own: Any = type(left).__ne__
-    if session is None or (own is not object.__ne__ and not isinstance(left, (tuple, list))):
-        return left != right
-    found = equal(left, right)
-    runtime = isinstance(found, (torch.Tensor, *SYMBOLIC_NUMBERS))
-    return session.number(scalars.logical_not, (found,), "bool") if runtime else not found
-
-
-def in_(value: Any, container: Any) -> Any:
-    """``value in container``."""
-    session = current()
-    if session is None:
-        return value in container
-    for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
-        if isinstance(choice, Choice):
-            return session.over(choice, other)
-    if isinstance(container, torch.Tensor):
-        return (container == value).any()
-    if session.runtime_list(container) is not None:
-        raise errors.CaptureError("'in' a list that changes length inside a captured block", session.here())
-    if optional.has_optional(container):
-        if not _any_runtime(value, container) and may_be_undefined(container.get(value)):
-            return choices.presence(container[value])
-        return optional.settled(session, container, lambda table: in_(value, table))
-    if isinstance(container, (list, tuple, set, frozenset, dict, range)) and _any_runtime(value, container):
-        return session.call(any, [equal(value, other) for other in container])
-    if isinstance(container, (list, tuple)):
-        return session.call(any, [value is other or equal(value, other) for other in container])
-    return value in container
-
-
-def _any_runtime(value: Any, container: Any) -> bool:
-    symbolic = (torch.Tensor, *SYMBOLIC_NUMBERS)
-    return isinstance(value, symbolic) or any(isinstance(other, symbolic) for other in container)

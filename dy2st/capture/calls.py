@@ -20,7 +20,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import lists, managers, modules, number_operators, optional, text
+from dy2st.capture import managers, modules, number_operators, optional, ordering, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
@@ -227,7 +227,7 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
 
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list):
-        return lists.method(session, owner, function.__name__, args, kwargs)
+        return ordering.method(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and (function.__name__ == "pop" or optional.has_optional(owner)):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +31,8 @@ def translated(session: Session) -> Iterator[None]:
     except TRACING_ERRORS as error:
         raise _data_dependent(session, error) from error
     except Exception as error:
+        if isinstance(error, TypeError) and _UNHASHABLE.search(str(error)):
+            raise _as_key(session, error) from error
         if is_about_stand_ins(session, error):
             raise _unknown_value(session, error) from error
         error.args = tuple(in_users_words(argument) for argument in error.args)
@@ -79,6 +82,17 @@ def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:
         location,
         seen=first_line,
         fix="give the size a bound with torch._check, pass it as a Python number, or mark the function with @dy2st.not_to_static",
+    )
+
+
+_UNHASHABLE = re.compile(r"unhashable type: .*Sym(Int|Float|Bool)")
+
+
+def _as_key(session: Session, error: Exception) -> errors.CaptureError:
+    return errors.DataDependentError(
+        "a number that is known only when the program runs is put into a set or used as the key of a dict",
+        user_line(session, error),
+        fix="keep numbers in a list, index a tensor with the number, or choose among known keys with if statements",
     )
 
 

@@ -1,4 +1,4 @@
-"""Something to loop over whose length is known only at run time."""
+"""Things to loop over that Python cannot step through by itself: a length or a condition is known only at run time."""
 
 from __future__ import annotations
 
@@ -31,3 +31,57 @@ class RuntimeIterable:
             session.here(),
             fix="loop over it with a for statement in converted code",
         )
+
+
+class Stream:
+    """An iterator made of another one, as generator expressions, ``map`` and ``filter`` make them.
+
+    A loop of converted code goes through the source, and each item to ``through``. Code that is not converted steps through
+    it as through any iterator, as long as Python can decide which items there are.
+
+    Args:
+        source: what it goes through: an iterator, or a :class:`RuntimeIterable`.
+        through: called with an item of the source, a function to call with each item of the stream, and the names that are
+            live in the loop.
+    """
+
+    def __init__(self, source: Any, through: Callable[[Any, Callable[[Any], Any], Any], Any]) -> None:
+        self.source, self.through = source, through
+        self._ready: list[Any] = []
+        self._consumed = False
+
+    def consume(self) -> Any:
+        """The source, for a loop that goes through all of it.
+
+        Raises:
+            CaptureError: such a loop has been there before, and what it has left is known only at run time.
+        """
+        runtime = isinstance(self.source, RuntimeIterable)
+        if (self._consumed and runtime) or self._ready:
+            raise errors.CaptureError(
+                "this goes on with a generator that another loop has consumed",
+                need().here(),
+                fix="collect the items in a list first",
+            )
+        self._consumed = True
+        return self.source
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        builder = need().builder
+
+        def take(item: Any) -> None:
+            session = need()
+            if session.builder is not builder:
+                raise errors.CaptureError(
+                    "which items a generator gives is known only at run time, and it is not consumed by a loop",
+                    session.here(),
+                    fix="loop over it with a for statement in converted code, or make it a list comprehension",
+                )
+            self._ready.append(item)
+
+        while not self._ready:
+            self.through(next(iter(self.source)), take, ())
+        return self._ready.pop(0)

@@ -6,8 +6,9 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CellType
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import lists
 from dy2st.capture.branch import capture_if, capture_if_exp
-from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.iterables import RuntimeIterable, Stream
 from dy2st.capture.journal import CellPlace
 from dy2st.capture.loop import capture_loop
 from dy2st.capture.session import Session, current, need
@@ -44,7 +45,7 @@ def range_(*bounds: Any) -> Any:
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
     """``enumerate``."""
-    items = as_runtime(iterable)
+    items = by_position(need(), iterable) if isinstance(iterable, Stream) else as_runtime(iterable)
     if items is None:
         return (
             enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
@@ -54,11 +55,11 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
     """``zip``; as long as the shortest."""
-    parts = [as_runtime(iterable) for iterable in iterables]
+    parts = [by_position(need(), part) if isinstance(part, Stream) else as_runtime(part) for part in iterables]
     if not any(part is not None for part in parts):
         return zip(*(over(iterable) for iterable in iterables), strict=strict)
     session = need()
-    made = [part if part is not None else _by_position(session, given) for part, given in zip(parts, iterables)]
+    made = [part or by_position(session, given) for part, given in zip(parts, iterables)]
     if strict:
         first, *others = (part.length() for part in made)
         for other in others:
@@ -94,20 +95,39 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
 
 def over(iterable: Any) -> Any:
     """What Python iterates over: a tensor by its rows."""
-    session = need()
-    session.check_unspent(iterable)
-    if isinstance(iterable, Choice):  # what is in either, now
-        iterable = session.over(iterable, tuple)
+    session = current()
+    if session is not None:
+        session.check_unspent(iterable)
+        if isinstance(iterable, Choice):  # what is in either, now
+            iterable = session.over(iterable, tuple)
     return iterable.unbind(0) if isinstance(iterable, torch.Tensor) and iterable.dim() else iterable
 
 
-def _by_position(session: Session, iterable: Any) -> RuntimeIterable:
-    """A Python iterable whose items are looked up by a position known only at run time."""
+def by_position(session: Session, iterable: Any) -> RuntimeIterable:
+    """Any iterable as one whose items are looked up by a position known only at run time."""
+    runtime = as_runtime(iterable)
+    if runtime is not None:
+        return runtime
     if isinstance(iterable, range):
         return RuntimeIterable(lambda: len(iterable), lambda k: iterable.start + k * iterable.step, "a range")
-    items = list(over(iterable))
-    session.own_list(items)
-    return lists.iterable(session, session.make_runtime_list(items))
+    items = collected(iterable)
+    return lists.iterable(session, session.runtime_list(items) or session.make_runtime_list(items))
+
+
+def collected(iterable: Any) -> list[Any]:
+    """A new list of the items: of Python, or if their number is known only at run time, of the program."""
+    session = need()
+    known = session.runtime_list(iterable)
+    if known is not None:
+        return lists.copy(session, known)  # type: ignore[no-any-return]
+    if not isinstance(iterable, (RuntimeIterable, Stream)) and as_runtime(iterable) is None:
+        made = list(over(iterable))
+        session.own_list(made)
+        return made
+    made = []
+    session.own_list(made)
+    capture_for(iterable, lambda item: session.call(made.append, item), (), None)
+    return made
 
 
 def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
@@ -120,6 +140,10 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         test: ``None``, or whether the loop goes on, asked before each step (false after a ``break``).
     """
     session = need()
+    if isinstance(iterable, Stream):
+        through = iterable.through
+        capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
+        return
     items = as_runtime(iterable)
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
@@ -213,7 +237,7 @@ def _capture_rest(
 def _try_range(session: Session, rest: range, body: Any, live: Sequence[str], test: Any) -> bool:
     attempt = session.begin_attempt(session.cells_of(body, test))
     try:
-        _capture_positions(session, _by_position(session, rest), body, live, test, 0)
+        _capture_positions(session, by_position(session, rest), body, live, test, 0)
     except (errors.CaptureError, TypeError):
         session.roll_back(attempt)
         return False
@@ -261,22 +285,88 @@ def list_comprehension(
         element: gives an element of the list, from the item or its parts.
         conditions: whether an item has an element.
     """
-    session = current()
     made: list[Any] = []
-    if session is None:
-        for item in iterable:
-            parts = _parts(item, spread)
-            if all(condition(*parts) for condition in conditions):
-                made.append(element(*parts))
-        return made
-    session.own_list(made)
-
-    def body(item: Any) -> None:
-        parts = _parts(item, spread)
-        _when(conditions, parts, lambda: session.call(made.append, element(*parts)))
-
-    capture_for(iterable, body, (), None)
+    session = current()
+    append = made.append if session is None else lambda item: session.call(made.append, item)
+    fill(made, append, iterable, spread, element, conditions)
     return made
+
+
+def fill(
+    made: Any, add: Callable[[Any], Any], iterable: Any, spread: int | None, element: Callable[..., Any],
+    conditions: Sequence[Callable[..., Any]],
+) -> None:  # fmt: skip
+    """Put what a comprehension gives into a new container; see :func:`list_comprehension`."""
+    session = current()
+    if isinstance(made, list) and session is not None:
+        session.own_list(made)
+    elif session is not None:
+        session.own(made)
+        if as_runtime(iterable) is not None:
+            raise errors.CaptureError(
+                f"a {type(made).__name__} of a size that is known only at run time",
+                session.here(),
+                fix="keep the items in a list; torch.unique gives distinct numbers",
+            )
+    _each(iterable, spread, element, conditions, add, ())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Clause:
+    """A further ``for`` of a comprehension: what stands for the element of the one before."""
+
+    iterable: Any
+    spread: int | None
+    element: Callable[..., Any]
+    conditions: Sequence[Callable[..., Any]]
+
+
+def generator(
+    iterable: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]]
+) -> Iterator[Any]:
+    """A generator expression; the arguments are those of a list comprehension."""
+    if current() is None:
+        return iter(list_comprehension(iterable, spread, element, conditions))  # a generator that leaves the capture unconsumed
+
+    def through(item: Any, then: Callable[[Any], Any], live: Sequence[str]) -> None:
+        _give(item, spread, element, conditions, then, live)
+
+    return Stream(source_of(iterable), through)
+
+
+def source_of(iterable: Any) -> Any:
+    """What a stream goes through."""
+    if isinstance(iterable, Stream):
+        return iterable
+    return as_runtime(iterable) or iter(over(iterable))
+
+
+def _give(
+    item: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]],
+    then: Callable[[Any], Any], live: Sequence[str],
+) -> None:  # fmt: skip
+    """Call ``then`` with the element of an item, or with each that a further clause gives, if the conditions hold."""
+    parts = _parts(item, spread)
+
+    def give() -> None:
+        value = element(*parts)
+        if isinstance(value, Clause):
+            _each(value.iterable, value.spread, value.element, value.conditions, then, live)
+        else:
+            then(value)
+
+    when(conditions, parts, give, live)
+
+
+def _each(
+    iterable: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]],
+    then: Callable[[Any], Any], live: Sequence[str],
+) -> None:  # fmt: skip
+    if current() is None:
+        for item in iterable:
+            _give(item, spread, element, conditions, then, live)
+    else:
+        capture_for(iterable, lambda item: _give(item, spread, element, conditions, then, live), live, None)
 
 
 def _parts(item: Any, spread: int | None) -> tuple[Any, ...]:
@@ -293,12 +383,13 @@ def _parts(item: Any, spread: int | None) -> tuple[Any, ...]:
     return parts
 
 
-def _when(conditions: Sequence[Callable[..., Any]], parts: tuple[Any, ...], do: Callable[[], Any]) -> None:
+def when(conditions: Sequence[Callable[..., Any]], parts: tuple[Any, ...], do: Callable[[], Any], live: Sequence[str]) -> None:
+    """Do something if conditions hold; each is asked only if those before it hold."""
     if not conditions:
         do()
         return
     test = condition(conditions[0](*parts))
     if is_symbolic(test):
-        capture_if(test, lambda: _when(conditions[1:], parts, do), _nothing, ())
+        capture_if(test, lambda: when(conditions[1:], parts, do, live), _nothing, live)
     elif test:
-        _when(conditions[1:], parts, do)
+        when(conditions[1:], parts, do, live)

@@ -17,7 +17,7 @@ import torch
 
 from dy2st.capture.journal import AttributePlace, ItemPlace
 from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Undefined, is_number, number_kind
-from dy2st_runtime.structure import Structure, children, flatten, unflatten
+from dy2st_runtime.structure import Structure, TupleOf, children, flatten, unflatten
 
 
 class Mismatch(Exception):
@@ -215,14 +215,29 @@ def _join_alike(a: Type, b: Type) -> Type:
 def element_of(value: Any) -> Type:
     """The type of a list's elements of which this value is one: a number is any number of its kind."""
     kind = type_of(value)
+    if isinstance(kind, ContainerType) and type(value) is tuple:
+        return ContainerType(kind.structure, tuple(map(element_of, value)))
     return NumberType(number_kind(value)) if isinstance(kind, SameType) and _is_plain_number(value) else kind
+
+
+def check_element(element: Type | None) -> None:
+    """What the elements of a list of the program may be: one value each, or a tuple of such.
+
+    Raises:
+        Mismatch: they are something else.
+    """
+    if isinstance(element, ContainerType) and isinstance(element.structure, TupleOf) and element.structure.factory is None:
+        for item in element.items:
+            check_element(item)
+    elif element is not None and not isinstance(element, (TensorType, NumberType, ListType)):
+        raise Mismatch(text(element))
 
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
     """The type of the elements of a list; ``None`` while it has none."""
-    if a is None or b is None:
-        return a or b
-    return join(a, b)
+    joined = a or b if a is None or b is None else join(a, b)
+    check_element(joined)
+    return joined
 
 
 def _join_tensors(a: TensorType, b: TensorType) -> Type:

@@ -6,8 +6,9 @@ that holds the list sees the change, as in Python.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -15,7 +16,7 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
-from dy2st.capture.regions import NeedsRuntimeList
+from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session
 from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, unpack_list
 from dy2st_runtime import control
@@ -50,7 +51,14 @@ def get(session: Session, items: RuntimeList, index: Any) -> Any:
         made = session.new_list(items.element)
         session.builder.call(control.list_slice, (items, index), {}, made)
         return made.items
-    return _take(session, items, control.list_get, (items, session.to_number(index)))
+    return _take(session, items, control.list_get, (items, session.to_number(index)), "list index out of range")
+
+
+def tail(session: Session, items: list[Any]) -> Any:
+    """``items[1:]`` of a list of the program."""
+    known = session.runtime_list(items)
+    assert known is not None
+    return get(session, known, slice(1, None))
 
 
 def unpack(session: Session, items: RuntimeList, count: int | None) -> list[Any]:
@@ -65,39 +73,52 @@ def unpack(session: Session, items: RuntimeList, count: int | None) -> list[Any]
     return [get(session, items, position) for position in range(count)]
 
 
-def _take(session: Session, items: RuntimeList, target: control.Control, args: tuple[Any, ...]) -> Any:
-    made: list[Any] = []
+def _take(session: Session, items: RuntimeList, target: control.Control, args: tuple[Any, ...], empty: str) -> Any:
     if items.element is None:
+        _fail(session, items, empty)
+    value = lattice.fresh(items.element, session, [])
+    session.builder.call(target, args, {}, value)
+    return _unpacked(value)
+
+
+def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
+    """Nothing has been put into the list in front of this operation."""
+    if session.handlers or not items.alone:
         raise errors.CaptureError("this takes an item out of a list before anything has been put in", session.here())
-    value = lattice.fresh(items.element, session, made)
-    if len(made) != 1:
-        raise errors.CaptureError(
-            f"a list that changes length inside a captured block holds {lattice.text(items.element)}",
-            session.here(),
-            fix="keep one list of tensors or numbers for each part",
-        )
-    session.builder.call(target, args, {}, made[0])
-    return unpack_list(value)
+    session.emit_checks()
+    session.builder.call(control.raise_, (IndexError, message))
+    raise Unreachable
 
 
-def widen(session: Session, items: RuntimeList, value: Any) -> None:
-    """Make room for a new element in the type of the elements.
+def _unpacked(value: Any) -> Any:
+    return tuple(map(_unpacked, value)) if type(value) is tuple else unpack_list(value)
+
+
+def widen(session: Session, items: RuntimeList, value: Any) -> Any:
+    """Make room for a new element in the type of the elements; gives the element as an argument of a node.
 
     Raises:
         LoopVariableError: it is of another kind than those in the list.
     """
+    value = _element(session, value)
+    _take_in(session, items, lattice.element_of(value))
+    return value
+
+
+def _element(session: Session, value: Any) -> Any:
     value = session.runtime_list(value) or value
-    if not isinstance(value, (torch.Tensor, RuntimeList, bool, int, float, *SYMBOLIC_NUMBERS)):
+    if isinstance(value, RuntimeList):
+        value.alone = False
+    if type(value) is tuple:
+        return tuple(_element(session, part) for part in value)
+    if not isinstance(value, (torch.Tensor, RuntimeList, bool, int, float, *SYMBOLIC_NUMBERS)) or isinstance(value, enum.Enum):
         raise errors.CaptureError(
-            "a list that changes length inside a captured block can hold tensors and numbers only",
+            "a list that changes length inside a captured block can hold tensors, numbers and tuples of them only",
             session.here(),
             seen=lattice.text(lattice.type_of(value)),
             fix="keep one list for each part",
         )
-    kind = lattice.type_of(value)
-    if isinstance(kind, lattice.SameType):
-        kind = lattice.NumberType("bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float")
-    _take_in(session, items, kind)
+    return value
 
 
 def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) -> None:
@@ -143,8 +164,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
 
 
 def _append(session: Session, items: RuntimeList, value: Any) -> None:
-    widen(session, items, value)
-    session.builder.call(control.list_append, (items, session.runtime_list(value) or value))
+    session.builder.call(control.list_append, (items, widen(session, items, value)))
 
 
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
@@ -158,12 +178,11 @@ def _extend(session: Session, items: RuntimeList, values: Any) -> None:
 
 
 def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
-    widen(session, items, value)
-    session.builder.call(control.list_insert, (items, session.to_number(index), value))
+    session.builder.call(control.list_insert, (items, session.to_number(index), widen(session, items, value)))
 
 
 def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
-    return _take(session, items, control.list_pop, (items, session.to_number(index)))
+    return _take(session, items, control.list_pop, (items, session.to_number(index)), "pop from empty list")
 
 
 def _clear(session: Session, items: RuntimeList) -> None:
@@ -188,13 +207,13 @@ def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
         made = left + right
         session.own_list(made)
         return made
-    one, other = (known or _copied(session, items) for known, items in zip(parts, (left, right)))
+    one, other = (known or copied(session, items) for known, items in zip(parts, (left, right)))
     joined = session.new_list(_common(session, one.element, other.element))
     session.builder.call(control.list_concat, (one, other), {}, joined)
     return joined.items
 
 
-def _copied(session: Session, items: list[Any]) -> RuntimeList:
+def copied(session: Session, items: list[Any]) -> RuntimeList:
     """A new list of the program with the items of a Python list."""
     copied = list(items)
     session.own_list(copied)
@@ -207,9 +226,10 @@ def repeat(session: Session, items: list[Any], times: Any) -> Any:
         made = items * times
         session.own_list(made)
         return made
-    raise errors.CaptureError(
-        "'*' of a list and a number where one of them is known only at run time", session.here(), fix="append in a for loop"
-    )
+    known = session.runtime_list(items) or copied(session, items)
+    many = session.new_list(known.element)
+    session.builder.call(control.list_repeat, (known, session.to_number(times)), {}, many)
+    return many.items
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
@@ -220,8 +240,17 @@ _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", 
 
 def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
     """``items[index] = value``."""
-    widen(session, items, value)
-    session.builder.call(control.list_set, (items, session.to_number(index), value))
+    if isinstance(index, slice):
+        other = session.runtime_list(value) or copied(session, list(value))
+        _take_in(session, items, other.element)
+        session.builder.call(control.list_assign, (items, index, other))
+        return
+    session.builder.call(control.list_set, (items, session.to_number(index), widen(session, items, value)))
+
+
+def del_item(session: Session, items: RuntimeList, index: Any) -> None:
+    """``del items[index]``."""
+    session.builder.call(control.list_delete, (items, index if isinstance(index, slice) else session.to_number(index)))
 
 
 def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:

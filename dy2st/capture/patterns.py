@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from dy2st.capture import access, calls
+from dy2st.capture import access, calls, comparisons
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.truth import condition, truth_value
 from dy2st.capture.values import Choice, is_symbolic
@@ -83,7 +83,7 @@ class Value(Pattern):
         self.value = value
 
     def fits(self, subject: Any) -> Any:
-        return access.equal(subject, self.value)
+        return comparisons.equal(subject, self.value)
 
 
 class Singleton(Pattern):
@@ -93,7 +93,7 @@ class Singleton(Pattern):
         self.value = value
 
     def fits(self, subject: Any) -> Any:
-        return access.is_(subject, self.value)
+        return comparisons.is_(subject, self.value)
 
 
 class As(Pattern):
@@ -209,7 +209,7 @@ class Mapping(_Parts):
     def structure(self, subject: Any) -> Any:
         if not isinstance(subject, collections.abc.Mapping):
             return False
-        return _all([functools.partial(access.in_, key, subject) for key in self.keys])
+        return _all([functools.partial(comparisons.in_, key, subject) for key in self.keys])
 
     def part(self, subject: Any, position: int) -> Any:
         return access.item(subject, self.keys[position])

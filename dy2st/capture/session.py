@@ -347,6 +347,11 @@ class Session:
             if self.born(part) is None:
                 self.own_all(part)
 
+    def own_variables(self, function: Callable[..., Any]) -> None:
+        """The variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
+        for cell in getattr(function, "__closure__", None) or ():
+            self.own(cell)
+
     def born(self, made: Any) -> int | None:
         """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""
         found = self._births.get(id(made))
@@ -573,9 +578,10 @@ class Session:
         try:
             for item in items:
                 element = lattice.join_elements(element, lattice.element_of(item))
+            lattice.check_element(element)
         except lattice.Mismatch as error:
             raise CaptureError(f"a list that changes length inside a captured block holds {error}", self.here()) from None
-        made = RuntimeList(items, element)
+        made = RuntimeList(items, element, alone=True)
         self.lists[id(items)] = made
         self.region.lists.append(id(items))
         self._kept[id(items)] = items

@@ -216,12 +216,14 @@ class RuntimeList:
 
     Attributes:
         items: the Python list object that the user's code holds; its contents are out of date.
-        element: an example of an element, or ``None`` while nothing has been put in.
+        element: the type of the elements, or ``None`` while nothing is known to have been put in.
+        alone: whether no other handle stands for the same list, so that all that is put in goes through this one.
     """
 
-    def __init__(self, items: list[Any], element: Any) -> None:
+    def __init__(self, items: list[Any], element: Any, alone: bool = False) -> None:
         self.items = items
         self.element = element
+        self.alone = alone
 
 
 CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import gast
 
-from dy2st.capture import access, capture_if_exp, condition, is_symbolic, logical_not
+from dy2st.capture import capture_if_exp, comparisons, condition, is_symbolic, logical_not
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.thunks import thunk
@@ -80,37 +80,37 @@ def rewrite_equality(node: gast.Compare, context: Context) -> gast.expr:
 @operator("equal")
 def equal(left: Any, right: Any) -> Any:
     """`left == right`."""
-    return access.equal(left, right)
+    return comparisons.equal(left, right)
 
 
 @operator("not_equal")
 def not_equal(left: Any, right: Any) -> Any:
     """`left != right`."""
-    return access.not_equal(left, right)
+    return comparisons.not_equal(left, right)
 
 
 @operator("is_")
 def is_(left: Any, right: Any) -> Any:
     """`left is right`."""
-    return access.is_(left, right)
+    return comparisons.is_(left, right)
 
 
 @operator("is_not")
 def is_not(left: Any, right: Any) -> Any:
     """`left is not right`."""
-    return logical_not(access.is_(left, right))
+    return logical_not(comparisons.is_(left, right))
 
 
 @operator("in_")
 def in_(item: Any, container: Any) -> Any:
     """`item in container`."""
-    return access.in_(item, container)
+    return comparisons.in_(item, container)
 
 
 @operator("not_in")
 def not_in(item: Any, container: Any) -> Any:
     """`item not in container`."""
-    return logical_not(access.in_(item, container))
+    return logical_not(comparisons.in_(item, container))
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -1,11 +1,11 @@
 """Comprehensions.
 
     [f(x) for x in xs if c] →   _dy2st.list_comp(xs, lambda x: f(x), lambda x: c)
-    (y for _ in xs)         →   (_dy2st.ld_free(y, 'y') for _ in _dy2st.iterated(xs))
+    (y for _ in xs)         →   _dy2st.generator(xs, None, lambda _: _dy2st.ld_free(y, 'y'))
 
 A list comprehension is a `for` loop that appends: over something whose length a tensor decides, or with a condition that it
-decides, the list becomes one of the program. The others step through Python iterables only. A generator expression is a
-function to Python, so an unbound `y` is a free variable there; before Python 3.12 so it is in the other comprehensions.
+decides, the list becomes one of the program. So are the others. A generator expression becomes the loop that consumes it.
+It is a function to Python, so an unbound `y` is a free variable there; before Python 3.12 so it is in the other comprehensions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import iteration
+from dy2st import names
+from dy2st.capture import access, calls, iteration
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
@@ -24,25 +25,42 @@ from dy2st.source import template
 
 @rewrites(gast.GeneratorExp, Phase.ACCESS)
 def rewrite_generator(node: gast.GeneratorExp, context: Context) -> gast.expr:
-    """Always a function."""
-    return _as_function(node, context)
+    """A stream, where its target is a name or a tuple of names."""
+    made = _as_function(node, context)
+    parts = _loop_parts(node, context)
+    return made if parts is None else context.expression(f"_dy2st.generator({_PARTS})", node, **parts)
 
 
 @rewrites(gast.ListComp, Phase.ACCESS)
 def rewrite_list(node: gast.ListComp, context: Context) -> gast.expr:
     """A loop, where its target is a name or a tuple of names; a function before Python 3.12."""
-    made = _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
-    generator, *others = node.generators
-    targets = _target_names(generator.target)
+    return _collection(node, "list_comp", context)
+
+
+_PARTS = "iterable, spread, element, conditions"
+
+
+def _loop_parts(node: gast.expr, context: Context) -> dict[str, Any] | None:
+    """The arguments of an operator that loops; ``None`` for a comprehension that stays one."""
     shared = any(_shares_variables(inner, context) for inner in gast.walk(node))
-    if others or generator.is_async or targets is None or shared:
-        return context.expression("_dy2st.own(value)", node, value=made)
-    iterable = generator.iter.args[0]  # without the operator that _iterated has put around it
-    spread = isinstance(generator.target, gast.Tuple)
-    element, *conditions = (_function_of(targets, part, context) for part in (node.elt, *generator.ifs))
-    text = "_dy2st.list_comp(iterable, spread, element, conditions)"
-    spread_node = template.constant(len(targets) if spread else None, node)
-    return context.expression(text, node, iterable=iterable, spread=spread_node, element=element, conditions=conditions)
+    if shared or any(generator.is_async or _target_names(generator.target) is None for generator in node.generators):
+        return None
+    if isinstance(node, gast.DictComp):
+        pair = template.expression("(key, value)", node, key=node.key, value=node.value)
+        return _clause(node.generators, pair, context)
+    return _clause(node.generators, node.elt, context)
+
+
+def _clause(generators: list[Any], element: gast.expr, context: Context) -> dict[str, Any]:
+    """One `for` with its conditions; those after it are part of its element."""
+    (generator, *others), at = generators, generators[0].iter
+    if others:
+        element = context.expression(f"_dy2st.clause({_PARTS})", at, **_clause(others, element, context))
+    targets = _distinct(_target_names(generator.target) or [], context)
+    spread = len(targets) if isinstance(generator.target, gast.Tuple) else None
+    function, *conditions = (_function_of(targets, part, context) for part in (element, *generator.ifs))
+    iterable = at.args[0]  # without the operator that _iterated has put around it
+    return {"iterable": iterable, "spread": template.constant(spread, at), "element": function, "conditions": conditions}
 
 
 def _shares_variables(node: gast.AST, context: Context) -> bool:
@@ -56,23 +74,36 @@ def _target_names(target: gast.expr) -> list[str] | None:
     return [part.id for part in parts] if all(isinstance(part, gast.Name) for part in parts) else None
 
 
-def _function_of(names: list[str], body: gast.expr, context: Context) -> gast.expr:
+def _distinct(targets: list[str], context: Context) -> list[str]:
+    """The names, where one stands twice (`for _, _ in`) a new one for all but the last."""
+    return [context.namer.numbered(names.ITEM)[0] if name in targets[index + 1 :] else name for index, name in enumerate(targets)]
+
+
+def _function_of(targets: list[str], body: gast.expr, context: Context) -> gast.expr:
     """A lambda whose parameters are the targets."""
     made = template.expression("lambda: body", body, body=body)
-    made.args.args = [gast.copy_location(gast.Name(name, gast.Param(), None, None), body) for name in names]
+    made.args.args = [gast.copy_location(gast.Name(name, gast.Param(), None, None), body) for name in targets]
     return made
 
 
 @rewrites(gast.SetComp, Phase.ACCESS)
 def rewrite_set(node: gast.SetComp, context: Context) -> gast.expr:
-    """A function before Python 3.12."""
-    return _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
+    """A loop that adds; a function before Python 3.12."""
+    return _collection(node, "set_comp", context)
 
 
 @rewrites(gast.DictComp, Phase.ACCESS)
 def rewrite_dict(node: gast.DictComp, context: Context) -> gast.expr:
-    """A function before Python 3.12."""
-    return _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
+    """A loop that sets items; a function before Python 3.12."""
+    return _collection(node, "dict_comp", context)
+
+
+def _collection(node: gast.expr, operator_name: str, context: Context) -> gast.expr:
+    made = _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
+    parts = _loop_parts(node, context)
+    if parts is None:
+        return context.expression("_dy2st.own(value)", node, value=made)
+    return context.expression(f"_dy2st.{operator_name}({_PARTS})", node, **parts)
 
 
 def _iterated(node: gast.expr, context: Context) -> gast.expr:
@@ -96,6 +127,34 @@ def _as_function(node: gast.expr, context: Context) -> gast.expr:
 def list_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
     """The list; ``spread`` is the number of names that an item is unpacked to, if it is."""
     return iteration.list_comprehension(iterable, spread, element, conditions)
+
+
+@operator("set_comp")
+def set_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
+    """The set."""
+    made: set[Any] = set()
+    iteration.fill(made, lambda item: calls.call(made.add, item), iterable, spread, element, conditions)
+    return made
+
+
+@operator("dict_comp")
+def dict_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
+    """The dict; ``element`` gives key and value."""
+    made: dict[Any, Any] = {}
+    iteration.fill(made, lambda pair: access.set_item(made, *pair), iterable, spread, element, conditions)
+    return made
+
+
+@operator("clause")
+def clause(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
+    """The second `for` of a comprehension and those after it."""
+    return iteration.Clause(iterable, spread, element, conditions)
+
+
+@operator("generator")
+def generator(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
+    """The generator."""
+    return iteration.generator(iterable, spread, element, conditions)
 
 
 @operator("iterated")

@@ -13,6 +13,10 @@ A target is a name with a contract; an executor gives it its meaning. Blocks are
 | ``call_`` | a Python callable, args, kwargs | what it returns |
 | ``list_`` | items | a new list |
 | ``list_append`` … | list, … | like the method of the same name; the list is changed in place |
+| ``list_order`` | list of keys, reverse | the positions of the keys in sorted order |
+| ``list_take`` | list, positions | a new list of the items at the positions |
+| ``list_delete``, ``list_assign`` | list, index or slice, … | like ``del items[i]``, ``items[i:j] = …`` |
+| ``list_repeat`` | list, number | ``items * number`` |
 
 Both blocks of ``if_`` take the operands as inputs. The body of ``while_`` takes the carried values, then the operands, and
 gives the next pred, then the next carried values; it runs as long as pred is true. A block that changes a tensor or a list in
@@ -71,13 +75,18 @@ list_slice = Control("list_slice", effect=False)
 list_len = Control("list_len", effect=False)
 list_copy = Control("list_copy", effect=False)
 list_concat = Control("list_concat", effect=False)
+list_order = Control("list_order", effect=False)
+list_take = Control("list_take", effect=False)
+list_delete = Control("list_delete")
+list_assign = Control("list_assign")
+list_repeat = Control("list_repeat", effect=False)
 
 TARGETS = {
     target.name: target
     for target in (
         if_, while_, assert_, raise_, print_, format_, call_,
         list_, list_append, list_extend, list_insert, list_set, list_pop, list_clear, list_reverse, list_get, list_slice,
-        list_len, list_copy, list_concat,
+        list_len, list_copy, list_concat, list_order, list_take, list_delete, list_assign, list_repeat,
     )
 }  # fmt: skip
 """Every control target by name; a name stands for one meaning for ever, archives rely on it."""

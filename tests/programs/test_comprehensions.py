@@ -74,4 +74,54 @@ def test_set_over_a_dynamic_tensor_is_refused():
 
     with pytest.raises(dy2st.CaptureError, match="known only at run time") as caught:
         dy2st.to_static(f, input_spec=[dy2st.InputSpec([None, 2])])(torch.ones(2, 2))
-    assert "test_comprehensions.py" in str(caught.value) and "for statement" in str(caught.value)
+    assert "test_comprehensions.py" in str(caught.value) and "list" in str(caught.value)
+
+
+def test_generators_are_as_lazy_as_python():
+    def f(x):
+        seen = []
+
+        def note(v):
+            seen.append(float(v))
+            return v > 0
+
+        found = any(note(v) for v in x)
+        for v in (w * 2 for w in x if w > 1):
+            if v > 5:
+                break
+            found = v
+        return found, seen, x
+
+    agree(f, [*SIGNS, torch.tensor([5.0, 6.0, 7.0])])
+
+
+def test_clauses_that_depend_on_each_other():
+    def f(n):
+        pairs = [a * 10 + b for a in range(n) for b in range(a) if a % 2 for c in [1, 2] if c > b]
+        return pairs, sum(a * b for a in range(n) for b in range(a, n)), [[b for b in range(a)] for a in range(3)]
+
+    agree(f, [torch.tensor(n) for n in (4, 0, 1, 6)])
+
+
+def test_a_generator_that_is_consumed_in_parts():
+    def f(x):
+        items = (v * 2 for v in x)
+        first = next(items)
+        total = first
+        for v in items:
+            total = total + v
+        return first, total, list(items)
+
+    agree(f, SIGNS)
+
+
+def test_map_and_filter_are_streams():
+    def f(x):
+        total = x.sum() * 0
+        for a, b in zip(map(lambda v: v + 1, x), filter(lambda v: v > 0, x)):
+            total = total + a * b
+        for k, v in enumerate(filter(None, x)):
+            total = total + k * v
+        return total, list(map(lambda a, b: a - b, x, filter(lambda v: v > 0, x)))
+
+    agree(f, [*SIGNS, torch.tensor([5.0, 0.0, 7.0])])

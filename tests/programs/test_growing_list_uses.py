@@ -11,12 +11,14 @@ from tests.oracle import same
 CAPTURED = [
     "len(xs) == 2", "bool(xs)", "xs or 3", "[xs, xs]", "{'k': xs}", "str(xs)", "f'{xs}'", "xs.copy()", "xs[1:]", "xs[0:2]", "sum(xs)",
     "any(xs)", "xs is xs", "type(xs) is list", "isinstance(xs, list)", "[x * 2 for x in xs]", "xs + xs", "truth(xs)", "not xs",
-    "1 if xs else 2",
+    "1 if xs else 2", "xs == []", "xs != [t[0]]", "xs == xs[:]", "max(xs)", "min(xs, default=t[0])", "sorted(xs)", "sorted(xs, reverse=True)",
+    "list(map(count, xs))", "list(filter(lambda v: v > 1, xs))", "xs.index(t[0])", "xs.count(t[2])", "xs * 2", "2 * xs", "xs + [t[0]]",
+    "list(zip(xs, xs))", "t[0] in xs", "3 not in xs", "list(enumerate(xs))", "[v for v in xs for w in xs if v < w]", "sum(v * 2 for v in xs)",
+    "any(v > 2 for v in xs)", "all(v > 1 for v in xs)", "list(reversed(xs))",
 ]  # fmt: skip
 REFUSED = [
-    "xs == []", "xs != [t]", "[*xs, t]", "(t, *xs)", "count(*xs)", "dict(a=xs)['a']", "xs < [t]", "max(xs)", "sorted(xs)", "set(xs)",
-    "list(map(count, xs))", "tuple(xs)", "next(iter(xs))", "xs.index(t)", "xs * 2", "2 * xs", "xs + [t]", "list(zip(xs, xs))",
-    "torch.block_diag(*xs)", "t in xs",
+    "[*xs, t]", "(t, *xs)", "count(*xs)", "dict(a=xs)['a']", "xs < [t]", "set(xs)", "{v for v in xs}", "{v: v for v in xs}", "tuple(xs)",
+    "next(iter(xs))", "torch.block_diag(*xs)",
 ]  # fmt: skip
 MODULE = """
 import torch
@@ -48,12 +50,23 @@ def _use(expression, tmp_path):
     return module.use
 
 
+def same_outcome(eager, static, where):
+    try:
+        expected = eager()
+    except Exception as error:
+        with pytest.raises(type(error)) as caught:
+            static()
+        assert str(caught.value).splitlines()[0] == str(error)
+    else:
+        same(expected, static(), where)
+
+
 @pytest.mark.parametrize("expression", CAPTURED)
 def test_captured(expression, tmp_path):
     use = _use(expression, tmp_path)
     static = dy2st.to_static(use)
     for t in INPUTS:
-        same(use(t), static(t), expression)
+        same_outcome(lambda: use(t), lambda: static(t), expression)
     assert len(static.program_cache) == 1
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from dy2st.capture import access
+from dy2st.capture import access, comparisons
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -25,11 +25,11 @@ def _like(function: Any) -> Handler:
 
 
 handles(operator.not_, takes_choices=True)(_like(logical_not))
-handles(operator.is_, takes_choices=True)(_like(access.is_))
-handles(operator.is_not, takes_choices=True)(_like(lambda left, right: logical_not(access.is_(left, right))))
-handles(operator.eq)(_like(access.equal))
-handles(operator.ne)(_like(access.not_equal))
-handles(operator.contains, takes_choices=True)(_like(lambda container, value: access.in_(value, container)))
+handles(operator.is_, takes_choices=True)(_like(comparisons.is_))
+handles(operator.is_not, takes_choices=True)(_like(lambda left, right: logical_not(comparisons.is_(left, right))))
+handles(operator.eq)(_like(comparisons.equal))
+handles(operator.ne)(_like(comparisons.not_equal))
+handles(operator.contains, takes_choices=True)(_like(lambda container, value: comparisons.in_(value, container)))
 handles(operator.getitem, takes_choices=True)(_like(access.item))
 handles(operator.setitem, takes_choices=True)(_like(access.set_item))
 handles(operator.delitem)(_like(access.del_item))

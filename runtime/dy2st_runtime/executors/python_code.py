@@ -320,6 +320,14 @@ def _set(items: list[Any], index: Any, value: Any) -> None:
     items[index] = value
 
 
+def _order(keys: Sequence[Any], reverse: Any) -> list[int]:
+    return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
+
+
+def _take(items: Sequence[Any], positions: Sequence[int]) -> list[Any]:
+    return [items[position] for position in positions]
+
+
 def _call_python(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
 
@@ -343,5 +351,10 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     control.list_len: len,
     control.list_copy: list,
     control.list_concat: list.__add__,
+    control.list_order: _order,
+    control.list_take: _take,
+    control.list_delete: list.__delitem__,
+    control.list_assign: list.__setitem__,
+    control.list_repeat: list.__mul__,
 }
 """What each control target without blocks does."""

@@ -1,0 +1,201 @@
+"""Identity, equality and membership of what converted code compares.
+
+Containers are compared item by item where a value in them is known only at run time; a list whose length is known only then, in a
+loop of the program.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import operator as python
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dy2st.capture import choices, iteration, optional
+from dy2st.capture.access import attr, of_class
+from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.session import Session, current, need
+from dy2st.capture.truth import logical_not, truth
+from dy2st.capture.values import Choice, is_symbolic, may_be_undefined
+from dy2st_runtime import scalars
+
+_VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
+_SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEWS)
+
+
+def is_(left: Any, right: Any) -> Any:
+    """``left is right``."""
+    if isinstance(left, Choice):
+        return choices.is_option(left, lambda option: option is right)
+    if isinstance(right, Choice):
+        return choices.is_option(right, lambda option: option is left)
+    for value, other in ((left, right), (right, left)):
+        if isinstance(value, torch.SymBool) and isinstance(other, bool):
+            return value if other else logical_not(value)
+    if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
+    session = current()
+    if session is not None:
+        session.tracker.identity(left)
+        session.tracker.identity(right)
+    return left is right
+
+
+def equal(left: Any, right: Any) -> Any:
+    """``left == right``."""
+    session = current()
+    if session is None:
+        return left == right
+    for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
+        if isinstance(choice, Choice):
+            return session.over(choice, other)
+    for table, rest in ((left, right), (right, left)):
+        if optional.has_optional(table):
+            return optional.settled(session, table, functools.partial(equal, rest))
+    return _equal(session, left, right)
+
+
+def _equal(session: Session, left: Any, right: Any) -> Any:
+    if session.runtime_list(left) is not None or session.runtime_list(right) is not None:
+        return _equal_lists(session, left, right)
+    if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
+        if len(left) != len(right) or not _holds_runtime(left, right):
+            return left == right
+        return session.call(all, [equal(a, b) for a, b in zip(left, right, strict=True)])
+    return _equal_objects(session, left, right)
+
+
+def _equal_objects(session: Session, left: Any, right: Any) -> Any:
+    own = getattr(type(left), "__eq__", None)
+    if own is object.__eq__:
+        session.tracker.identity(left)
+        session.tracker.identity(right)
+    elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
+        fields = [field.name for field in dataclasses.fields(left) if field.compare]
+        for side in (left, right):
+            for name in fields:
+                attr(side, name)
+    elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
+        of_class(session, left, "__eq__")
+        found = session.call(own, left, right)
+        return left == right if found is NotImplemented else found
+    return left == right
+
+
+def _equal_lists(session: Session, left: Any, right: Any) -> Any:
+    """Of two lists of which one has a length that is known only at run time."""
+    if not isinstance(left, list) or not isinstance(right, list):
+        return False
+    if left is right:
+        return True
+    a, b = (iteration.by_position(session, items) for items in (left, right))
+
+    def items() -> Any:
+        result: Any = True
+        going = lambda: result  # noqa: E731
+
+        def look(pair: Any) -> None:
+            nonlocal result
+            result = same(session, *pair)
+
+        session.own_variables(look)
+        iteration.capture_for(iteration.zip_(a, b), look, ("result",), going)
+        return result
+
+    return capture_if_exp(a.length() == b.length(), items, lambda: False)
+
+
+def _holds_runtime(*containers: Any) -> bool:
+    """Whether one of some tuples or lists has a value known only at run time in it."""
+    items = [item for container in containers for item in container]
+    return any(is_symbolic(i) or (isinstance(i, (tuple, list)) and _holds_runtime(i)) for i in items)
+
+
+def not_equal(left: Any, right: Any) -> Any:
+    """``left != right``."""
+    session = current()
+    for choice, other in ((left, lambda option: not_equal(option, right)), (right, lambda option: not_equal(left, option))):
+        if isinstance(choice, Choice):
+            return choice.session.over(choice, other)
+    own: Any = type(left).__ne__
+    if session is None or (own is not object.__ne__ and not isinstance(left, (tuple, list))):
+        return left != right
+    found = equal(left, right)
+    return session.number(scalars.logical_not, (found,), "bool") if is_symbolic(found) else not found
+
+
+def in_(value: Any, container: Any) -> Any:
+    """``value in container``."""
+    session = current()
+    if session is None:
+        return value in container
+    for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
+        if isinstance(choice, Choice):
+            return session.over(choice, other)
+    if isinstance(container, torch.Tensor):
+        return (container == value).any()
+    if isinstance(container, RuntimeIterable) or session.runtime_list(container) is not None:
+        return position(session, container, value) >= 0
+    return _in_plain(session, value, container)
+
+
+def _in_plain(session: Session, value: Any, container: Any) -> Any:
+    if optional.has_optional(container):
+        if not _any_runtime(value, container) and may_be_undefined(container.get(value)):
+            return choices.presence(container[value])
+        return optional.settled(session, container, lambda table: in_(value, table))
+    own = getattr(type(container), "__contains__", None)
+    if isinstance(own, types.FunctionType):
+        of_class(session, container, "__contains__")
+        return truth(session, session.call(own, container, value))
+    if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
+        items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
+        return _found(session, value, items)
+    return value in container
+
+
+def _any_runtime(value: Any, container: Any) -> bool:
+    return _holds_runtime((value,), container)
+
+
+def _found(session: Session, value: Any, items: Sequence[Any]) -> Any:
+    for index, item in enumerate(items):
+        test = same(session, value, item)
+        if is_symbolic(test):
+            return capture_if_exp(test, lambda: True, functools.partial(_found, session, value, items[index + 1 :]))
+        if test:
+            return True
+    return False
+
+
+def same(session: Session, value: Any, item: Any) -> Any:
+    """``value is item or value == item``, as containers compare: a Python bool, or a symbolic one."""
+    if value is item:
+        return True
+    if not (isinstance(value, torch.Tensor) and isinstance(item, torch.Tensor)):
+        return truth(session, equal(value, item))
+    test = truth(session, is_(value, item))
+    return capture_if_exp(test, lambda: True, lambda: truth(session, equal(value, item)))
+
+
+def position(session: Session, container: Any, value: Any) -> Any:
+    """Where the first item that is equal to a value stands in something of a length that is known only at run time; -1 if none."""
+    items = iteration.by_position(session, container)
+    found: Any = -1
+    k: Any = 0
+    going = lambda: found < 0  # noqa: E731
+
+    def look(item: Any) -> None:
+        nonlocal found, k
+        found = capture_if_exp(truth(session, same(session, value, item)), lambda: k, lambda: -1)
+        k = k + 1
+
+    session.own_variables(look)
+    iteration.capture_for(items, look, ("found", "k"), going)
+    return found

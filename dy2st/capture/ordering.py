@@ -1,0 +1,105 @@
+"""Sorting, and the methods of lists that compare: by what is known only at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dy2st.capture import iteration, lattice, lists, text
+from dy2st.capture.comparisons import position, same
+from dy2st.capture.journal import ContentsPlace
+from dy2st.capture.regions import NeedsRuntimeList
+from dy2st.capture.session import Session
+from dy2st.capture.truth import truth
+from dy2st.capture.values import RuntimeList, Text, is_symbolic
+from dy2st_runtime import control, scalars
+
+
+def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None, reverse: Any) -> list[Any]:
+    """``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
+    if session.runtime_list(items) is not None:
+        return _in_order(session, items, _keys(session, items, key), reverse).items
+    keys = [item if key is None else session.call(key, item) for item in items]
+    if not any(map(_is_runtime, keys)) and not is_symbolic(reverse):
+        made = [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
+        session.own_list(made)
+        return made
+    session.own_list(keys)
+    count = len(keys)
+    taken = _in_order(session, items, keys, reverse)
+    made = [lists.get(session, taken, position) for position in range(count)]
+    session.own_list(made)
+    return made
+
+
+def _is_runtime(key: Any) -> bool:
+    return is_symbolic(key) or (isinstance(key, tuple) and any(map(_is_runtime, key)))
+
+
+def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) -> list[Any]:
+    return items if key is None else iteration.list_comprehension(items, None, lambda item: session.call(key, item), ())
+
+
+def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:
+    known_keys, known_items = (session.runtime_list(part) or session.make_runtime_list(part) for part in (keys, items))
+    order = session.new_list(lattice.NumberType("int"))
+    session.builder.call(control.list_order, (known_keys, reverse), {}, order)
+    made = session.new_list(known_items.element)
+    session.builder.call(control.list_take, (known_items, order), {}, made)
+    return made
+
+
+def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a list, called by converted code."""
+    handler = _COMPARING.get(name)
+    runtime = session.runtime_list(target) is not None or any(map(_is_runtime, (*target, *args)))
+    if handler is None or not (runtime or name == "sort"):
+        return lists.method(session, target, name, args, kwargs)
+    return handler(session, target, *args, **kwargs)
+
+
+def _known(session: Session, target: list[Any]) -> RuntimeList:
+    """The list of the program that a list is, or has to become."""
+    known = session.runtime_list(target)
+    if known is None and not session.owner_is_here(target):
+        raise NeedsRuntimeList(target)
+    return known or session.make_runtime_list(target)
+
+
+def _index(session: Session, target: list[Any], value: Any) -> Any:
+    found = position(session, target, value)
+    message = text.value(session, Text(((value, "r", ""), " is not in list")))
+    session.check(found >= 0, ValueError, message)
+    return found
+
+
+def _count(session: Session, target: list[Any], value: Any) -> Any:
+    count: Any = 0
+
+    def look(item: Any) -> None:
+        nonlocal count
+        count = count + session.number(scalars.to_int, (truth(session, same(session, value, item)),), "int")
+
+    session.own_variables(look)
+    iteration.capture_for(target, look, ("count",), None)
+    return count
+
+
+def _remove(session: Session, target: list[Any], value: Any) -> None:
+    known = _known(session, target)
+    found = position(session, target, value)
+    session.check(found >= 0, ValueError, "list.remove(x): x not in list")
+    lists.del_item(session, known, found)
+
+
+def _sort(session: Session, target: list[Any], *, key: Callable[..., Any] | None = None, reverse: Any = False) -> None:
+    made = in_order(session, iteration.collected(target), key, reverse)
+    known = session.runtime_list(target)
+    if known is not None:
+        lists.set_item(session, known, slice(None), made)
+        return
+    session.write(ContentsPlace(target))
+    target[:] = made
+
+
+_COMPARING: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove, "sort": _sort}
