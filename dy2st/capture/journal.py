@@ -169,14 +169,14 @@ class Journal:
         found = {}
         for key, entry in self.entries.items():
             new = entry.place.read()
-            if not _unchanged(entry.seen, new):
+            if not _unchanged(entry.place, entry.seen, new):
                 found[key] = Write(entry.place, entry.seen, new)
         return found
 
     def undo(self) -> None:
         """Put everything back, the latest first."""
         for entry in reversed(self.entries.values()):
-            if not _unchanged(entry.raw, entry.place.read()):
+            if not _unchanged(entry.place, entry.raw, entry.place.read()):
                 entry.place.write(entry.raw)
 
     def forget_if(self, gone: Callable[[Place], bool]) -> None:
@@ -193,11 +193,13 @@ def _raw(place: Place) -> Any:
     return place.own() if isinstance(place, AttributePlace) else place.read()
 
 
-def _unchanged(old: Any, new: Any) -> bool:
+def _unchanged(place: Place, old: Any, new: Any) -> bool:
+    """Whether a place holds what it held: the same object, or where a container's contents were copied, the same parts."""
     if old is new:
         return True
-    if type(old) is list and type(new) is list:
-        return len(old) == len(new) and all(a is b for a, b in zip(old, new))
-    if type(old) is dict and type(new) is dict:
-        return list(old) == list(new) and all(old[k] is new[k] for k in old)
+    if isinstance(place, ContentsPlace) and type(old) is type(new):
+        if isinstance(old, list):
+            return len(old) == len(new) and all(a is b for a, b in zip(old, new))
+        if isinstance(old, dict):
+            return list(old) == list(new) and all(old[k] is new[k] for k in old)
     return type(old) is type(new) and isinstance(old, (bool, int, str)) and old == new

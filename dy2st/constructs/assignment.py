@@ -5,6 +5,8 @@
     a[k] = 1                →   _dy2st.set_item(a, k, 1)
     a.b, c = v              →   item_1, c = v
                                 _dy2st.set_attr(a, 'b', item_1)
+    a, *b = v               →   a, *item_1 = v
+                                b = _dy2st.made_list(item_1)
     with m as a.b: ...      →   with m as item_1:
                                     _dy2st.set_attr(a, 'b', item_1)
     del a.b, a[k], y        →   _dy2st.del_attr(a, 'b')
@@ -66,6 +68,15 @@ def unpacked(value: Any, count: int | None) -> Any:
     return value if session is None or known is None else lists.unpack(session, known, count)
 
 
+@operator("made_list")
+def made_list(items: list[Any]) -> list[Any]:
+    """The list that a starred target gets: it is made here."""
+    session = current()
+    if session is not None:
+        session.own_list(items)
+    return items
+
+
 @rewrites(gast.With, Phase.ACCESS)
 def rewrite_with(node: gast.With, context: Context) -> gast.With:
     """Targets become the first statements of the body."""
@@ -113,7 +124,10 @@ def _unpack(target: gast.expr, value: gast.expr, at: gast.AST, context: Context)
             element.value = temporary
         else:
             target.elts[index] = temporary
-        later.extend(store(inner, template.load(name, inner), inner, context))
+        value_of = template.load(name, inner)
+        if isinstance(element, gast.Starred):
+            value_of = context.expression("_dy2st.made_list(value)", inner, value=value_of)
+        later.extend(store(inner, value_of, inner, context))
     return [*context.statements("target = value", at, target=target, value=value), *later]
 
 
@@ -134,9 +148,7 @@ def _delete(target: gast.expr, at: gast.stmt, context: Context) -> list[gast.stm
 
 
 def _is_plain(target: gast.expr) -> bool:
-    """Whether storing to `target` touches names only."""
+    """Whether storing to `target` touches names only, and makes no list."""
     if isinstance(target, gast.Tuple | gast.List):
         return all(_is_plain(element) for element in target.elts)
-    if isinstance(target, gast.Starred):
-        return _is_plain(target.value)
     return isinstance(target, gast.Name)
