@@ -9,11 +9,11 @@ from typing import Any
 import sympy
 import torch
 
-from dy2st import errors, names
+from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
+from dy2st.capture.journal import MISSING, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -171,7 +171,7 @@ class Joiner:
     def _fresh(self, a: Any, b: Any, place: Place | None) -> Any:
         a, b = self._lists(a), self._lists(b)
         try:
-            kind = self._kind(a, b, _is_result(place))
+            kind = self._kind(a, b, lattice.VALUES if isinstance(place, ContentsPlace) else ())
         except lattice.LengthMismatch as error:
             self._need_list(place, a, b)
             raise self._mismatch(place, a, b, error) from None
@@ -185,11 +185,11 @@ class Joiner:
         self.fresh += made
         return unpack_list(value)
 
-    def _kind(self, a: Any, b: Any, anything: bool) -> lattice.Type:
+    def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
         first, second = (None if value is lattice.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
             return lattice.type_of(b if first is None else a)
-        return lattice.join(first, second, anything)
+        return lattice.join(first, second, single)
 
     def _is_older(self, container: Any) -> bool:
         if not is_mutable(container):
@@ -213,11 +213,6 @@ class Joiner:
             seen=str(error),
             fix="make both branches give the same dtype, number of dimensions and structure, or use another name in one of them",
         )
-
-
-def _is_result(place: Place | None) -> bool:
-    """Whether a place is the variable that early returns go through: its value is only passed on."""
-    return isinstance(place, CellPlace) and place.name.rstrip("0123456789_") == names.RESULT
 
 
 def is_mutable(value: Any) -> bool:

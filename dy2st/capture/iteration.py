@@ -144,6 +144,8 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         through = iterable.through
         capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
         return
+    if isinstance(iterable, Choice):
+        return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
     items = as_runtime(iterable)
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")

@@ -104,8 +104,8 @@ _MAX_OPTIONS = 8
 Type = TensorType | NumberType | SameType | ListType | StringType | UnboundType | ChoiceType | ContainerType
 
 
-_VALUES = (TensorType, ContainerType, ListType)
-"""Kinds that must agree: a choice among them would hide a mistake more often than it would help."""
+CONTAINERS = (ContainerType, ListType)
+VALUES = (TensorType, *CONTAINERS)
 
 
 def same_constant(a: Any, b: Any) -> bool:
@@ -160,12 +160,11 @@ def _size(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) and size.node.constant is None else int(size)
 
 
-def join(a: Type, b: Type, anything: bool = False) -> Type:
+def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
     """The least upper bound.
 
     Args:
-        anything: make a choice even of tensors of different dtypes, or containers of different structure, since the value
-            is only passed on.
+        single: kinds of which two that cannot be joined are a mismatch; of other kinds there may be a choice.
 
     Raises:
         Mismatch: there is none.
@@ -174,7 +173,7 @@ def join(a: Type, b: Type, anything: bool = False) -> Type:
         return a
     options = _options(a)
     for option in _options(b):
-        options = _with_option(options, option, anything)
+        options = _with_option(options, option, single)
     return options[0] if len(options) == 1 else ChoiceType(options)
 
 
@@ -182,22 +181,23 @@ def _options(a: Type) -> tuple[Type, ...]:
     return a.options if isinstance(a, ChoiceType) else (a,)
 
 
-def _with_option(options: tuple[Type, ...], new: Type, anything: bool) -> tuple[Type, ...]:
+def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...]) -> tuple[Type, ...]:
     """Join a type with the first option it fits, or add it."""
     for index, option in enumerate(options):
         try:
-            joined = _join_alike(option, new)
+            joined = _join_alike(option, new, single)
         except Mismatch:
-            if not anything and isinstance(option, _VALUES) and isinstance(new, _VALUES):
+            if isinstance(option, single) and isinstance(new, single):
                 raise
             continue
         return (*options[:index], joined, *options[index + 1 :])
     if len(options) >= _MAX_OPTIONS:
-        raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths")
+        kinds = ", ".join(map(text, options[:2]))
+        raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths: {kinds} and so on")
     return (*options, new)
 
 
-def _join_alike(a: Type, b: Type) -> Type:
+def _join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
     if a == b:
         return a
     if isinstance(a, TensorType) and isinstance(b, TensorType):
@@ -208,7 +208,7 @@ def _join_alike(a: Type, b: Type) -> Type:
     if isinstance(a, ListType) and isinstance(b, ListType):
         return ListType(join_elements(a.element, b.element))
     if isinstance(a, ContainerType) and isinstance(b, ContainerType):
-        return _join_containers(a, b)
+        return _join_containers(a, b, single)
     raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
 
 
@@ -265,11 +265,11 @@ def _join_numbers(a: str, b: str) -> Type:
     return NumberType("float" if "float" in (a, b) else a)
 
 
-def _join_containers(a: ContainerType, b: ContainerType) -> Type:
+def _join_containers(a: ContainerType, b: ContainerType, single: tuple[type, ...]) -> Type:
     if a.structure != b.structure:
         kind = LengthMismatch if type(a.structure) is type(b.structure) and len(a.items) != len(b.items) else Mismatch
         raise kind(f"{text(a)} on one path and {text(b)} on the other")
-    return ContainerType(a.structure, tuple(join(x, y) for x, y in zip(a.items, b.items)))
+    return ContainerType(a.structure, tuple(join(x, y, single) for x, y in zip(a.items, b.items)))
 
 
 def text(a: Type | None) -> str:
@@ -345,7 +345,7 @@ def _fits(kind: Type, value: Any) -> bool:
         parts, structure = shallow(value)
         return structure == kind.structure and all(map(_fits, kind.items, parts))
     try:
-        return _join_alike(kind, type_of(value)) == kind
+        return _join_alike(kind, type_of(value), ()) == kind
     except Mismatch:
         return False
 

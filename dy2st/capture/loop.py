@@ -188,9 +188,9 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
         seen = lattice.type_of(_seen(session, place, new))
         if carry is None:
             initial = _seen(session, place, old)
-            carries[key] = Carry(place, initial, lattice.join(lattice.type_of(initial), seen))
+            carries[key] = Carry(place, initial, _join(place, lattice.type_of(initial), seen))
             return False
-        kind = lattice.join(carry.kind, seen)
+        kind = _join(place, carry.kind, seen)
     except lattice.Mismatch as error:
         _need_list(session, place, old, new, error)
         raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
@@ -198,6 +198,11 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
         return True
     carry.kind = kind
     return False
+
+
+def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Type:
+    """What a variable may be at the start of a trip. A container that changes its structure has no end of kinds."""
+    return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
 
 
 def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> None:

@@ -303,16 +303,83 @@ def test_bool_expression_values():
     agree(f, signs())
 
 
-def test_dtypes_that_differ_are_refused():
+def test_dtypes_that_differ():
     def f(x):
         if x.sum() > 0:
             y = x
         else:
             y = x.to(torch.float32)
-        return y * 2
+        z = y * 2
+        return z, (z.sum() + x.sum(), y.dtype), z.dtype == torch.float64
 
-    with pytest.raises(dy2st.errors.BranchMismatchError, match="'y' is not the same kind of value"):
-        dy2st.to_static(f)(vec(1, 2))
+    agree(f, signs(grad=True))
+
+
+def test_ranks_that_differ():
+    def f(x):
+        y = x if x.sum() > 0 else x.sum()
+        z = y * 2
+        return z.sum() + y.dim(), z, y.shape
+
+    agree(f, signs(grad=True))
+
+
+def test_written_in_place_when_ranks_differ():
+    def f(x):
+        y = x if x.sum() > 0 else x[None]
+        y += 1
+        y[0] = 3
+        return y, x
+
+    agree(f, signs())
+
+
+def test_tuples_of_two_lengths():
+    def f(x):
+        t = (x,)
+        if x.sum() > 0:
+            t = (x, x + 1)
+        total = x
+        for item in t:
+            total = total + item
+        return len(t), total, sum([item.sum() for item in t]), t
+
+    agree(f, signs(grad=True))
+
+
+def test_lists_of_two_lengths():
+    def f(x):
+        items = [x]
+        if x.sum() > 0:
+            items = [x, x * 2, x * 3]
+        items.append(x * 5)
+        return torch.stack(items).sum(), items, len(items), items[-1]
+
+    agree(f, signs(grad=True))
+
+
+def test_dicts_of_other_keys():
+    def f(x):
+        d = {"a": x}
+        if x.sum() > 0:
+            d = {"a": x + 1, "b": x}
+        total = x
+        for value in d.values():
+            total = total + value
+        if "b" in d:
+            total = total + d["b"]
+        return total, d
+
+    agree(f, signs())
+
+
+def test_dtypes_of_two_variables_that_differ():
+    def f(x):
+        y = x.long() if x[0] > 0 else x
+        z = x.float() if x.sum() > 0 else x
+        return y + z, y * 2, [y, z]
+
+    agree(f, [vec(1, 2), vec(1, -2), vec(-1, 2), vec(-1, -2)])
 
 
 def test_name_bound_in_one_branch_only():

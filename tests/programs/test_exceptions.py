@@ -184,11 +184,10 @@ def test_an_error_of_one_branch_is_not_caught_for_both():
 def test_a_refusal_goes_past_the_users_handlers():
     def f(x):
         try:
+            names = {"a"}
             if x.sum() > 0:
-                y = x
-            else:
-                y = x.long()
-            return y + 1
+                names.add("b")
+            return x * len(names)
         except Exception:
             return x * 100
 
