@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import lists
+from dy2st.capture import lists, optional
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable, Stream
 from dy2st.capture.journal import CellPlace
@@ -146,6 +146,8 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         return
     if isinstance(iterable, Choice):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
+    if optional.has_optional(iterable):
+        return optional.settled(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]
     items = as_runtime(iterable)
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
