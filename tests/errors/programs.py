@@ -57,11 +57,10 @@ def yields(x):
 
 @mistake(X)
 def branch_mismatch(x):
+    seen = {"start"}
     if x.sum() > 0:
-        scale = x * 2
-    else:
-        scale = x.long()
-    return x + scale.double()
+        seen.add("positive")
+    return x * len(seen)
 
 
 @mistake(X)
@@ -72,7 +71,7 @@ class LoopVariable(torch.nn.Module):
 
     def forward(self, x):
         while x.sum() > 0:
-            self.cache["k"] = torch.cat([self.cache["k"], x]).long()
+            self.cache["k"] = torch.stack([self.cache["k"], self.cache["k"]])
             x = x - 1
         return self.cache["k"]
 

@@ -64,7 +64,9 @@ def suppresses_outside(x):
     return x
 
 
-@CHAPTER.refused("an attribute that changes its dtype in a loop", calls=signs(), error=LoopVariableError, says="'self.state'")
+@CHAPTER.refused(
+    "an attribute that gets one more dimension at each trip of a loop", calls=signs(), error=LoopVariableError, says="'self.state'"
+)
 class ChangesKind(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -72,7 +74,7 @@ class ChangesKind(torch.nn.Module):
 
     def forward(self, x):
         while self.state.sum() < x.sum():
-            self.state = (self.state + 1).float()
+            self.state = self.state[None] + 1
         return self.state
 
 
@@ -86,11 +88,13 @@ def grows_dimensions(x):
     return h
 
 
-@CHAPTER.refused("an item that changes its dtype in a loop", calls=signs(), error=LoopVariableError, says="'d[\"b\"]'")
+@CHAPTER.refused(
+    "an item that gets one more dimension at each trip of a loop", calls=signs(), error=LoopVariableError, says="'d[\"b\"]'"
+)
 def item_of_another_kind(x):
     d = {"b": x}
     while d["b"].sum() > 0:
-        d["b"] = (d["b"] - 1).float()
+        d["b"] = d["b"][None] - 1
     return d["b"]
 
 
