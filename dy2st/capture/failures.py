@@ -132,4 +132,4 @@ def _note(error: BaseException, text: str) -> None:
         error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
 
 
-__all__ = ["data_dependent", "in_users_words", "translated", "user_line"]
+__all__ = ["TRACING_ERRORS", "data_dependent", "in_users_words", "translated", "user_line"]

@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 from torch.utils._pytree import tree_any
 
 from dy2st import errors
-from dy2st.capture import indexing
+from dy2st.capture import differentiation, indexing
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import control
@@ -42,10 +42,11 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """One call of torch."""
+        kwargs = dict(kwargs or {})
+        is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
         handler = _HANDLERS.get(func)
-        if handler is None:
-            return func(*args, **(kwargs or {}))
-        return handler(self.session, func, args, kwargs or {})
+        made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
+        return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
 
 
 def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
@@ -145,6 +146,11 @@ def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
 _DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
 
 
+@_handles(cast(Any, torch.Tensor.requires_grad).__set__)
+def _set_requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    _requires_grad(session, torch.Tensor.requires_grad_, args, kwargs)
+
+
 @_handles(_DATA.__get__)
 def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0].detach()
@@ -184,24 +190,7 @@ def _is_nonzero(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
 
 @_handles(torch.autograd.grad)
 def _grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    given = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
-    given.apply_defaults()
-    values = given.arguments
-    if values["allow_unused"] or values["is_grads_batched"]:
-        raise CaptureError(
-            "torch.autograd.grad with allow_unused or is_grads_batched cannot be used inside a captured function",
-            session.here(),
-            fix="leave out the inputs that are not used, or call it outside of the static function",
-        )
-    inputs = values["inputs"]
-    inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
-    with session.quiet():
-        made = [torch.empty_like(tensor) for tensor in inputs]
-        if values["create_graph"]:
-            made = [tensor.requires_grad_().clone() for tensor in made]
-    result = tuple(made)
-    session.builder.call(control.call_, (func, tuple(args), kwargs), {}, result)
-    return result
+    return differentiation.grad(session, args, kwargs)
 
 
 @_handles(torch.autograd.backward)

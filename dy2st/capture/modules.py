@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import operator
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import fx
 from torch.nn.modules import module as torch_module
 
 from dy2st import errors
+from dy2st.capture import lattice
+from dy2st.capture.failures import TRACING_ERRORS
 from dy2st.capture.session import Session, current
 from dy2st.capture.tracking import PATCH_MARK
 from dy2st.capture.values import Choice
 from dy2st_runtime import control
+from dy2st_runtime.backward_hooks import watch_inputs, watch_outputs
 
 _Call = Callable[..., Any]
 _patch_lock = threading.Lock()
@@ -34,11 +41,12 @@ def call_module(session: Session, module: torch.nn.Module, call: _Call, args: An
 
 def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, args: Any, kwargs: Any) -> Any:
     """What ``nn.Module.__call__`` itself does."""
-    if module._backward_hooks or module._backward_pre_hooks:
+    full, others = module._get_backward_hooks()
+    if others:
         raise errors.CaptureError(
-            f"{type(module).__name__} has backward hooks, which only exist for whole modules in eager mode",
+            f"{type(module).__name__} has hooks of the old kind, which see the last operation of the module only",
             session.here(),
-            fix="register a hook on a tensor inside forward, or remove the module's backward hooks",
+            fix="use register_full_backward_hook",
         )
     if any(isinstance(parameter, torch.nn.UninitializedParameter) for parameter in module._parameters.values()):
         raise errors.CaptureError(
@@ -48,12 +56,41 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
         )
     for hook_id, hook in (*torch_module._global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
         args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
+    watched = bool(full or module._get_backward_pre_hooks())
+    if watched:
+        hook_node, args = _watch_inputs(session, module, args)
     result = call(module.forward, *args, **kwargs)
     for hook_id, hook in (*torch_module._global_forward_hooks.items(), *module._forward_hooks.items()):
         extra = (kwargs,) if hook_id in module._forward_hooks_with_kwargs else ()
         changed = call(hook, module, args, *extra, result)
         result = _changed(session, changed, result)
-    return result
+    return _watch_outputs(session, hook_node, result) if watched else result
+
+
+def _watch_inputs(session: Session, module: torch.nn.Module, args: Any) -> tuple[fx.Node, tuple[Any, ...]]:
+    """Set up backward hooks when the program runs: the arguments go through a node of autograd's that calls them."""
+    made = tuple(_alias(session, argument) for argument in args)
+    node = session.builder.call(control.call_, (watch_inputs, (weakref.ref(module), tuple(args)), {}), {}, (None, *made))
+    return session.builder.call_raw(operator.getitem, (node, 0)), made
+
+
+def _watch_outputs(session: Session, hook: fx.Node, result: Any) -> Any:
+    results = result if isinstance(result, tuple) else (result,)
+    if not any(isinstance(part, torch.Tensor) for part in results):
+        return result
+    made = tuple(_alias(session, part) for part in results)
+    node = session.builder.call_raw(control.call_, (watch_outputs, (hook, *session.builder.argument(results)), {}))
+    session.builder.bind(made, node)
+    if not isinstance(result, tuple):
+        return made[0]
+    return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
+
+
+def _alias(session: Session, value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    with session.quiet():
+        return session.adopted(value).view_as(value)
 
 
 def _changed(session: Session, changed: Any, before: Any) -> Any:
@@ -78,10 +115,39 @@ def _track(session: Session, module: torch.nn.Module) -> None:
 
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """``Function.apply``: its own backward is kept by calling it when the program runs."""
-    with session.quiet(), session.suspended():
-        example = _original_apply.__func__(function, *map(session.adopted, args), **kwargs)
+    try:
+        with session.quiet(), session.suspended():
+            example = _original_apply.__func__(function, *map(session.adopted, args), **kwargs)
+    except (errors.DataDependentError, *TRACING_ERRORS):
+        example = _results_of_forward(session, function, args, kwargs)
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
     return example
+
+
+def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """What ``forward`` gives where it depends on the values of tensors: captured to see, and forgotten."""
+    context: Any = torch.autograd.function.FunctionCtx()
+    separate = function.setup_context is not torch.autograd.Function.setup_context
+    attempt = session.begin_attempt([])
+    try:
+        given = args if separate else (context, *args)
+        kind = lattice.type_of(session.call(function.forward, *given, **kwargs))
+    finally:
+        session.roll_back(attempt)
+    grad = torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+    made: list[Any] = []
+    return lattice.fresh(_unsized(kind, grad), session, made)
+
+
+def _unsized(kind: lattice.Type, grad: bool) -> lattice.Type:
+    """The type of what the program gives, of sizes that only the program knows."""
+    if isinstance(kind, lattice.ContainerType):
+        return dataclasses.replace(kind, items=tuple(_unsized(item, grad) for item in kind.items))
+    if not isinstance(kind, lattice.TensorType):
+        return kind
+    sizes = tuple(size if isinstance(size, int) else lattice.LOOSE for size in kind.sizes)
+    differentiable = grad and (kind.dtype.is_floating_point or kind.dtype.is_complex)
+    return dataclasses.replace(kind, sizes=sizes, strides=None, requires_grad=differentiable)
 
 
 @contextlib.contextmanager

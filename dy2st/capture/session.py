@@ -77,6 +77,8 @@ class Session:
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.states: list[State] = []
         self.dynamic_state: Mapping[str, Collection[int] | None] = {}
+        self.graph_is_partial = False
+        """Whether stand-ins have been made that autograd does not connect with what they were made from."""
         self.asks_strides = False
         self.asked: dict[str, Location | None] = {}
         """What the user's code asked about the mode of the call, with the line that asked first."""
@@ -428,6 +430,7 @@ class Session:
             else:
                 strides = [self.symbolic_int(stride) for stride in kind.strides]
                 made = torch.empty_strided(sizes, strides, dtype=kind.dtype, device=kind.device)
+            self.graph_is_partial = self.graph_is_partial or kind.requires_grad
             return made.requires_grad_().clone() if kind.requires_grad else made
 
     def _new_size(self, size: Any) -> Any:
@@ -490,7 +493,9 @@ class Session:
             raise CaptureError(f"a tensor of layout {real.layout} cannot be captured", self.here(), fix="use to_dense()")
         sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
+        before = self.graph_is_partial
         made = self.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, real.requires_grad))
+        self.graph_is_partial = before  # it is a leaf, or stands for one
         return made  # type: ignore[no-any-return]
 
     def _dynamic_number(self, source: Source, value: Any, place: Place) -> Any:

@@ -1,0 +1,25 @@
+"""``torch.autograd.grad`` in a program, where it depends on the call which inputs have a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """The gradients of the inputs, then for each unsure one whether it has any.
+
+    Args:
+        unsure: positions of inputs that may have none; zeros stand in the place of a gradient that does not exist.
+        inputs: what to differentiate with respect to.
+        *args, **kwargs: the other arguments of :func:`torch.autograd.grad`, outputs first.
+    """
+    outputs, *rest = args
+    found: list[Any] = list(torch.autograd.grad(outputs, inputs, *rest, **kwargs))
+    used = [int(found[position] is not None) for position in unsure]
+    for position in unsure:
+        if found[position] is None:
+            found[position] = torch.zeros_like(inputs[position])
+    return (*found, *used)

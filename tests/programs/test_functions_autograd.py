@@ -1,0 +1,316 @@
+"""Gradients inside of a static function: leaves made there, `torch.autograd.grad`, functions with a backward of their own, hooks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import functional
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+
+import dy2st
+from tests.oracle import agree
+from tests.programs.values import signs, vec
+
+D = {"dtype": torch.float64}
+
+
+def cube(x):
+    return (x**3).sum()
+
+
+def choose(x):
+    return torch.sin(x) if x.sum() > 0 else x**2
+
+
+def test_leaves_made_inside_require_gradients():
+    def f(x):
+        made = [
+            torch.zeros(3, requires_grad=True, **D), torch.ones_like(x, requires_grad=True), x.new_ones(3, requires_grad=True),
+            torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([x[0], 1.0, 2.0], requires_grad=True),
+            torch.full((3,), 2.0, requires_grad=True), nn.Parameter(torch.ones(3, **D)), torch.randn(3, requires_grad=True),
+            x.detach().clone().requires_grad_(),
+        ]  # fmt: skip
+        with torch.no_grad():
+            made.append(torch.ones(3, requires_grad=True, **D))
+        late = x.detach()
+        late.requires_grad = True
+        plain = torch.ones(3, requires_grad=False)
+        return [leaf * x for leaf in [*made, late]], plain * x
+
+    agree(f, signs())
+
+
+def test_grad_of_leaves_made_inside():
+    def f(x):
+        with torch.no_grad():
+            w = torch.zeros(3, requires_grad=True, **D)
+            with torch.enable_grad():
+                loss = ((w - x) ** 2).sum()
+            (g,) = torch.autograd.grad(loss, w)
+            w -= g
+        return w.detach()
+
+    agree(f, signs())
+
+
+def test_steps_of_an_inner_optimization():
+    def f(x, rate):
+        w = torch.ones(3, requires_grad=True, **D)
+        while (loss := ((x * w) ** 2).sum()) > 0.5:
+            (g,) = torch.autograd.grad(loss, w, create_graph=True)
+            w = w - rate * g
+        return (x * w).sum()
+
+    agree(f, [(x / 5, torch.tensor(0.3, **D)) for x in signs(grad=True)])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"create_graph": True}, {"retain_graph": True}, {"create_graph": True, "allow_unused": True}]
+)
+def test_grad_through_a_branch(options):
+    def f(x):
+        y = choose(x)
+        (g,) = torch.autograd.grad(y.sum(), x, **options)
+        return g * 2
+
+    agree(f, signs(grad=True))
+
+
+def test_second_derivative():
+    def f(x):
+        (g,) = torch.autograd.grad(cube(x), x, create_graph=True)
+        (h,) = torch.autograd.grad(g.sum(), x, create_graph=True)
+        return (g.norm() - 1) ** 2 + h.sum()
+
+    agree(f, signs(grad=True))
+
+
+def test_gradient_that_only_one_branch_has():
+    def f(x):
+        z = torch.ones(3, requires_grad=True, **D)
+        y = (x * z).sum() if x.sum() > 0 else cube(x)
+        g, h = torch.autograd.grad(y, [x, z], allow_unused=True, retain_graph=True)
+        if h is None:
+            return g, h
+        return g + h, h
+
+    agree(f, signs(grad=True))
+
+
+def test_gradient_that_is_never_there():
+    def f(x):
+        z = torch.ones(3, requires_grad=True, **D)
+        (none,) = torch.autograd.grad(cube(x), [z], allow_unused=True, retain_graph=True)
+        (zeros,) = torch.autograd.grad(cube(x), [z], materialize_grads=True)
+        return none, zeros, x
+
+    agree(f, signs(grad=True))
+
+
+def test_unused_input_is_eagers_error():
+    def f(x):
+        z = torch.ones(3, requires_grad=True, **D)
+        return torch.autograd.grad(cube(x), [z])
+
+    agree(f, signs(grad=True))
+
+
+def test_batched_gradients_and_functional():
+    def f(x):
+        batch = torch.eye(3, **D)
+        (g,) = torch.autograd.grad(x**2, x, batch, is_grads_batched=True)
+        return g, functional.jacobian(lambda v: v**2, x), functional.hessian(cube, x)
+
+    agree(f, signs(grad=True))
+
+
+class Power(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.save_for_backward(x)
+        ctx.k = k
+        return x * x * k
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 3 * x * ctx.k, None
+
+
+class Pair(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b, flag=True):
+        ctx.save_for_backward(a, b)
+        return a + b, (a * b if flag else a)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g, h):
+        a, b = ctx.saved_tensors
+        return g + h * b, g + h * a, None
+
+
+class Separate(torch.autograd.Function):
+    @staticmethod
+    def forward(x, k):
+        return (x * k, x.argmax()) if x.sum() > 0 else (x - k, x.argmin())
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.k = inputs[1]
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, g, _):
+        return g * ctx.k * 2, None
+
+
+class Deciding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        total = x
+        while total.norm() > 1:
+            total = total / 2
+        return total if x.sum() > 0 else x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 7 if x.sum() > 0 else g
+
+
+class InPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.add_(1)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+def test_own_backward_in_branches_and_loops():
+    def f(x):
+        k = 2 if x.sum() > 0 else 3
+        y = Power.apply(x, k)
+        if x.sum() > 0:
+            y = Power.apply(y, 0.1)
+        while y.norm() > 1:
+            y = Power.apply(y / y.norm(), 0.5)
+        a, b = Pair.apply(x, y)
+        c, _ = Pair.apply(x, y, False)
+        return a * b + c, Power.apply
+
+    def without_method(x):
+        return f(x)[0]
+
+    agree(without_method, signs(grad=True))
+
+
+def test_own_backward_with_a_forward_that_tensors_decide():
+    def f(x):
+        y, position = Separate.apply(x, x.sum())
+        z = x * 1
+        same = InPlace.apply(z)
+        return Deciding.apply(x) + y, position, same, z
+
+    agree(f, signs(grad=True))
+
+
+class Noticing(nn.Module):
+    def __init__(self, register):
+        super().__init__()
+        self.inner = nn.Linear(3, 3, **D)
+        register(self.inner)
+
+    def forward(self, x):
+        y = self.inner(x) if x.sum() < 5 else self.inner(x - 1)
+        for _ in range(2):
+            y = self.inner(y)
+        return y
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda m: m.register_full_backward_hook(lambda module, gi, go: (gi[0] * 2,)),
+        lambda m: m.register_full_backward_pre_hook(lambda module, go: (go[0] * 3,)),
+        lambda m: [m.register_full_backward_hook(lambda module, gi, go: None), m.register_full_backward_pre_hook(lambda m, go: go)],
+        lambda m: m.register_forward_pre_hook(lambda module, args: (args[0] * 2,) if args[0].sum() > 0 else None),
+        lambda m: m.register_forward_pre_hook(lambda module, args, kwargs: ((args[0] * 2,), kwargs), with_kwargs=True),
+        lambda m: m.register_forward_hook(lambda module, args, out: out * 2 if out.sum() > 0 else None),
+        lambda m: m.register_forward_hook(lambda module, args, out: out.register_hook(lambda g: g * 2) and None),
+    ],
+)
+def test_hooks(register):
+    agree(Noticing(register), signs(grad=True))
+
+
+def test_backward_hooks_see_the_gradients_of_each_call():
+    seen: list[float] = []
+    model = Noticing(lambda m: m.register_full_backward_hook(lambda module, gi, go: seen.append(go[0].sum().item())))
+    x = vec(1, 2, 3, grad=True)
+    model(x).sum().backward()
+    expected, seen[:] = list(seen), []
+    static = dy2st.to_static(model)
+    static(x).sum().backward()
+    assert seen == expected and len(seen) == 3
+
+
+def test_old_backward_hooks_are_refused():
+    model = Noticing(lambda m: m.register_backward_hook(lambda module, gi, go: None))
+    with pytest.raises(dy2st.errors.CaptureError, match="register_full_backward_hook"):
+        dy2st.to_static(model)(vec(1, 2, 3))
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Linear(3, 3, **D) for _ in range(4)])
+
+    def forward(self, x):
+        if x.sum() > 0:
+            x = checkpoint(self.layers[0], x, use_reentrant=False)
+        while x.norm() > 3:
+            x = checkpoint(lambda v: v * 0.5 if v.sum() > 0 else v * 0.25, x, use_reentrant=False)
+        return checkpoint_sequential(self.layers, 2, checkpoint(choose, x, use_reentrant=False), use_reentrant=False)
+
+
+def test_checkpoint():
+    agree(Checkpointed(), signs(grad=True))
+
+
+def test_reentrant_checkpoint():
+    def f(x):
+        return checkpoint(choose, x, use_reentrant=True)
+
+    x, y = vec(1, 2, 3, grad=True), vec(1, 2, 3, grad=True)
+    f(x).sum().backward()
+    dy2st.to_static(f)(y).sum().backward()
+    assert torch.equal(x.grad, y.grad)
+
+
+def test_backward_is_refused():
+    def f(x):
+        w = torch.zeros(3, requires_grad=True, **D)
+        ((w - x) ** 2).sum().backward()
+        return w.grad
+
+    with pytest.raises(dy2st.errors.CaptureError, match=r"torch\.autograd\.grad"):
+        dy2st.to_static(f)(vec(1, 2, 3))
+
+
+def test_optimizer_step_is_refused():
+    layer = nn.Linear(3, 3, **D)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def f(x):
+        optimizer.step()
+        return x
+
+    with pytest.raises(dy2st.errors.CaptureError, match="outside of the static function"):
+        dy2st.to_static(f)(vec(1, 2, 3))
