@@ -10,6 +10,8 @@ import ast
 import dis
 import functools
 import linecache
+import os
+import time
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from dy2st.errors import SourceNotFoundError
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_STARTED = time.time()
 _SCAFFOLD = frozenset({"RESUME", "MAKE_CELL", "COPY_FREE_VARS", "NOP"})
 
 
@@ -45,6 +48,8 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
         raise SourceNotFoundError(code, f"line {line} of the file holds no such definition; was it edited?")
     if len({ast.dump(located.node) for located in found}) > 1:
         raise SourceNotFoundError(code, "several look-alike functions share its line; put each on its own line")
+    if _is_recent(code.co_filename) and not any(_same(code, compiled) for compiled in _compiled(code.co_filename, text)):
+        raise SourceNotFoundError(code, "its file was edited after it was imported; restart, or reload the module")
     return found[0]
 
 
@@ -64,6 +69,23 @@ def _source(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
 @functools.lru_cache(maxsize=64)
 def _definitions(filename: str, text: str) -> tuple[Located, ...]:
     return tuple(_walk(ast.parse(text, filename), None))
+
+
+def _is_recent(filename: str) -> bool:
+    """Whether a file has changed since this process started: what was compiled from it may have been another text."""
+    try:
+        return os.stat(filename).st_mtime > _STARTED
+    except OSError:
+        return False
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(filename: str, text: str) -> tuple[types.CodeType, ...]:
+    """Every code object in a file as it is now."""
+    found = [compile(text, filename, "exec", dont_inherit=True)]
+    for code in found:
+        found += filter(_is_code, code.co_consts)
+    return tuple(found)
 
 
 def _walk(node: ast.AST, class_name: str | None) -> Iterator[Located]:
@@ -164,5 +186,5 @@ def _same(one: types.CodeType, other: types.CodeType) -> bool:
 def _fingerprint(code: types.CodeType) -> tuple[object, ...]:
     """What code does, whatever it is called: before Python 3.11 constants hold qualified names."""
     constants = [const for const in code.co_consts if "<lambda>" not in str(const) or _is_code(const)]
-    inside = tuple(_fingerprint(const) if isinstance(const, types.CodeType) else const for const in constants)
+    inside = tuple(_fingerprint(const) if isinstance(const, types.CodeType) else repr(const) for const in constants)
     return code.co_code, code.co_names, code.co_varnames, inside
