@@ -20,7 +20,8 @@ import torch
 
 from dy2st import config, constructs, logs
 from dy2st.cache import ProgramCache
-from dy2st.capture.capture import Captured, Request, apply_effects, capture
+from dy2st.capture import leaving
+from dy2st.capture.capture import Captured, Request, capture
 from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
 from dy2st.constructs.registry import namespace
@@ -192,10 +193,14 @@ class StaticFunction:
         captured, values = found
         inputs = [*call.tensors, *(get(values) for get in captured.states)]
         run = _timed_run if logs.execution.isEnabledFor(logging.DEBUG) else python.run
-        outputs = run(captured.program, inputs)
-        made = captured.known(values)
-        if captured.writers:
-            apply_effects(captured, values, outputs, made)
+        try:
+            outputs = run(captured.program, inputs)
+        except BaseException:
+            leaving.write(values)
+            raise
+        written = captured.outside
+        made = written.known(values)
+        written.write(values, outputs, made)
         return unflatten(captured.program.out_structure, outputs, made)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -343,7 +348,7 @@ class StaticFunction:
     ) -> tuple[Captured, list[Any]]:
         """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
         with capture_lock:
-            request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks)
+            request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks, leaves_early=False)
             captured = capture(request, convert_callee, _OPERATORS)
             return captured, fetch(captured.sources, call.arguments)
 

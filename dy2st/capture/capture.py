@@ -12,14 +12,13 @@ from typing import Any, cast
 import torch
 
 from dy2st import errors
-from dy2st.capture import calls, choices, modules, results
+from dy2st.capture import calls, choices, leaving, modules, results
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
-from dy2st.capture.journal import MISSING
 from dy2st.capture.regions import NeedsRuntimeList, Site, Unreachable
-from dy2st.capture.results import Writer
+from dy2st.capture.results import Writer, Written
 from dy2st.capture.session import Session
 from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
@@ -62,9 +61,10 @@ class Captured:
     asked: Mapping[str, Location | None]
     existing: Mapping[int, int]
 
-    def known(self, values: Sequence[Any]) -> dict[int, Any]:
-        """The containers among the results that are there already, from the values of the sources."""
-        return {number: values[index] for number, index in self.existing.items()}
+    @property
+    def outside(self) -> Written:
+        """What it writes outside, at its end."""
+        return Written(self.program.effects, self.writers, self.existing)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +82,7 @@ class Request:
         given: ``(args, kwargs)`` of this call.
         fixed: sizes that are declared dynamic and are taken as they are all the same.
         with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
+        leaves_early: whether a program that raises leaves what it has written outside until then.
     """
 
     function: FunctionType
@@ -94,6 +95,7 @@ class Request:
     given: tuple[tuple[Any, ...], dict[str, Any]]
     fixed: frozenset[SizePlace] = frozenset()
     with_hooks: bool = False
+    leaves_early: bool = True
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -108,6 +110,9 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     session.tracker.dynamic.update(request.dynamic_state)
     session.dynamic_state = request.dynamic_state
     session.entry_code = capture.__code__
+    if request.leaves_early:
+        session.before_raise = lambda: leaving.record(session)
+        session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
     with (
         translated(session), _plain_grad_mode(), calls.torch_patched(session), _modules_kept(session), session.active() as root,
     ):  # fmt: skip
@@ -286,16 +291,3 @@ def _renumber(structure: Structure, number: Mapping[int, int], classes: Sequence
     if isinstance(structure, (Leaf, Const)):
         return structure
     return dataclasses.replace(structure, items=tuple(_renumber(item, number, classes) for item in structure.items))
-
-
-def apply_effects(captured: Captured, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> None:
-    """Do what the program does outside, after its last operation; ``made`` are the containers that are there already."""
-    for effect, writer in zip(captured.program.effects, captured.writers):
-        place = writer.place(writer.owner(values))
-        new = unflatten(effect.value, outputs, made)
-        if effect.kind == "delete":
-            place.write(MISSING)
-        elif effect.kind == "extend":
-            place.owner.extend(new)  # type: ignore[union-attr]
-        else:
-            place.write(new)

@@ -62,6 +62,7 @@ def records(session: Session, error: BaseException) -> bool:
     location = user_line(session, error) or session.here()
     place = None if location is None else Location(location.file, location.line, location.function)
     with session.located(place):
+        session.before_raise()
         if session.failed is not None and session.failed[0] is error:
             _record_failing(session, error, *session.failed[1:])
         else:
@@ -75,7 +76,9 @@ def _acts_before(session: Session) -> bool:
     """Whether the program does something before it fails that a caller can see, or may fail earlier in another way."""
     targets = [node.target for node in session.builder.graph.nodes if node.op == "call_function"]
     controls = (target.effect for target in targets if isinstance(target, control.Control))
-    return any(controls) or any(target._schema.is_mutable for target in targets if isinstance(target, torch._ops.OpOverload))
+    operators = [target for target in targets if isinstance(target, torch._ops.OpOverload)]
+    changes = any(target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags for target in operators)
+    return changes or any(controls) or session.has_written()
 
 
 def _record_failing(session: Session, error: BaseException, operation: Any, args: Any, kwargs: Any) -> None:

@@ -6,8 +6,9 @@ A container that the results hold more than once, or that comes from outside, is
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,14 +16,14 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture import choices, lattice, text
-from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.optional import has_optional
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Stale, Text, Undefined, may_be_undefined
 from dy2st_runtime import scalars
 from dy2st_runtime.program import Effect, Location
-from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Shared, Structure, children
+from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Shared, Structure, children, unflatten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,37 @@ class Writer:
     written: lattice.Type | None
     source: Source | None
     location: Location | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What is written outside.
+
+    Attributes:
+        effects: how what is written is made of the outputs.
+        writers: one for each effect.
+        existing: for the numbers of containers that come from outside, the index of the source.
+    """
+
+    effects: Sequence[Effect]
+    writers: Sequence[Writer]
+    existing: Mapping[int, int]
+
+    def known(self, values: Sequence[Any]) -> dict[int, Any]:
+        """The containers that are there already, from the values of the sources."""
+        return {number: values[index] for number, index in self.existing.items()}
+
+    def write(self, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> None:
+        """Write it, given the values of the sources and the containers that are there."""
+        for effect, writer in zip(self.effects, self.writers):
+            place = writer.place(writer.owner(values))
+            new = unflatten(effect.value, outputs, made)
+            if effect.kind == "delete":
+                place.write(MISSING)
+            elif effect.kind == "extend":
+                place.owner.extend(new)  # type: ignore[union-attr]
+            else:
+                place.write(new)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +101,7 @@ def of(session: Session, result: Any) -> Results:
     """Everything that the captured function leaves, given what it returns."""
     describer = _Describer(session)
     structure = describer.describe(result, "returns")
-    effects, writers, written = _effects(session, describer)
+    effects, writers, written = _effects(session, outside(session, session.region.journal), describer)
     plain = describer.simplified
     return Results(
         plain(structure),
@@ -79,6 +111,33 @@ def of(session: Session, result: Any) -> Results:
         frozenset(written),
         describer.existing,
     )
+
+
+def until_now(session: Session) -> tuple[Written, tuple[Any, ...]]:
+    """What has been written outside, by the blocks around too, and the outputs that it is made of.
+
+    What cannot be described is left out.
+    """
+    describer = _Describer(session)
+    effects: list[Effect] = []
+    writers: list[Writer] = []
+    for write in outside(session, session.journal_until_now()):
+        with contextlib.suppress(errors.CaptureError):
+            effect, writer, _ = _effects(session, [write], describer)
+            effects += effect
+            writers += writer
+    plain = [dataclasses.replace(effect, value=describer.simplified(effect.value)) for effect in effects]
+    return Written(plain, writers, describer.existing), tuple(describer.outputs)
+
+
+def outside(session: Session, journal: Journal) -> list[Write]:
+    """The writes to places that exist before and after the call."""
+    return [write for write in journal.writes().values() if not _is_inside(session, write.place)]
+
+
+def _is_inside(session: Session, place: Place) -> bool:
+    owner = place.cell if isinstance(place, CellPlace) else place.owner
+    return session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list))
 
 
 class _Describer:
@@ -156,15 +215,13 @@ class _Describer:
         return ChoiceOf(self.describe(there, what), (0, 1), (self._described(without, what), self._described(full, what)))
 
 
-def _effects(session: Session, describer: _Describer) -> tuple[list[Effect], list[Writer], list[str]]:
+def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -> tuple[list[Effect], list[Writer], list[str]]:
     effects: list[Effect] = []
     writers: list[Writer] = []
     written: list[str] = []
-    for write in session.region.journal.writes().values():
+    for write in writes:
         place = write.place
         owner = place.cell if isinstance(place, CellPlace) else place.owner
-        if session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list)):
-            continue
         source = session.tracker.source_of(owner)
         name = _place_name(place, source)
         effects.append(_effect(session, write, name, describer))
@@ -189,7 +246,7 @@ def _place_name(place: Place, source: Source | None) -> str:
 
 
 def _effect(session: Session, write: Write, name: str, describer: _Describer) -> Effect:
-    if write.new is MISSING:
+    if write.new is MISSING or isinstance(write.new, Undefined):
         return Effect(name, "delete", Const(None))
     new, kind = write.new, "set"
     if isinstance(write.place, ContentsPlace):
@@ -212,7 +269,7 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
         index = source.index
         get = lambda values: values[index]  # noqa: E731
     new = session.runtime_list(write.new) or write.new
-    written = None if new is MISSING else lattice.type_of(new)
+    written = None if new is MISSING or isinstance(new, Undefined) else lattice.type_of(new)
     return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
 
 

@@ -84,6 +84,10 @@ class Session:
         """What the user's code asked about the mode of the call, with the line that asked first."""
         """Whether the code asks how a tensor lies in memory: then the program is for inputs that lie as these do."""
         self.user_files: set[str] = set()
+        self.before_raise: Callable[[], None] = lambda: None
+        """Called before an operation that raises is recorded."""
+        self.has_written: Callable[[], bool] = lambda: False
+        """Whether the program has written something outside by now that can be seen when it raises."""
         self.entry_code: CodeType | None = None
         """The code of the function that started the capture; the user's frames are above it."""
         self.outside_cells: dict[int, Source] = {}
@@ -139,6 +143,13 @@ class Session:
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function as converted code does."""
         return self.call_operator(function, *args, **kwargs)
+
+    def journal_until_now(self) -> Journal:
+        """What has been written by now, by all blocks that are open."""
+        journal = Journal()
+        for region in self._regions:
+            journal.absorb(region.journal)
+        return journal
 
     def was_written(self, key: tuple[Any, ...]) -> bool:
         """Whether the captured code has written a place, so that what it holds now is no value from outside."""

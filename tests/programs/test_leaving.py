@@ -1,0 +1,157 @@
+"""What a call has written when it raises is what eager Python has written by then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import dy2st
+from tests.oracle import agree, observe, same
+
+UP, DOWN = torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor([-1.0, -2.0], dtype=torch.float64)
+TRIPS = [([UP], torch.tensor(n)) for n in (3, 0, 1, 2)]
+
+
+class Box(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(2, dtype=torch.float64))
+        self.calls, self.log, self.table = 0, [], {}
+
+
+def left(module: Any) -> Any:
+    return [module.seen, module.calls, module.log, module.table, getattr(module, "last", None)]
+
+
+def check(kind: Any, calls: Any) -> None:
+    eager, static = kind(), dy2st.to_static(kind())
+    for call in calls:
+        expected, found = observe(eager, call), observe(static, call)
+        assert type(expected.error) is type(found.error), f"{expected.error!r}, {found.error!r}"
+        same(expected.result, found.result)
+        same(left(eager), left(static), f"after {call}")
+
+
+def test_attributes_before_a_raise_in_a_branch() -> None:
+    class Net(Box):
+        def forward(self, x):
+            self.calls += 1
+            self.seen = self.seen + 1
+            self.log.append(x)
+            if x.sum() > 0:
+                self.seen.add_(5)
+                self.last = x * 2
+                self.table["x"] = x
+                raise ValueError(f"the sum is {x.sum()}")
+            self.calls += 10
+            self.last = x
+            return x
+
+    check(Net, [UP, DOWN, UP, UP, DOWN])
+
+
+def test_attributes_before_a_raise_at_the_top() -> None:
+    class Net(Box):
+        def forward(self, x):
+            self.calls += 1
+            self.seen.add_(x)
+            self.last = x * 3
+            if x.shape[0] == 2:
+                raise ValueError("two")
+            self.calls += 100
+            return x
+
+    check(Net, [UP, UP[:1], DOWN])
+
+
+def test_an_operation_that_fails_after_writes() -> None:
+    class Net(Box):
+        def forward(self, x):
+            self.calls += 1
+            self.log.append(x)
+            if x.sum() > 0:
+                self.calls += 1
+                return x @ torch.ones(3, dtype=x.dtype)
+            return x
+
+    check(Net, [UP, DOWN, UP])
+
+
+def test_an_assert() -> None:
+    class Net(Box):
+        def forward(self, x):
+            self.calls += 1
+            assert x.sum() > 0, "not positive"
+            self.calls += 1
+            return x
+
+    check(Net, [UP, DOWN, UP])
+
+
+def test_lists_that_a_loop_fills() -> None:
+    def f(items, n):
+        for i in range(n):
+            items.append(items[-1] + 1)
+            if i == 1:
+                raise ValueError(f"at {i}")
+        items.append(items[0])
+        return items
+
+    agree(f, TRIPS)
+
+
+def test_lists_and_dicts_of_the_caller() -> None:
+    def f(items, table):
+        items.append(items[0] + 1)
+        table["a"] = items
+        if items[0].sum() > 0:
+            items[0] = items[0] * 2
+            del table["b"]
+            raise KeyError("up")
+        items.append(items[0] + 3)
+        return items, table
+
+    agree(f, [([UP], {"b": UP * 2}), ([DOWN], {"b": UP})])
+
+
+COUNT = 0
+
+
+def test_globals_and_closures() -> None:
+    global COUNT
+    count = 0
+
+    def f(x):
+        global COUNT
+        nonlocal count
+        COUNT += 1
+        count += 2
+        if x.sum() > 0:
+            count += 5
+            raise RuntimeError("up")
+        COUNT += 10
+        return x
+
+    outcomes = []
+    for function in (f, dy2st.to_static(f)):
+        COUNT = count = 0
+        seen = []
+        for x in (UP, DOWN, UP):
+            observe(function, x)
+            seen.append((COUNT, count))
+        outcomes.append(seen)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_it_is_saved_without(tmp_path: Any) -> None:
+    class Net(Box):
+        def forward(self, x):
+            self.calls += 1
+            if x.sum() > 0:
+                raise ValueError("up")
+            return x
+
+    dy2st.save(Net(), tmp_path / "net.dy2st", [dy2st.InputSpec([2], "float64")])
+    loaded = dy2st.load(tmp_path / "net.dy2st")
+    same(loaded(DOWN), DOWN)
