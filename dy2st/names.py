@@ -34,6 +34,7 @@ ERROR = "error"
 SUBJECT = "subject"
 CASE = "case"
 FOUND = "found"
+FINAL = "final"
 
 
 class Namer:

@@ -37,7 +37,7 @@ _ACTING = (os.path.join(_OWN, "constructs", ""), os.path.join(_CAPTURE, ""))
 """Where this package does on the user's behalf what the code says: index, call, compare, iterate …"""
 _RECORDERS = (
     "blame", "block", "branch", "capture", "exceptions", "expressions", "failures", "guards", "journal", "lattice", "loop",
-    "recorder", "regions", "session", "shapes", "sizes", "sources", "spelling", "tracking",
+    "recorder", "regions", "session", "shapes", "sizes", "sources", "spelling", "tracking", "unwinding",
 )  # fmt: skip
 """… and the modules of it that only keep the books."""
 _INTERNAL = (

@@ -6,18 +6,17 @@ the block, an operation that raises it is recorded, and what would have followed
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dy2st import errors
 from dy2st.capture import text
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import in_users_words, user_line
-from dy2st.capture.regions import Refused, Signal
+from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
+from dy2st.capture.unwinding import unwound
 from dy2st.capture.values import Choice
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
@@ -35,8 +34,9 @@ def raised(error: Any) -> Any:
         session.over(error, _raise)
     if isinstance(error, type) and issubclass(error, BaseException):
         error = session.call(error)
-    if isinstance(error, BaseException):
-        session.raised.append(error)
+    if not isinstance(error, BaseException):
+        error = TypeError("exceptions must derive from BaseException")
+    session.raised.append(error)
     return error
 
 
@@ -57,9 +57,14 @@ def records(session: Session, error: BaseException) -> bool:
         return False
     if session.at_root and not text.has_runtime_parts(session, error.args) and not _acts_before(session):
         return False
-    _check_not_caught(session, error)
-    session.emit_checks()
     location = user_line(session, error) or session.here()
+    try:
+        outcome = unwound(session, error)
+    except Unreachable:
+        return True  # a finally clause has recorded another one
+    if outcome is not error:
+        error, location = outcome, user_line(session, outcome) or location
+    session.emit_checks()
     place = None if location is None else Location(location.file, location.line, location.function)
     with session.located(place):
         session.before_raise()
@@ -116,66 +121,3 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
         links=tuple((name, _recipe(session, link, values, depth - 1)) for name, link in linked),
         suppress=error.__suppress_context__,
     )
-
-
-def _check_not_caught(session: Session, error: BaseException) -> None:
-    """An error leaves a block that may not be entered at run time: no handler outside of it may take it for granted."""
-    if not any(handler.catches(error) for handler in session.handlers):
-        return
-    kind = type(error).__name__
-    refusal = errors.CaptureError(
-        f"a {kind} that is raised where a tensor decides would have to be caught by an except clause outside",
-        user_line(session, error) or session.here(),
-        seen=f"{kind}: {error}" if error.args else kind,
-        fix="put the try statement into the branch, or test the condition instead of raising",
-    )
-    raise Refused(refusal) from error
-
-
-class Handler:
-    """The handlers of one ``try`` statement that the captured code is in.
-
-    Args:
-        kinds: gives what each of them catches; ``None`` for everything.
-    """
-
-    def __init__(self, kinds: Callable[[], tuple[Any, ...]]) -> None:
-        self._kinds = kinds
-
-    def catches(self, error: BaseException) -> bool:
-        """Whether one of them is for an exception."""
-        return any(kind is None or isinstance(error, kind) for kind in self._kinds())
-
-
-@contextlib.contextmanager
-def handled(kinds: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
-    """A scope in which the user's code catches exceptions of some kinds."""
-    session = current()
-    if session is None:
-        yield
-        return
-    session.handlers.append(Handler(kinds))
-    try:
-        yield
-    except Exception as error:
-        if not is_users(session, error):
-            raise Refused(error) from error.__cause__
-        raise
-    finally:
-        session.handlers.pop()
-
-
-class Suppress(contextlib.suppress):
-    """``contextlib.suppress`` of converted code."""
-
-    def __init__(self, *kinds: type[BaseException]) -> None:
-        super().__init__(*kinds)
-        self._kinds = kinds
-
-    def __enter__(self) -> None:
-        self._scope = handled(lambda: self._kinds)
-        self._scope.__enter__()
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
-        self._scope.__exit__(kind, error, traceback)
-        return super().__exit__(kind, error, traceback)

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.regions import Signal
+from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
+from dy2st.capture.unwinding import refused
 
 _patch_lock = threading.Lock()
 _patched_by = 0
@@ -37,13 +38,27 @@ class _Managed:
 
     def __enter__(self) -> Any:
         self.exit = self.kind.__exit__
-        return self.session.call(self.kind.__enter__, self.manager)
+        entered = self.session.call(self.kind.__enter__, self.manager)
+        self.session.pending.append(self)
+        return entered
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
+        self.session.pending.pop()
+        if isinstance(error, Unreachable):
+            return False  # the blocks that raise have called it
         if isinstance(error, (Signal, errors.Dy2stError)):
             self.exit(self.manager, kind, error, traceback)
             return False
         return self.session.call(self.exit, self.manager, kind, error, traceback)
+
+    def catches(self, error: BaseException) -> bool:
+        """Nobody knows before it is asked."""
+        return False
+
+    def unwind(self, session: Session, error: BaseException) -> None:
+        """Leave the manager in the block that an exception leaves."""
+        if session.call(self.exit, self.manager, type(error), error, error.__traceback__) not in (None, False):
+            raise refused(session, error, f"the context manager {self.kind.__name__}") from error
 
 
 def _enter(mode: torch.inference_mode) -> None:

@@ -37,10 +37,12 @@ _local = threading.local()
 _PACKAGE = os.path.dirname(errors.__file__)
 
 
-class Catching(Protocol):
-    """A `try` statement of the user's."""
+class Pending(Protocol):
+    """What an exception passes on its way out of the captured code."""
 
     def catches(self, error: BaseException) -> bool: ...
+
+    def unwind(self, session: Session, error: BaseException) -> None: ...
 
 
 class Session:
@@ -101,12 +103,12 @@ class Session:
         self._spent: dict[int, Any] = {}
         self._clock = itertools.count()
         self._births: dict[int, tuple[Any, int]] = {}
-        self._frames: list[Frame] = []
+        self.frames: list[Frame] = []
         self.lists_version = 0
         self.created: dict[int, Any] = {}
         self.depth = 0
-        self.handlers: list[Catching] = []
-        """The `try` statements with handlers that the captured code is in, outside first."""
+        self.pending: list[Pending] = []
+        """The handlers, `finally` clauses and context managers that the captured code is in, outside first."""
         self.raised: list[BaseException] = []
         """What `raise` statements of the user's have raised."""
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
@@ -190,6 +192,15 @@ class Session:
                 return Location(code.co_filename, frame.f_lineno, code.co_name)
             frame = frame.f_back  # type: ignore[assignment]
         return None
+
+    @contextlib.contextmanager
+    def around(self, step: Pending) -> Iterator[None]:
+        """An exception that leaves a block inside passes a step."""
+        self.pending.append(step)
+        try:
+            yield
+        finally:
+            self.pending.pop()
 
     @contextlib.contextmanager
     def located(self, location: Location | None) -> Iterator[None]:
@@ -277,7 +288,7 @@ class Session:
 
     def _check_not_caught(self, error: Exception) -> None:
         """An error leaves a block that may not be entered at run time: no handler outside of it may take it for granted."""
-        if any(handler.catches(error) for handler in self.handlers):
+        if any(step.catches(error) for step in self.pending):
             raise Refused(
                 CaptureError(
                     f"a {type(error).__name__} in a branch or loop would have to be caught by an except clause outside: {error}",
@@ -379,17 +390,17 @@ class Session:
     @contextlib.contextmanager
     def frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Iterator[None]:
         """A converted function runs inside; its own variables are made now."""
-        self._frames.append(Frame(next(self._clock), {id(cell) for cell in function.__closure__ or ()}, written_globals))
+        self.frames.append(Frame(next(self._clock), {id(cell) for cell in function.__closure__ or ()}, written_globals))
         self.depth += 1
         try:
             yield
         finally:
             self.depth -= 1
-            self._frames.pop()
+            self.frames.pop()
 
     def cells_of(self, *functions: FunctionType) -> list[Place]:
         """The variables that block functions of the function that runs now share with the code around them."""
-        frame = self._frames[-1]
+        frame = self.frames[-1]
         for function in functions:
             for cell in function.__closure__ or ():
                 if id(cell) not in frame.outer_cells:

@@ -80,6 +80,8 @@ def value(session: Session, given: Any) -> Any:
     """A value as an argument of a node: a text becomes the string that an operation makes."""
     if isinstance(given, Text):
         return session.builder.call_raw(control.format_, (session.builder.argument(_flat(session, given.parts)),))
+    if type(given) in (tuple, list) and session.runtime_list(given) is None:
+        return type(given)(value(session, item) for item in given)
     return session.runtime_list(given) or sized(session, given)
 
 

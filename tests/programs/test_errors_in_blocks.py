@@ -590,3 +590,129 @@ def test_the_traceback_names_the_users_lines_only():
         assert here.name == "error_of"
         place = (__file__, function.__code__.co_firstlineno + line, function.__name__)
         assert [(frame.filename, frame.lineno, frame.name) for frame in own] == [place]
+
+
+class Printing:
+    def __enter__(self):
+        print("enter")
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        print("exit", kind)
+
+
+class Swallowing(Printing):
+    def __exit__(self, kind, error, traceback):
+        return True
+
+
+def finally_around_a_raise(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("negative")
+        x = x * 2
+    finally:
+        print("done")
+    return x
+
+
+def finally_with_state(x):
+    total = x * 0
+    try:
+        try:
+            if x.sum() < 0:
+                x = x * {}["a"]
+            x = x * 2
+        except IndexError:
+            x = x - 100
+        finally:
+            total = total + x
+            if x[0] < 0:
+                print("inner", total)
+    finally:
+        x.add_(1)
+        print("outer", total)
+    return x
+
+
+def finally_in_a_loop(x):
+    try:
+        while x.sum() < 3:
+            if x[0] < -5:
+                raise ValueError("negative")
+            x = x - 1
+            if x[0] > 0:
+                break
+    finally:
+        print("done", x.sum())
+    return x
+
+
+def finally_of_a_caller(x):
+    def check(v):
+        if v < 0:
+            raise ValueError("negative")
+        return v
+
+    seen = []
+    try:
+        for row in x:
+            seen.append(check(row))
+    finally:
+        print("checked", len(seen))
+    return seen
+
+
+def finally_that_raises(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("negative")
+    finally:
+        if x[0] < 0:
+            raise KeyError("other")
+    return x
+
+
+def manager_around_a_raise(x):
+    with Printing():
+        if x.sum() < 0:
+            raise ValueError("negative")
+        x = x * 2
+    return x
+
+
+def exception_in_a_variable(x):
+    error = None
+    if x.sum() < 0:
+        error = ValueError("negative")
+    if error is not None:
+        raise error
+    return x
+
+
+def print_before_an_error(x):
+    print("before")
+    x.add_(1)
+    raise ValueError("at the root")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        finally_around_a_raise, finally_with_state, finally_in_a_loop, finally_of_a_caller, finally_that_raises,
+        manager_around_a_raise, exception_in_a_variable, print_before_an_error,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("calls", [[P, N], [N, P]], ids=["first", "second"])
+def test_what_an_error_passes_on_its_way_out(function, calls):
+    agree(function, calls)
+
+
+def test_a_manager_that_swallows_errors():
+    def f(x):
+        with Swallowing():
+            if x.sum() < 0:
+                raise ValueError("negative")
+        return x
+
+    refused(f)

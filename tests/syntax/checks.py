@@ -193,3 +193,14 @@ def warn(x):
         warnings.warn("negative", stacklevel=2)
         x = -x
     return x
+
+
+@CHAPTER.captured("`finally` around a `raise` that a tensor decides", calls=signs(), note="runs on the way out, as in eager")
+def finally_around_a_raise(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("negative")
+        x = x * 2
+    finally:
+        print("done")
+    return x

@@ -64,6 +64,27 @@ def suppresses_outside(x):
     return x
 
 
+class Swallowing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        return True
+
+
+@CHAPTER.refused(
+    "a context manager that swallows what a tensor decides",
+    calls=signs(),
+    error=CaptureError,
+    says="the context manager Swallowing",
+)
+def swallows(x):
+    with Swallowing():
+        if x.sum() < 0:
+            raise ValueError("negative")
+    return x
+
+
 @CHAPTER.refused(
     "an attribute that gets one more dimension at each trip of a loop", calls=signs(), error=LoopVariableError, says="'self.state'"
 )

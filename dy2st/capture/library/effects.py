@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture.exceptions import Suppress
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
+from dy2st.capture.unwinding import Suppress
 from dy2st_runtime import control
 
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})

@@ -1,0 +1,146 @@
+"""What of the user's code an exception passes on its way out: handlers, ``finally`` clauses, context managers.
+
+Inside of a block of the program Python itself sends an exception through them. Those around the block are behind it when the
+program raises, so the block does what they would do before it raises: the ``finally`` clauses and context managers are captured
+once more, at its end. A handler that would catch the exception cannot be: where it goes on is outside of the block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture.blame import is_users
+from dy2st.capture.failures import user_line
+from dy2st.capture.regions import Refused, cells_of
+from dy2st.capture.session import Session, current
+
+
+def unwound(session: Session, error: BaseException) -> BaseException:
+    """Do in the block that an exception leaves what happens on its way out.
+
+    Returns:
+        The exception that comes out.
+
+    Raises:
+        Refused: a handler would catch it.
+    """
+    pending = session.pending
+    try:
+        for position in reversed(range(len(pending))):
+            session.pending = pending[:position]
+            error = _passed(session, pending[position], error)
+    finally:
+        session.pending = pending
+    return error
+
+
+def _passed(session: Session, step: Any, error: BaseException) -> BaseException:
+    try:
+        step.unwind(session, error)
+    except Exception as other:
+        if not is_users(session, other):
+            raise
+        other.__context__ = error
+        return other
+    return error
+
+
+def refused(session: Session, error: BaseException, what: str) -> Refused:
+    """The refusal of a program in which something outside of a block would catch what the block raises."""
+    kind = type(error).__name__
+    return Refused(
+        errors.CaptureError(
+            f"a {kind} that is raised where a tensor decides would have to be caught by {what} outside",
+            user_line(session, error) or session.here(),
+            seen=f"{kind}: {error}" if error.args else kind,
+            fix="put the try statement into the branch, or test the condition instead of raising",
+        )
+    )
+
+
+class Handlers:
+    """The handlers of one ``try`` statement that the captured code is in.
+
+    Args:
+        kinds: gives what each of them catches; ``None`` for everything.
+    """
+
+    def __init__(self, kinds: Callable[[], tuple[Any, ...]]) -> None:
+        self._kinds = kinds
+
+    def catches(self, error: BaseException) -> bool:
+        """Whether one of them is for an exception."""
+        return any(kind is None or isinstance(error, kind) for kind in self._kinds())
+
+    def unwind(self, session: Session, error: BaseException) -> None:
+        """Let an exception pass that none of them is for."""
+        if self.catches(error):
+            raise refused(session, error, "an except clause") from error
+
+
+class Final:
+    """The ``finally`` clause of one ``try`` statement that the captured code is in.
+
+    Args:
+        function: runs it.
+        session: the capture.
+    """
+
+    def __init__(self, function: FunctionType, session: Session) -> None:
+        self._function, self._frame = function, session.frames[-1]
+
+    def catches(self, error: BaseException) -> bool:
+        """It sends every exception on."""
+        return False
+
+    def unwind(self, session: Session, error: BaseException) -> None:
+        """Run it in the block that is recorded now."""
+        for place in cells_of(self._function):
+            session.region.journal.note(place)
+        session.frames.append(self._frame)
+        try:
+            self._function()
+        finally:
+            session.frames.pop()
+
+
+@contextlib.contextmanager
+def handled(kinds: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
+    """A scope in which the user's code catches exceptions of some kinds."""
+    session = current()
+    if session is None:
+        yield
+        return
+    with session.around(Handlers(kinds)):
+        try:
+            yield
+        except Exception as error:
+            if not is_users(session, error):
+                raise Refused(error) from error.__cause__
+            raise
+
+
+def finalized(function: FunctionType) -> contextlib.AbstractContextManager[Any]:
+    """A scope with a ``finally`` clause, which ``function`` runs where an exception leaves a block of the program inside."""
+    session = current()
+    return contextlib.nullcontext() if session is None else session.around(Final(function, session))
+
+
+class Suppress(contextlib.suppress):
+    """``contextlib.suppress`` of converted code."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        super().__init__(*kinds)
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        self._scope = handled(lambda: self._kinds)
+        self._scope.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
+        self._scope.__exit__(kind, error, traceback)
+        return super().__exit__(kind, error, traceback)
