@@ -16,7 +16,7 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
-from dy2st.capture.regions import NeedsRuntimeList, Unreachable
+from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session
 from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, unpack_list
 from dy2st_runtime import control
@@ -83,11 +83,13 @@ def _take(session: Session, items: RuntimeList, target: control.Control, args: t
 
 def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
     """Nothing has been put into the list in front of this operation."""
-    if session.handlers or not items.alone:
-        raise errors.CaptureError("this takes an item out of a list before anything has been put in", session.here())
-    session.emit_checks()
-    session.builder.call(control.raise_, (IndexError, message))
-    raise Unreachable
+    if not items.alone:
+        raise errors.CaptureError(
+            "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
+        )
+    error = IndexError(message)
+    session.raised.append(error)
+    raise error
 
 
 def _unpacked(value: Any) -> Any:
