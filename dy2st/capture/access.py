@@ -61,6 +61,8 @@ def attr(value: Any, name: str) -> Any:
         return getattr(value, name) if name != "__class__" or session is None else session.call(type, value)
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr(option, name))
+    if session.is_spent(value):
+        raise spent(session)
     fallback = _user_fallback(value, name)
     if fallback is not None:
         return session.call(fallback, value, name)
@@ -76,6 +78,15 @@ def attr(value: Any, name: str) -> Any:
         session.read(AttributePlace(value, name))
     found = getattr(value, name)
     return choices.certain(found) if session is not None and may_be_undefined(found) else found
+
+
+def spent(session: Session) -> errors.CaptureError:
+    """The error for the use of an iterator from which a tensor decides how many items have been taken."""
+    return errors.CaptureError(
+        "this uses an iterator from which a tensor decides how many items have been taken",
+        session.here(),
+        fix="loop over a list by position, or collect the items in a list first",
+    )
 
 
 def has_attr(value: Any, name: str) -> Any:

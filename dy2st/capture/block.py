@@ -78,6 +78,10 @@ class BlockBuilder:
             raise KeyError(f"no node for {describe(value)}")
         return node
 
+    def is_inside(self, other: BlockBuilder) -> bool:
+        """Whether this is the other block or one inside of it."""
+        return self is other or (self.parent is not None and self.parent.is_inside(other))
+
     def knows(self, value: Any) -> bool:
         """Whether a tensor or list has a node in this block or an outer one."""
         return self._own(value) is not None or (self.parent is not None and self.parent.knows(value))

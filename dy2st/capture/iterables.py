@@ -18,11 +18,13 @@ class RuntimeIterable:
         length: gives the number of items; asked before each trip, since a list may grow meanwhile.
         at: gives the item at a position.
         what: in words.
+        end: called where a loop has run out of items, if there is something to check then.
     """
 
     length: Callable[[], Any]
     at: Callable[[Any], Any]
     what: str
+    end: Callable[[], None] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         session = need()

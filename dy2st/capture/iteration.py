@@ -6,8 +6,12 @@ loop of the program: position ``k`` runs from 0, the item is looked up by positi
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
+import functools
 import itertools
+import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType
 from typing import Any
@@ -15,11 +19,12 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import lists, optional
+from dy2st.capture import iterators, lists, optional
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable, Stream
-from dy2st.capture.journal import CellPlace
-from dy2st.capture.loop import capture_loop
+from dy2st.capture.iterators import over
+from dy2st.capture.journal import CellPlace, Place
+from dy2st.capture.loop import capture_loop, try_loop
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import condition
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic
@@ -50,7 +55,7 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
         return (
             enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
         )
-    return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}")
+    return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}", items.end)
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
@@ -60,15 +65,22 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         return zip(*(over(iterable) for iterable in iterables), strict=strict)
     session = need()
     made = [part or by_position(session, given) for part, given in zip(parts, iterables)]
-    if strict:
-        first, *others = (part.length() for part in made)
-        for other in others:
-            session.check(first == other, ValueError, "zip() arguments have different lengths")
 
     def length() -> Any:
         return session.number(scalars.minimum, [part.length() for part in made], "int")
 
-    return RuntimeIterable(length, lambda k: tuple(part.at(k) for part in made), "zip")
+    end = functools.partial(_check_lengths, session, made) if strict else None
+    return RuntimeIterable(length, lambda k: tuple(part.at(k) for part in made), "zip", end)
+
+
+def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:
+    """What ``zip(strict=True)`` does where one of its arguments has no further item: the first that differs is named."""
+    first, *others = (part.length() for part in parts)
+    for number, other in enumerate(others, 2):
+        before = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
+        shorter, longer = f"is shorter than {before}", f"is longer than {before}"
+        for holds, words in ((other >= first, shorter), (other <= first, longer)):
+            session.check(holds, ValueError, f"zip() argument {number} {words}")
 
 
 def reversed_(iterable: Any) -> Any:
@@ -93,25 +105,19 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
     return None
 
 
-def over(iterable: Any) -> Any:
-    """What Python iterates over: a tensor by its rows."""
-    session = current()
-    if session is not None:
-        session.check_unspent(iterable)
-        if isinstance(iterable, Choice):  # what is in either, now
-            iterable = session.over(iterable, tuple)
-    return iterable.unbind(0) if isinstance(iterable, torch.Tensor) and iterable.dim() else iterable
-
-
 def by_position(session: Session, iterable: Any) -> RuntimeIterable:
     """Any iterable as one whose items are looked up by a position known only at run time."""
     runtime = as_runtime(iterable)
     if runtime is not None:
         return runtime
     if isinstance(iterable, range):
-        return RuntimeIterable(lambda: len(iterable), lambda k: iterable.start + k * iterable.step, "a range")
+        return _of_range(iterable)
     items = collected(iterable)
     return lists.iterable(session, session.runtime_list(items) or session.make_runtime_list(items))
+
+
+def _of_range(numbers: range) -> RuntimeIterable:
+    return RuntimeIterable(lambda: len(numbers), lambda k: numbers.start + k * numbers.step, "a range")
 
 
 def collected(iterable: Any) -> list[Any]:
@@ -152,13 +158,8 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
         _capture_positions(session, items, body, live, test, 0)
-    elif test is None:
-        trips = 0
-        for trips, item in enumerate(over(iterable), 1):  # noqa: B007
-            body(item)
-        session.site("for", "unrolled", f"{trips} trips over a Python {type(iterable).__name__}")
     else:
-        _unroll(session, over(iterable), body, live, test)
+        _unroll(session, iterable, body, live, test)
 
 
 def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int) -> None:
@@ -186,79 +187,157 @@ def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live
 
     cells = [*session.cells_of(body, *([test] if test is not None else [])), place]
     capture_loop(session, again(), again, trip, cells, [*live, _POSITION])
+    going = items.end is not None and (test is None or test())
+    if is_symbolic(going):
+        capture_if(going, items.end, _nothing, ())
+    elif going and items.end is not None:
+        items.end()
 
 
 def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
-    iterator = iter(iterable)
-    cells = session.cells_of(body, test)
-    for trips in itertools.count():
-        if not test():
-            break
-        item = next(iterator, _END)
-        if item is _END:
-            break
-        attempt = session.begin_attempt(cells)
-        body(item)
-        if is_symbolic(test()):
-            session.roll_back(attempt)
-            _capture_rest(session, iterable, iterator, item, trips, body, live, test)
-            return
-        session.commit(attempt)
+    iterator = iterators.started(iterable)
+    trips = 0
+    while (test is None or test()) and (item := iterators.step(iterator)) is not iterators.END:
+        if test is None:
+            body(item)
+            if session.runtime_list(iterable) is not None:  # a trip has made it grow or shrink where a tensor decides
+                return _rest_of_list(session, iterable, body, live, test, trips + 1)
+        else:
+            attempt = session.begin_attempt(session.cells_of(body, test))
+            body(item)
+            if is_symbolic(test()):
+                changed = [write.place for write in attempt[0].journal.writes().values()]
+                session.roll_back(attempt)
+                return _capture_rest(session, _Rest(iterable, iterator, item, trips, changed), body, live, test)
+            session.commit(attempt)
+        trips += 1
     session.site("for", "unrolled", f"{trips} trips over a Python {type(iterable).__name__}")
 
 
-_END = object()
+@dataclasses.dataclass
+class _Rest:
+    """What is left of a Python iterable when its loop has a trip after which a tensor decides whether it goes on.
+
+    Attributes:
+        iterable: what the loop is over.
+        iterator: has given the items of the trips before, and ``item``.
+        item: the item of that trip.
+        trips: how many trips went before.
+        changed: the places that the trip writes.
+    """
+
+    iterable: Any
+    iterator: Any
+    item: Any
+    trips: int
+    changed: Sequence[Place]
+
+    def positions(self) -> RuntimeIterable | None:
+        """The items by position, where they are numbers at equal distances."""
+        if isinstance(self.iterable, range):
+            return _of_range(self.iterable[self.trips :])
+        if type(self.iterator) is itertools.count:
+            first, difference = self.item, next(self.iterator) - self.item
+            return RuntimeIterable(lambda: sys.maxsize, lambda k: first + k * difference, "itertools.count")
+        return None
 
 
-def _capture_rest(
-    session: Session, iterable: Any, iterator: Any, item: Any, trips: int, body: Any, live: Sequence[str], test: Any
-) -> None:
-    if isinstance(iterable, range) and _try_range(session, iterable[trips:], body, live, test):
+def _capture_rest(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
+    items = rest.positions()
+    cells = session.cells_of(body, test)
+    if items is not None and try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
+        session.site("for", "captured", "the loop may be left at run time")
         return
-    rest = [item, *itertools.islice(iterator, _UNROLL_LIMIT)]
-    if iterator is not iterable:
-        rest += iterator
-    else:
-        session.spend(iterable)
-        if len(rest) > _UNROLL_LIMIT:
+    if type(rest.iterator) in (itertools.cycle, itertools.repeat) and not operator.length_hint(rest.iterator):
+        raise _endless(session)
+    iterators.check_pure(session, rest.iterator)
+    if iterators.is_written_by_user(rest.iterator):
+        rest.iterator = iter(_remaining(session, rest.iterator))
+    elif iterators.reads_nothing_of(rest.iterator, rest.changed):
+        rest.iterator = iter(_at_most(session, rest.iterator))
+    _skip_trips(session, rest, body, live, test)
+
+
+def _skip_trips(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
+    """Each trip takes its item and runs the body, or does neither."""
+    item: Any = rest.item
+    body(item)
+    trips = rest.trips + 1
+    while item is not iterators.END:
+        if session.runtime_list(rest.iterable) is not None:
+            return _rest_of_list(session, rest.iterable, body, live, test, trips)
+        going = test()
+        trip = _Trip(rest.iterator, body)
+        if is_symbolic(going):
+            capture_if(going, trip, _nothing, live)
+        elif going:
+            trip()
+        else:
+            break
+        item = trip.item
+        trips += 1
+        if trips > _UNROLL_LIMIT and not isinstance(rest.iterable, collections.abc.Sized):
+            raise _endless(session)
+    if isinstance(rest.iterable, collections.abc.Iterator):
+        session.spend(rest.iterable)
+    session.site("for", "unrolled", f"{trips - 1} trips; each is skipped once the loop has been left")
+
+
+def _rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[str], test: Any, trips: int) -> None:
+    """Go on over a list that has become a list of the program."""
+    known = session.runtime_list(items)
+    assert known is not None
+    session.site("for", "captured", "the list changes its length where a tensor decides")
+    _capture_positions(session, lists.iterable(session, known), body, live, test, trips)
+
+
+def _remaining(session: Session, iterator: Any) -> list[Any]:
+    """The items that an iterator of the user's still has; what it is then is known only at run time."""
+    attempt = session.begin_attempt([])
+    items = _at_most(session, iterators.over(iterator))
+    for write in attempt[0].journal.writes().values():
+        if getattr(write.place, "owner", None) is not iterator:
             raise errors.CaptureError(
-                "this loop over an endless iterator is left at a trip that is known only at run time",
+                f"each step of this {type(iterator).__name__} changes '{write.place}', and a tensor decides how many there are",
                 session.here(),
                 fix="write a while loop",
             )
-    session.site("for", "unrolled", f"{trips + len(rest)} trips; each is skipped once the loop has been left")
-    for item in rest:
-        going = test()
-        if not is_symbolic(going):
-            if not going:
-                return
-            body(item)
-        else:
-            capture_if(going, _Trip(body, item), _nothing, live)
-
-
-def _try_range(session: Session, rest: range, body: Any, live: Sequence[str], test: Any) -> bool:
-    attempt = session.begin_attempt(session.cells_of(body, test))
-    try:
-        _capture_positions(session, by_position(session, rest), body, live, test, 0)
-    except (errors.CaptureError, TypeError):
-        session.roll_back(attempt)
-        return False
     session.commit(attempt)
-    session.site("for", "captured", "the loop may be left at run time")
-    return True
+    session.spend(iterator)
+    return items
+
+
+def _at_most(session: Session, iterator: Any) -> list[Any]:
+    items = list(itertools.islice(iterator, _UNROLL_LIMIT))
+    if len(items) == _UNROLL_LIMIT:
+        raise _endless(session)
+    return items
+
+
+def _endless(session: Session) -> errors.CaptureError:
+    return errors.CaptureError(
+        "this loop over an endless iterator is left at a trip that is known only at run time",
+        session.here(),
+        fix="write a while loop, or a loop over itertools.count()",
+    )
 
 
 class _Trip:
-    """One trip as a branch: shares the cells of the body."""
+    """One trip as a branch, which shares the cells of the body; the item is taken once, however often it is captured."""
 
-    def __init__(self, body: Any, item: Any) -> None:
-        self.body, self.item = body, item
+    def __init__(self, iterator: Any, body: Any) -> None:
+        self.iterator, self.body, self.item = iterator, body, _UNTAKEN
         self.__code__, self.__closure__ = body.__code__, body.__closure__
 
     def __call__(self) -> None:
-        self.body(self.item)
+        if self.item is _UNTAKEN:
+            self.item = iterators.step(self.iterator)
+        if self.item is not iterators.END:
+            self.body(self.item)
+
+
+_UNTAKEN: Any = object()
 
 
 def _nothing() -> None:

@@ -49,6 +49,7 @@ class Region:
         repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch
             may be used after.
         lists: identities of the lists that became lists of the program in it.
+        iterators: those from which it took items.
     """
 
     start: int
@@ -57,6 +58,7 @@ class Region:
     facts: dict[str, Any]
     repeats: bool
     lists: list[int] = dataclasses.field(default_factory=list)
+    iterators: list[Any] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -100,7 +100,8 @@ class Session:
         """The user's line that first wrote a place, by its key."""
         self.lists: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
-        self._spent: dict[int, Any] = {}
+        self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
+        """Iterators with the block that took items from them last; ``None`` once nobody may (see iterators.py)."""
         self._clock = itertools.count()
         self._births: dict[int, tuple[Any, int]] = {}
         self.frames: list[Frame] = []
@@ -335,10 +336,13 @@ class Session:
         region.journal.forget_if(lambda place: self._made_inside(place, self.region))
         self.region.journal.absorb(region.journal)
         self.region.lists += region.lists
+        self.region.iterators += region.iterators
 
     def roll_back(self, attempt: tuple[Region, Any]) -> None:
         """Take back what was done since :meth:`begin_attempt`."""
         region, mark = attempt
+        for iterator in region.iterators:
+            self.spend(iterator)
         self.close_block(region)
         region.builder.rollback(mark)
 
@@ -408,20 +412,12 @@ class Session:
         return [*cells_of(*functions), *frame.written_globals]
 
     def spend(self, iterator: Any) -> None:
-        """A loop over an iterator stops where a tensor decides: the capture cannot know what is left in it."""
-        self._spent[id(iterator)] = iterator
+        """A tensor decides what is left in an iterator: nobody may take from it any more."""
+        self.taken[id(iterator)] = (iterator, None)
 
-    def check_unspent(self, iterator: Any) -> None:
-        """See :meth:`spend`.
-
-        Raises:
-            CaptureError: what the iterator still has is known only at run time.
-        """
-        if id(iterator) in self._spent:
-            raise CaptureError(
-                "this takes items from an iterator after a loop over it that a tensor may leave early", self.here(),
-                fix="loop over a list by position, or collect the items first",
-            )  # fmt: skip
+    def is_spent(self, iterator: Any) -> bool:
+        """Whether a tensor decides what is left in an iterator."""
+        return id(iterator) in self.taken and self.taken[id(iterator)][1] is None
 
     def is_dead(self, place: Place, live: Collection[str]) -> bool:
         """Whether a place is a local name that nobody reads afterwards."""
@@ -485,7 +481,11 @@ class Session:
     def adopt(self, real: torch.Tensor) -> torch.Tensor:
         """The stand-in of a real tensor: it becomes an input of the program, fetched anew at each call."""
         if self.is_stand_in(real):
-            raise CaptureError("a tensor of the capture has no operation that made it; please report this", self.here())
+            raise CaptureError(
+                "a tensor computed in a branch or loop is used outside of it, through an object that is not followed",
+                self.here(),
+                fix="keep it in a variable, attribute or list of converted code, not in a generator or a library's object",
+            )
         state = self._state_by_id.get(id(real))
         if state is None:
             source = self.tracker.source_of(real)
@@ -614,7 +614,7 @@ class Session:
         self._kept[id(items)] = items
         self.builder.call(control.list_, (list(items),), {}, made)
         self.write(ContentsPlace(items))
-        items[:] = [Stale()]  # whoever looks at it as a Python list must fail
+        items[:] = [Stale()] * (len(items) + 1)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
         return made
 
     def runtime_list(self, value: Any) -> RuntimeList | None:

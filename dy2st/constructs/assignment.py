@@ -23,7 +23,7 @@ from typing import Any
 import gast
 
 from dy2st import names
-from dy2st.capture import current, iteration, lists
+from dy2st.capture import current, iterators, lists
 from dy2st.capture.values import Choice
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -63,7 +63,7 @@ def unpacked(value: Any, count: int | None) -> Any:
     """The value, or the items of a list whose length is known only at run time."""
     session = current()
     if isinstance(value, Choice):
-        return iteration.over(value)
+        return iterators.over(value)
     known = None if session is None else session.runtime_list(value)
     return value if session is None or known is None else lists.unpack(session, known, count)
 

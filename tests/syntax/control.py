@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import torch
 
+from dy2st import CaptureError
 from tests.programs.values import counts, signs, vec
 from tests.syntax.case import Chapter
 
 CHAPTER = Chapter("Control flow")
 X = vec(1, 2, 3)
 TRIPS = [(X, count) for count in counts(3, 0, 1, 9)]
+BOUNDS = [(X, *bounds) for bounds in zip(counts(0, 2, 5, 9), counts(5, 2, 9, 1), counts(1, 2, 3, -2))]
+MATRICES = [torch.arange(6.0).view(3, 2), torch.full((3, 2), 5.0), torch.zeros(3, 2)]
 
 
 @dataclasses.dataclass
@@ -144,3 +148,185 @@ def match_python(x, how):
             return x * 2
         case ["add", int(k)]:
             return x + k
+
+
+@CHAPTER.captured("`for` over `range` with tensor start, stop and step, negative ones too", calls=BOUNDS)
+def for_over_a_range(x, start, stop, step):
+    for i in range(start, stop, step):
+        x = x * 2 + i
+    return x
+
+
+@CHAPTER.captured("`for` over `reversed`, `enumerate(start=)` and `zip(strict=)` of what a tensor makes long", calls=TRIPS)
+def for_over_wrapped(x, n):
+    for i, (j, k) in enumerate(zip(reversed(range(n)), range(n), strict=True), start=1):
+        x = x + i * j - k
+    return x
+
+
+@CHAPTER.captured("`for` over the rows of a tensor, whose number a tensor decides", calls=MATRICES)
+def for_over_rows(x):
+    total = x.new_zeros(())
+    for a, b in x[x.sum(1) > 3]:
+        total = total * 2 + a - b
+        if total > 9:
+            break
+    else:
+        total = -total
+    return total
+
+
+@CHAPTER.captured("`for` / `else`, with a `break` that a tensor decides", calls=TRIPS)
+def for_else(x, n):
+    for i in range(n):
+        if x.sum() + i > 9:
+            x = x * 2
+            break
+    else:
+        x = x - 100
+    return x
+
+
+@CHAPTER.captured("`while` / `else`, `break` and `continue`", calls=TRIPS)
+def while_else(x, n):
+    k = 0
+    while k < n:
+        k += 1
+        if k % 2 == 0:
+            continue
+        x = x + 1
+        if x.sum() > 12:
+            break
+    else:
+        x = -x
+    return x, k
+
+
+@CHAPTER.captured("`while True` that a tensor leaves, by `break` or `return`", calls=signs())
+def while_true(x):
+    k = 0
+    while True:
+        k += 1
+        x = x + 1
+        if x.sum() > 20:
+            return x, k
+        if k > 4:
+            break
+    return -x, k
+
+
+@CHAPTER.captured("`while` whose condition becomes a tensor in a later trip", calls=signs())
+def while_becomes_a_tensor(x):
+    go = True
+    while go:
+        x = x + 1
+        go = x.sum() < 10
+    return x
+
+
+@CHAPTER.captured("`while` with `:=` in its condition", calls=signs())
+def while_walrus(x):
+    while (total := x.sum()) < 10:
+        x = x + 1
+    return x, total
+
+
+@CHAPTER.captured("early `return` out of nested loops", calls=TRIPS)
+def return_out_of_loops(x, n):
+    for i in range(n):
+        for j in range(n):
+            x = x + j
+            if x.sum() > 15:
+                return x, i, j
+    return x, -1, -1
+
+
+@CHAPTER.captured(
+    "`for` over a Python list that a tensor leaves", calls=signs(), note="Each trip is skipped once the loop is left."
+)
+def for_over_a_list_with_break(x):
+    for scale in [1.0, 2.0, 3.0]:
+        x = x + scale
+        if x.sum() > 8:
+            break
+    else:
+        x = -x
+    return x, scale
+
+
+@CHAPTER.captured("`for` over a list that its body grows where a tensor decides", calls=signs())
+def for_over_a_growing_list(x):
+    items = [x, x * 2]
+    for item in items:
+        if item.sum() > 3:
+            items.append(item - 4)
+        x = x + item
+    return x, len(items)
+
+
+@CHAPTER.captured("`for` over `itertools.count()` that a tensor leaves", calls=signs())
+def for_over_count(x):
+    for i in itertools.count():
+        x = x + i
+        if x.sum() > 100:
+            break
+    return x, i
+
+
+@CHAPTER.unrolled("`for` over dicts, `items()`, `keys()`, `values()`", calls=signs())
+def for_over_a_dict(x):
+    weights = {"a": 1.0, "b": x}
+    for name, weight in weights.items():
+        x = x + weight * len(name)
+    return x
+
+
+@CHAPTER.unrolled("`for` over `ModuleList`, `ModuleDict`, `Sequential`, `ParameterList`", calls=signs())
+class ForOverModules(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([torch.nn.Linear(3, 3).double() for _ in range(2)])
+        self.heads = torch.nn.ModuleDict({"a": torch.nn.ReLU(), "b": torch.nn.Tanh()})
+        self.scales = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(3).double())])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+            if x.sum() > 1:
+                break
+        for name, head in self.heads.items():
+            x = head(x) * len(name)
+        for scale in self.scales:
+            x = x * scale
+        return x
+
+
+@CHAPTER.unrolled("`for` over generators, `itertools`, `map`, `filter` and iterators of one's own", calls=signs())
+def for_over_iterators(x):
+    for power in (k * k for k in range(3)):
+        x = x + power
+        if x.sum() > 10:
+            break
+    for a, b in itertools.product([1, 2], [3.0]):
+        x = x * a + b
+    for k in map(len, ["a", "bc"]):
+        x = x - k
+    return x
+
+
+@CHAPTER.refused(
+    "A generator with effects, where a tensor decides how far it runs", calls=signs(), error=CaptureError, says="or prints"
+)
+def generator_with_effects(x):
+    log = []
+
+    def numbers():
+        for k in range(3):
+            log.append(k)
+            yield k
+
+    for k in numbers():
+        x = x + k
+        if x.sum() > 9:
+            break
+    return x, log

@@ -180,7 +180,7 @@ def backward(x):
     "a loop over an endless iterator that a tensor leaves", calls=signs(), error=CaptureError, says="write a while loop"
 )
 def endless(x):
-    for k in itertools.count():
+    for k in itertools.cycle([1.0, 2.0]):
         x = x - k
         if x.sum() < 0:
             break

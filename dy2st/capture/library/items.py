@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from dy2st import errors
-from dy2st.capture import iteration, lists, ordering
+from dy2st.capture import comparisons, iteration, iterators, lists, ordering
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import Stream
 from dy2st.capture.library.registry import Handler, handles
@@ -166,6 +167,33 @@ def _map(session: Session, function: Any, *iterables: Any) -> Any:
 
     given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
     return Stream(iteration.source_of(given), through)
+
+
+def _until(session: Session, function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
+    """``iter(function, sentinel)``."""
+    while True:
+        item = session.call(function)
+        last = truth(session, comparisons.equal(item, sentinel))
+        if is_symbolic(last):
+            raise errors.CaptureError(
+                "iter(function, sentinel) ends where a tensor decides", session.here(), fix="write a while loop with a break"
+            )
+        if last:
+            return
+        yield item
+
+
+@handles(iter, takes_choices=True)
+def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
+    if sentinel:
+        return _until(session, value, *sentinel)
+    runtime = iteration.as_runtime(value)
+    return iterators.started(value) if runtime is None else iter(runtime)
+
+
+@handles(next)
+def _next(session: Session, iterator: Any, *default: Any) -> Any:
+    return iterators.next_(iterator, *default)
 
 
 @handles(filter)
