@@ -312,18 +312,31 @@ def leaves(kind: Type, value: Any, out: list[Any]) -> None:
 
 
 def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> None:
-    given: dict[int, Any] = {}
+    given: dict[int, dict[int, Any]] = {}
     if isinstance(value, Choice):
         places = {tag: _place(options, option) for tag, option in value.options.items()}
         out.append(value.retagged(places))
-        given = {places[tag]: option for tag, option in value.options.items()}
+        for tag, option in value.options.items():
+            given.setdefault(places[tag], {})[tag] = option
     elif value is ABSENT:
         out.append(None)
     else:
         out.append(_place(options, value))
-        given = {out[-1]: value}
+        given = {out[-1]: {0: value}}
     for position, option in enumerate(options):
-        leaves(option, given.get(position, ABSENT), out)
+        out += _one_of(option, value, given.get(position) or {0: ABSENT})
+
+
+def _one_of(kind: Type, choice: Any, given: dict[int, Any]) -> list[Any]:
+    """The leaves of the one among some options of a choice that is there, where several have come to be of one kind."""
+    found: dict[int, list[Any]] = {tag: [] for tag in given}
+    for tag, option in given.items():
+        leaves(kind, option, found[tag])
+    first, *others = found.values()
+    if not others:
+        return first
+    chosen = choice.session.over(Choice(choice.session, choice.tag, {tag: tuple(parts) for tag, parts in found.items()}), tuple)
+    return list(chosen)
 
 
 def _place(options: tuple[Type, ...], value: Any) -> int:
