@@ -6,6 +6,8 @@ joined, and done again at each call.
 
 from __future__ import annotations
 
+import collections
+import enum
 import functools
 import inspect
 import operator as python
@@ -94,6 +96,8 @@ def has_attr(value: Any, name: str) -> Any:
     session = need()
     there = hasattr(value, name)
     found = inspect.getattr_static(value, name, None)
+    if isinstance(found, types.MemberDescriptorType):  # of __slots__
+        found = getattr(value, name, None)
     if may_be_undefined(found):
         return choices.presence(found)
     source = None if session.was_written(AttributePlace(value, name).key) else _source(session, value)
@@ -219,7 +223,7 @@ def _plain_item(session: Session, value: Any, key: Any) -> Any:
         session.write(ItemPlace(value, key))
     found = value[key]
     if isinstance(value, dict) and may_be_undefined(found):
-        return choices.certain(found)
+        return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else choices.certain(found)
     if isinstance(found, list) and (makes or isinstance(key, slice)):
         session.own_list(found)
     return found
@@ -232,12 +236,14 @@ def _is_runtime(key: Any) -> bool:
 
 
 def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
+    if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice) and not _fits_list(value):
+        return _at_position(session, value, key)
     if isinstance(value, (list, tuple)) and value:
         copied = list(value)
         session.own_list(copied)
         return lists.get(session, session.make_runtime_list(copied), key)
     if isinstance(value, dict) and not isinstance(key, (slice, torch.Tensor)) and all(map(is_number, value)):
-        return _lookup(value, key, list(value))
+        return _lookup(value, key, list(value), KeyError(key))
     raise errors.CaptureError(
         f"a {type(value).__name__} is indexed with a number that is known only at run time",
         session.here(),
@@ -245,12 +251,43 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
     )
 
 
-def _lookup(table: dict[Any, Any], key: Any, keys: list[Any]) -> Any:
+def _fits_list(items: Any) -> bool:
+    """Whether the items can be those of a list of the program."""
+    parts = [part for item in items for part in (item if type(item) is tuple else (item,))]
+    return all(isinstance(part, (torch.Tensor, list)) or (is_number(part) and not isinstance(part, enum.Enum)) for part in parts)
+
+
+def _at_position(session: Session, items: Any, key: Any) -> Any:
+    """The item of a sequence of Python objects at a position known only at run time."""
+    position, length = session.to_number(key), len(items)
+    wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
+    error = IndexError(f"{'string' if isinstance(items, str) else type(items).__name__} index out of range")
+    return _lookup(dict(enumerate(items)), wanted, list(range(length)), error)
+
+
+def _lookup(table: dict[Any, Any], key: Any, keys: list[Any], missing: Exception) -> Any:
     """The item of the first of ``keys`` that is equal to a number known only at run time."""
     if not keys:
-        raise raised(KeyError(key))
+        raise raised(missing)
     first, *rest = keys
-    return capture_if_exp(key == first, lambda: table[first], lambda: _lookup(table, key, rest))
+    return capture_if_exp(key == first, lambda: table[first], lambda: _lookup(table, key, rest, missing))
+
+
+def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
+    """An item that is there on some ways only, of a dict that makes what is missing."""
+    makes = isinstance(table, collections.defaultdict) and table.default_factory is not None
+    if not makes and isinstance(table, collections.defaultdict):
+        return choices.certain(found)
+    default: Any = (lambda: session.call(table.default_factory)) if makes else (lambda: type(table).__missing__(table, key))
+    there = choices.presence(found)
+    if there is False:
+        made = default()
+    else:
+        made = capture_if_exp(there, found.without_unbound, default)
+    if makes:
+        session.write(ItemPlace(table, key))
+        table[key] = made
+    return made
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:

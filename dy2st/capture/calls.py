@@ -20,7 +20,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import managers, modules, number_operators, optional, ordering, text
+from dy2st.capture import iteration, managers, modules, number_operators, optional, ordering, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
@@ -122,6 +122,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         )
     if isinstance(owner, str) and method.__name__ == "format":
         return text.formatted(session, owner, args, kwargs)
+    if isinstance(owner, str) and method.__name__ == "join" and len(args) == 1:
+        return text.connected(owner, iteration.collected(args[0]))
     if isinstance(owner, (list, dict, set, collections.deque)):
         return _call_container(session, owner, method, args, kwargs)
     return _call_plain(session, method, args, kwargs)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 
 from dy2st.capture.values import SYMBOLIC_NUMBERS
+from dy2st.errors import CaptureError
 
 _FULL = slice(None)
 
@@ -99,6 +100,11 @@ def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
     if part == _FULL:
         return view
     step = 1 if part.step is None else _number(part.step)
+    if isinstance(step, torch.SymInt) and not step.node.expr.is_number:
+        raise CaptureError(
+            "a tensor is sliced with a step that is known only at run time",
+            fix="index it with torch.arange(start, stop, step)",
+        )
     return torch.ops.aten.slice.Tensor(view, dim, _number(part.start), _number(part.stop), step)  # type: ignore[no-any-return]
 
 

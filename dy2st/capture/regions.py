@@ -114,9 +114,14 @@ def cells_of(*functions: FunctionType) -> list[CellPlace]:
             if id(cell) in found or isinstance(value, SimpleNamespace):
                 continue
             found[id(cell)] = CellPlace(cell, name)
-            inner = value if isinstance(value, tuple) else (value,)  # nested functions may write variables of their own closures
-            todo += [f for f in inner if isinstance(f, FunctionType)]
+            todo += _functions_in(value)  # nested functions may write variables of their own closures
     return list(found.values())
+
+
+def _functions_in(value: Any) -> list[FunctionType]:
+    if isinstance(value, tuple):
+        return [function for part in value for function in _functions_in(part)]
+    return [value] if isinstance(value, FunctionType) else []
 
 
 def cell_value(cell: CellType) -> Any:

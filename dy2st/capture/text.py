@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import re
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 from dy2st import errors
-from dy2st.capture.session import Session, current
+from dy2st.capture.session import Session, current, need
 from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Text, is_symbolic
 from dy2st_runtime import control, scalars, text
 
@@ -39,31 +40,73 @@ def fstring(*parts: Any) -> Any:
     return Text(_flat(session, parts))
 
 
-def check_known(session: Session, value: Any, what: str) -> None:
-    """Refuse a value whose text is known only at run time.
+_PRINTF = re.compile(r"%(?:\((?P<key>[^)]*)\))?(?P<rest>[#0\- +]*[\d*]*(?:\.[\d*]*)?[hlL]?[diouxXeEfFgGcrsa%])")
+
+
+def percent(session: Session, template: str, values: Any) -> Any:
+    """``template % values``.
 
     Raises:
-        CaptureError: it is.
+        CaptureError: the width of a field is among the values.
     """
-    if has_runtime_parts(session, value):
-        raise errors.CaptureError(f"{what} with a value known only at run time", session.here(), fix="use an f-string")
+    if not has_runtime_parts(session, values):
+        return template % values
+    given = iter(values if isinstance(values, tuple) else (values,))
+    parts: list[Any] = []
+    end = 0
+    for field in _PRINTF.finditer(template):
+        parts.append(template[end : field.start()])
+        end = field.end()
+        key, rest = field["key"], field["rest"]
+        if "*" in rest:
+            raise errors.CaptureError("a '%' format whose width is a value", session.here(), fix="use an f-string")
+        if rest == "%":
+            parts.append("%")
+            continue
+        value = next(given, _NOTHING) if key is None else values[key]
+        if value is _NOTHING:
+            raise TypeError("not enough arguments for format string")
+        parts.append((value, "%", f"%{rest}"))
+    if next(given, _NOTHING) is not _NOTHING and not isinstance(values, dict):
+        raise TypeError("not all arguments converted during string formatting")
+    return Text(_flat(session, [*parts, template[end:]]))
+
+
+_NOTHING = object()
 
 
 def formatted(session: Session, template: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """``template.format(*args, **kwargs)``."""
     if not has_runtime_parts(session, (*args, *kwargs.values())):
         return template.format(*args, **kwargs)
-    formatter, position = string.Formatter(), itertools.count()
+    return Text(_flat(session, _fields(template, args, kwargs, itertools.count())))
+
+
+def _fields(template: str, args: Sequence[Any], kwargs: dict[str, Any], position: Iterator[int]) -> list[Any]:
+    """The parts of a format string; a specification may have fields of its own."""
+    formatter = string.Formatter()
     parts: list[Any] = []
     for literal, field, specification, conversion in formatter.parse(template):
         parts.append(literal)
         if field is None:
             continue
-        if specification and "{" in specification:
-            raise errors.CaptureError("a format whose width is a field, with values known only at run time", session.here())
         name = f"{next(position)}{field}" if not field or field[0] in ".[" else field
-        parts.append((formatter.get_field(name, args, kwargs)[0], conversion, specification or ""))
-    return Text(_flat(session, parts))
+        value = formatter.get_field(name, args, kwargs)[0]
+        nested = specification is not None and "{" in specification
+        spec = Text(tuple(_fields(specification or "", args, kwargs, position))) if nested else specification or ""
+        parts.append((value, conversion, spec))
+    return parts
+
+
+def connected(separator: str, items: list[Any]) -> Any:
+    """``separator.join(items)``."""
+    texts = (str, Text, Choice, RuntimeString)
+    if all(isinstance(item, str) for item in items) or not all(isinstance(item, texts) for item in items):
+        return separator.join(items)
+    parts: list[Any] = []
+    for index, item in enumerate(items):
+        parts += [separator] * (index > 0) + [item if isinstance(item, str) else (item, None, "")]
+    return Text(_flat(need(), parts))
 
 
 def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any, ...]:

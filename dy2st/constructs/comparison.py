@@ -130,7 +130,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 @operator("compare")
 def compare(left: Any, *links: Link) -> Any:
     """A chain of comparisons."""
-    (symbol, operand), *rest = links
+    (symbol, operand), rest = links[0], links[1:]
     right = operand()
     result = _COMPARISONS[symbol](left, right)
     if not rest:

@@ -15,7 +15,7 @@ from typing import Any
 import gast
 
 from dy2st.capture import current, lists
-from dy2st.capture.text import check_known
+from dy2st.capture.text import percent
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
@@ -65,5 +65,5 @@ def mod(left: Any, right: Any) -> Any:
     """`left % right`."""
     session = current()
     if session is not None and isinstance(left, str):
-        check_known(session, right, "the '%' of a string")
+        return percent(session, left, right)
     return left % right

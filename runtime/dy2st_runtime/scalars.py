@@ -79,7 +79,8 @@ def _table() -> dict[str, Callable[..., Any]]:
     )
     maths = (
         "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc gamma "
-        "floor ceil trunc isnan isinf isfinite pow fmod copysign hypot degrees radians"
+        "floor ceil trunc isnan isinf isfinite pow fmod copysign hypot degrees radians gcd lcm isclose isqrt "
+        "lgamma comb perm factorial remainder"
     )
     table: dict[str, Callable[..., Any]] = {f"scalar.{f.__name__}": f for f in own}
     table |= {f"operator.{name}": getattr(operator, name) for name in operators.split()}

@@ -13,7 +13,8 @@ def join_parts(parts: Sequence[Any]) -> str:
 
     Args:
         parts: strings, taken as they are, and triples ``(value, conversion, format_spec)``: the conversion is ``"r"``,
-            ``"s"``, ``"a"`` or ``None``; the specification is text or again a sequence of parts.
+            ``"s"``, ``"a"``, ``None``, or ``"%"`` for a specification of the ``%`` operator; the specification is text or
+            again a sequence of parts.
 
     Example:
         >>> join_parts(["x = ", (1.5, None, ".2f")])
@@ -23,6 +24,8 @@ def join_parts(parts: Sequence[Any]) -> str:
 
 
 def _format(value: Any, conversion: str | None, specification: Any) -> str:
+    if conversion == "%":
+        return str(specification % (value,))
     if conversion is not None:
         value = _CONVERSIONS[conversion](value)
     return format(value, specification if isinstance(specification, str) else join_parts(specification))

@@ -2,6 +2,272 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import enum
+import types
+import typing
+
+import torch
+
+import dy2st
 from tests.syntax.case import Chapter
 
 CHAPTER = Chapter("Values that branches and loops change")
+
+
+def _row(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+XS = [_row(1.0, 3.0, 2.0), _row(-1.0, -2.0, -3.0), _row(5.0, -9.0, 0.0)]
+NS = [(torch.tensor(n), XS[0]) for n in (2, 0, 1, 5)]
+
+
+@CHAPTER.captured("locals", XS)
+def local(x):
+    h, n = x, 0
+    while h.abs().sum() < 50:
+        h, n = h * 2, n + 1
+    return h, n
+
+
+@CHAPTER.captured('attributes of any object: `s.cache.k`, `s.d["z"].x`', XS)
+def attributes(x):
+    s = types.SimpleNamespace(cache=types.SimpleNamespace(k=x, n=0), d={"z": types.SimpleNamespace(x=x)})
+    if x.sum() > 0:
+        s.cache.k = s.cache.k * 2
+        s.d["z"].x = x + 1
+    while s.cache.k.abs().sum() < 50:
+        s.cache.k = s.cache.k * 2
+        s.cache.n += 1
+    return s.cache.k, s.cache.n, s.d["z"].x
+
+
+@CHAPTER.captured("items of lists and dicts, nested", XS)
+def items(x):
+    d = {"a": [x, 0], "b": {"c": x}}
+    if x.sum() > 0:
+        d["a"][0] = x * 2
+    else:
+        d["b"]["c"] = d["b"]["c"] - 1
+    while d["a"][0].abs().sum() < 50:
+        d["a"][0] = d["a"][0] * 2
+        d["a"][1] += 1
+    return d
+
+
+@CHAPTER.captured("a key that is there on some ways only", XS)
+def keys(x):
+    d = {"a": x}
+    if x.sum() > 0:
+        d["b"] = x * 2
+    return "b" in d, d.get("b", x), len(d), d
+
+
+@CHAPTER.captured("`OrderedDict`, `defaultdict`, `Counter`, `deque` of a fixed length", XS)
+def collection(x):
+    ordered, lists = collections.OrderedDict(a=x, b=x * 2), collections.defaultdict(list)
+    made, counts = collections.defaultdict(lambda: torch.zeros(3, dtype=torch.float64)), collections.Counter()
+    window = collections.deque([x, x * 2], maxlen=2)
+    lists["a"].append(x)
+    if x.sum() > 0:
+        ordered["a"] = x + 1
+        lists["a"].append(x * 2)
+        made["a"] += x
+        window.append(x * 3)
+    for v in x:
+        counts["up" if v > 0 else "down"] += 1
+    return ordered["a"], len(lists["a"]), made["a"] + x, counts["up"], window[0], window[-1], len(window)
+
+
+@dataclasses.dataclass
+class _State:
+    h: torch.Tensor
+    n: int = 0
+    log: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frozen:
+    h: torch.Tensor
+    n: int = 0
+
+
+class _Slots:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a):
+        self.a = a
+
+
+class _Pair(typing.NamedTuple):
+    a: torch.Tensor
+    b: int = 0
+
+
+@CHAPTER.captured("dataclasses, frozen ones with `dataclasses.replace`, `__slots__`, named tuples with `_replace`", XS)
+def records(x):
+    state, frozen, slots, pair = _State(x), _Frozen(x), _Slots(x), _Pair(x)
+    if x.sum() > 0:
+        state.h, state.n = state.h * 2, 1
+        frozen = dataclasses.replace(frozen, h=x * 3, n=4)
+        slots.b = x
+        pair = pair._replace(b=3)
+    while frozen.h.abs().sum() < 60:
+        frozen = dataclasses.replace(frozen, h=frozen.h * 2, n=frozen.n + 1)
+    a, b = pair
+    return state.h, state.n, frozen.h, frozen.n, slots.b if hasattr(slots, "b") else slots.a, a, b
+
+
+@CHAPTER.captured("`None` or a tensor", NS)
+def none(n, x):
+    h = None
+    for k in range(n):
+        h = x if h is None else h * 2 + k
+    return h
+
+
+class _Mode(enum.Enum):
+    A = 1
+    B = 2
+
+
+class _Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+@CHAPTER.captured("numbers, strings, members of enumerations, dtypes and functions that a tensor chooses", XS)
+def chosen(x):
+    up = x.sum() > 0
+    mode, level, n = (_Mode.A, _Level.LOW, 3) if up else (_Mode.B, _Level.HIGH, 2.5)
+    act, dtype = (torch.relu, torch.float64) if up else (torch.tanh, torch.float32)
+    return mode.name, mode is _Mode.A, level, level + 1, n * 2, act(x), dtype == torch.float64, "up" if up else "down"
+
+
+@CHAPTER.captured("tuples of different origin, swaps", XS)
+def tuples(x):
+    a, b = x, x * 2
+    if x.sum() > 0:
+        a, b, rest = b, a, (x, 1, "p")
+    else:
+        rest = (x * 2, 2.5, "q")
+    return a, b, rest
+
+
+@CHAPTER.captured("a key that a tensor chooses among known ones: `d[k]`, `d[k] = v`", XS)
+def chosen_key(x):
+    table, key = {"up": x, "down": -x}, "up" if x.sum() > 0 else "down"
+    table[key] = table[key] * 2
+    return table[key], table, {0: "no", 1: "yes"}[int(x[0] > 0)]
+
+
+@CHAPTER.captured("a growing list: `append`, `extend`, `+=`, `insert`, `pop`, `del`, `clear`", NS)
+def growing(n, x):
+    items = [x]
+    for k in range(n):
+        items.append(x * k)
+        items.extend([x, x + k])
+        items += [x]
+        items.insert(0, x - k)
+        x = x + items.pop(0) + items.pop()
+        if k == 3:
+            items.clear()
+            items.append(x)
+    items[-1] = x * 9
+    del items[:1]
+    return items, len(items), x
+
+
+@CHAPTER.captured("a growing list: index, slice, `len`, iterate, `reversed`, `enumerate`, `zip`, `in`, `==`", NS)
+def growing_reads(n, x):
+    items = [x, x * 2]
+    for k in range(n):
+        items.append(items[-1] + items[k])
+    total = items[0]
+    for i, v in enumerate(items):
+        total = total + v * i
+    for v in reversed(items):
+        total = total * 2 + v
+    for a, b in zip(items, items[1:]):
+        total = total + a * b
+    numbers = [k * k for k in range(n)]
+    return total, items[1:], len(items[::2]), 4 in numbers, numbers == [0, 1], numbers.count(0), bool(numbers)
+
+
+@CHAPTER.captured("a growing list: `torch.stack`, `torch.cat`, `sum`, `max`, `copy`, `sort`, `remove`, `reverse`, `*`, `+`", NS)
+def growing_whole(n, x):
+    rows, numbers = [x], [3]
+    for k in range(n):
+        rows.append(x * k)
+        numbers.append((k * 7) % 5)
+    other = numbers.copy()
+    numbers.sort(reverse=True)
+    other.remove(3)
+    other.reverse()
+    return torch.stack(rows), torch.cat(rows), sum(rows), max(numbers), numbers, other, numbers * 2 + other
+
+
+@CHAPTER.captured("a growing list of tuples", NS)
+def growing_tuples(n, x):
+    items = [(x, 0)]
+    for k in range(n):
+        items.append((x * k, k))
+    total = x
+    for row, k in items:
+        total = total + row * k
+    return total, items[-1], sorted(items, key=lambda pair: -pair[1])
+
+
+@CHAPTER.captured("a dict of growing lists; a list that two names or attributes hold", NS)
+def shared_lists(n, x):
+    lists, state = {"a": [], "b": [x]}, types.SimpleNamespace(log=[x])
+    state.same = state.log
+    for k in range(n):
+        lists["a"].append(x * k)
+        if k % 2:
+            lists["b"].append(x)
+            state.log.append(x - k)
+    return lists, len(state.same), state.same is state.log
+
+
+@CHAPTER.captured("aliases of a tensor, and views written through", XS)
+def aliases(x):
+    a = x.clone()
+    b, view = a, a[1:]
+    if x.sum() > 0:
+        view += 1
+    else:
+        a = a * 2
+        a += 1
+    while b.abs().sum() < 50:
+        b *= 2
+        view[0] += 1
+    return a, b, view, a is b
+
+
+@CHAPTER.refused("A set whose members depend on a tensor", XS, error=dy2st.CaptureError, says="not the same kind of value")
+def changing_set(x):
+    seen = {1}
+    if x.sum() > 0:
+        seen.add(2)
+    return len(seen)
+
+
+@CHAPTER.refused(
+    "A deque that grows in a loop", NS[:1], error=dy2st.CaptureError, says="before and after a trip", note="A list may."
+)
+def growing_deque(n, x):
+    window = collections.deque(maxlen=3)
+    for k in range(n):
+        window.append(x * k)
+    return len(window)
+
+
+@CHAPTER.refused("A growing list of strings or dicts", NS[:1], error=dy2st.CaptureError, says="tensors, numbers and tuples of them")
+def growing_strings(n, x):
+    names = []
+    for k in range(n):
+        names.append("even" if k % 2 == 0 else "odd")
+    return len(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import types
@@ -78,19 +79,33 @@ def _divmod(session: Session, a: Any, b: Any) -> Any:
     return a // b, a % b
 
 
+def _power(session: Session, a: Any, b: Any, modulus: Any = None) -> Any:
+    if modulus is None:
+        return a**b
+    message = "pow() with a modulus and a negative exponent is not available for numbers that are known only at run time"
+    session.check(b >= 0, NotImplementedError, message)
+    return a**b % modulus
+
+
 handles(abs)(_arithmetic(abs, lambda session, value: session.number(operator.abs, (value,), number_kind(value))))
 handles(round)(_arithmetic(round, _round))
 handles(divmod)(_arithmetic(divmod, _divmod))
-handles(pow)(_arithmetic(pow, lambda session, a, b, *m: pow(a, b, *m)))
+handles(pow)(_arithmetic(pow, _power))
+
+
+_MATH_KINDS = {
+    **dict.fromkeys(("floor", "ceil", "trunc", "gcd", "lcm", "isqrt", "comb", "perm", "factorial"), "int"),
+    **dict.fromkeys(("isnan", "isinf", "isfinite", "isclose"), "bool"),
+}
 
 
 def _math(name: str) -> Handler:
     function = getattr(math, name)
-    kind = {"floor": "int", "ceil": "int", "trunc": "int", "isnan": "bool", "isinf": "bool", "isfinite": "bool"}.get(name, "float")
+    kind = _MATH_KINDS.get(name, "float")
 
-    def handle(session: Session, *args: Any) -> Any:
-        if not any(map(is_symbolic, args)):
-            return function(*args)
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or not any(map(is_symbolic, args)):
+            return function(*args, **kwargs)
         return session.number(function, [session.to_number(a) for a in args], kind)
 
     return handle
@@ -98,3 +113,8 @@ def _math(name: str) -> Handler:
 
 for _name in (key.removeprefix("math.") for key in scalars.TARGETS if key.startswith("math.")):
     handles(getattr(math, _name))(_math(_name))
+
+
+@handles(math.prod)
+def _prod(session: Session, values: Any, *, start: Any = 1) -> Any:
+    return functools.reduce(operator.mul, values, start)
