@@ -90,7 +90,7 @@ def _result_kind(session: Session, target: Callable[..., Any], kinds: set[str], 
     if "float" in kinds or target is operator.truediv:
         return "float"
     if target is operator.pow and isinstance(right, torch.SymInt):
-        message = "an int to the power of a negative int is a float, and this program took it for an int; write float(x) ** n"
+        message = "a power with a negative exponent is a float, and this program took it for an int; write float(x) ** n"
         session.check(right >= 0, NotImplementedError, message)
     return "int"
 

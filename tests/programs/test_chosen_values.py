@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 
 import torch
@@ -72,3 +73,45 @@ def test_width_of_a_constant() -> None:
         return n
 
     agree(f, [torch.tensor(2), torch.tensor(9)])
+
+
+def test_items_of_python_sequences() -> None:
+    def f(n):
+        k = int(n)
+        return ("relu", "tanh")[k], "abc"[k], [Mode.A, Mode.B][k].name, [None, torch.ones(2)][k]
+
+    agree(f, [torch.tensor(n) for n in (1, 0, -1, -2, 2, 1)])
+
+
+def test_texts() -> None:
+    def f(n, x):
+        v = x.sum().item()
+        print("%s %d %5.2f %x %%" % ("a", n.item(), v, int(n) + 9), "%s" % [v, 1], "%(b)r %(a)3.1f" % {"a": v, "b": "z"})
+        print("{:>{}}|{}".format(int(n), 5, n), "-".join(["x", str(v), f"{v:.1f}"]), ",".join(str(u.item()) for u in x))
+        return "%s" % (x.shape,), "%s" % v if n > 1 else "no"
+
+    agree(f, [(torch.tensor(n), x) for n in (2, 1) for x in (UP, DOWN)])
+
+
+def test_two_options_that_a_loop_takes_for_one_kind() -> None:
+    def f(x):
+        s = [x, 0]
+        if x.sum() > 0:
+            s = [s[0] * 2, 4]
+        while s[0].abs().sum() < 60:
+            s = [s[0] * 2, s[1] + 1]
+        return s
+
+    agree(f, [UP, DOWN, UP * 100, DOWN * 100])
+
+
+def test_missing_items_are_made() -> None:
+    def f(x):
+        made, counts = collections.defaultdict(lambda: torch.zeros(3, dtype=torch.float64)), collections.Counter()
+        if x.sum() > 0:
+            made["a"] += x
+        for v in x:
+            counts["up" if v > 1 else "down"] += 1
+        return made["a"] + x, counts["up"], counts["down"], counts["none"], len(made)
+
+    agree(f, [UP, DOWN])

@@ -37,11 +37,18 @@ def test_concatenation():
     agree(f, trips())
 
 
-def test_percent_is_refused():
+def test_percent():
     def f(x, n):
         return "%s items" % n.item()
 
-    with pytest.raises(dy2st.errors.CaptureError, match="'%' of a string"):
+    agree(f, trips())
+
+
+def test_percent_with_a_width_among_the_values_is_refused():
+    def f(x, n):
+        return "%*d items" % (5, n.item())
+
+    with pytest.raises(dy2st.errors.CaptureError, match="width is a value"):
         dy2st.to_static(f)(X, num(3, torch.int64))
 
 
