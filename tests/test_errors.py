@@ -149,7 +149,6 @@ def test_a_generator_expression_in_a_callee() -> None:
         lambda x: np.asarray(x),  # asarray
         lambda x: np.sin(x),  # ufunc
         lambda x: math.gcd(x[0], 2),  # math
-        lambda x: [1, 2, 3][x.long().sum() :].index(int(x[0])),  # index
         lambda x: x.grad,  # grad
         lambda x: x.backward(),  # backward
         lambda x: x.sum().backward(),  # sum backward
