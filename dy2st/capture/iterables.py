@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.journal import AttributePlace
-from dy2st.capture.session import current, need
+from dy2st.capture.session import need
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,65 +33,6 @@ class RuntimeIterable:
             session.here(),
             fix="loop over it with a for statement in converted code",
         )
-
-
-class Steps:
-    """An iterator of Python's whose steps can be undone: how far it is, is state of the blocks that advance it.
-
-    Args:
-        iterator: what it steps through; nobody else may.
-        inner: the iterators like this one that it advances.
-    """
-
-    def __init__(self, iterator: Iterator[Any], inner: Sequence[Steps] = ()) -> None:
-        self._iterator = iterator
-        self._inner = inner
-        self._seen: list[tuple[Any, list[Any]]] = []
-        """The items so far, each with the positions of the inner iterators after it."""
-        self.position: Any = 0
-        session = need()
-        session.created[id(self)] = self
-        session.own(self)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        session = current()
-        if session is not None:
-            session.write(AttributePlace(self, "position"))
-        if not isinstance(self.position, int):
-            raise errors.CaptureError(
-                "this takes items from an iterator, and how many are left is known only at run time",
-                session.here() if session is not None else None,
-                fix="loop over a list by position, or take the items before the branch or loop",
-            )
-        if self.position == len(self._seen):
-            item = next(self._iterator)
-            self._seen.append((item, [inner.position for inner in self._inner]))
-        item, positions = self._seen[self.position]
-        self.position += 1
-        for inner, position in zip(self._inner, positions):
-            if session is not None:
-                session.write(AttributePlace(inner, "position"))
-            inner.position = position
-        return item
-
-
-def steps(iterable: Any, *made_of: Any) -> Any:
-    """An iterator over something, whose steps can be undone; it may be made of others."""
-    return iterable if isinstance(iterable, (Steps, Stream)) else Steps(iter(iterable), _advanced(made_of))
-
-
-def _advanced(iterables: Sequence[Any]) -> list[Steps]:
-    """The iterators that a step of others advances."""
-    found: list[Steps] = []
-    for iterable in iterables:
-        if isinstance(iterable, Steps):
-            found += [iterable, *iterable._inner]
-        elif isinstance(iterable, Stream):
-            found += _advanced([iterable.source])
-    return found
 
 
 class Stream:

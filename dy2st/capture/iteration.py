@@ -21,16 +21,10 @@ import torch
 from dy2st import errors
 from dy2st.capture import iterators, lists, optional
 from dy2st.capture.branch import capture_if, capture_if_exp
-<<<<<<< HEAD
 from dy2st.capture.iterables import RuntimeIterable, Stream
 from dy2st.capture.iterators import over
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.loop import capture_loop, try_loop
-=======
-from dy2st.capture.iterables import RuntimeIterable, Stream, steps
-from dy2st.capture.journal import CellPlace
-from dy2st.capture.loop import capture_loop
->>>>>>> 0145d96 (capture: how far an iterator is, is state of branches and loops)
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import condition
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic
@@ -58,22 +52,17 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
     """``enumerate``."""
     items = by_position(need(), iterable) if isinstance(iterable, Stream) else as_runtime(iterable)
     if items is None:
-        pairs = (
+        return (
             enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
         )
-<<<<<<< HEAD
     return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}", items.end)
-=======
-        return steps(pairs, iterable)
-    return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}")
->>>>>>> 0145d96 (capture: how far an iterator is, is state of branches and loops)
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
     """``zip``; as long as the shortest."""
     parts = [by_position(need(), part) if isinstance(part, Stream) else as_runtime(part) for part in iterables]
     if not any(part is not None for part in parts):
-        return steps(zip(*(over(iterable) for iterable in iterables), strict=strict), *iterables)
+        return zip(*(over(iterable) for iterable in iterables), strict=strict)
     session = need()
     made = [part or by_position(session, given) for part, given in zip(parts, iterables)]
 
@@ -98,7 +87,7 @@ def reversed_(iterable: Any) -> Any:
     """``reversed``."""
     items = as_runtime(iterable)
     if items is None:
-        return steps(reversed(iterable if not isinstance(iterable, torch.Tensor) else iterable.unbind(0)))
+        return reversed(iterable) if not isinstance(iterable, torch.Tensor) else reversed(iterable.unbind(0))
     return RuntimeIterable(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
 
 
@@ -158,6 +147,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     """
     session = need()
     if isinstance(iterable, Stream):
+        iterators.take(session, iterable)
         through = iterable.through
         capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
         return
@@ -432,7 +422,7 @@ def source_of(iterable: Any) -> Any:
     """What a stream goes through."""
     if isinstance(iterable, Stream):
         return iterable
-    return as_runtime(iterable) or steps(over(iterable))
+    return as_runtime(iterable) or iter(over(iterable))
 
 
 def _give(

@@ -1,22 +1,14 @@
-<<<<<<< HEAD
 """What `for` loops step through: Python iterables, iterators of the user's, lengths that a tensor decides."""
 
 from __future__ import annotations
 
 import itertools
 
-=======
-"""Iterators are state: a branch that is not taken has taken nothing from them."""
-
-from __future__ import annotations
-
->>>>>>> 0145d96 (capture: how far an iterator is, is state of branches and loops)
 import pytest
 import torch
 
 import dy2st
 from tests.oracle import agree
-<<<<<<< HEAD
 from tests.programs.values import counts, signs, vec
 
 X = vec(1, 2, 3)
@@ -683,70 +675,3 @@ def test_enumerate_of_a_list_that_the_loop_grows():
         return x, len(l)
 
     refused(f, "list")
-=======
-
-X = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
-NS = [(torch.tensor(n), X) for n in (2, 0, 1, 5)]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [iter, lambda xs: (x for x in xs), lambda xs: map(lambda x: x, xs), reversed],
-    ids=["iter", "generator", "map", "reversed"],
-)
-def test_both_branches_take_one(make) -> None:
-    def f(n, x):
-        items = make([x.sum() + 1, x.sum() * 2, x.sum() * 3])
-        taken = next(items) * 2 if n > 1 else next(items)
-        return taken, next(items)
-
-    agree(f, NS)
-
-
-def test_iterators_made_of_one() -> None:
-    def f(n, x):
-        base = iter([x, x * 2, x * 3, x * 4, x * 5])
-        pairs = enumerate(base)
-        k, total = 0, x
-        while k < 2:
-            i, v = next(pairs)
-            total = total + i * v
-            k += 1
-        return total, next(base), list(pairs)
-
-    agree(f, NS)
-
-
-def test_a_loop_left_early_and_its_iterator() -> None:
-    def f(n, x):
-        items = iter([x, x * 2, x * 3])
-        first = next(items)
-        for v in items:
-            first = first + v
-        return first, list(items)
-
-    agree(f, NS)
-
-
-@pytest.mark.parametrize("take", [next, list, sum])
-def test_what_is_left_depends_on_a_branch(take) -> None:
-    def f(n, x):
-        items = (v * 2 for v in [x, x * 2, x * 3])
-        if n > 1:
-            x = x + next(items)
-        return x + take(items)
-
-    with pytest.raises(dy2st.CaptureError, match="how many are left is known only at run time"):
-        dy2st.to_static(f)(*NS[0])
-
-
-def test_an_iterator_in_a_loop_of_the_program() -> None:
-    def f(n, x):
-        items = iter([x, x * 2, x * 3])
-        for _ in range(n):
-            x = x + next(items)
-        return x
-
-    with pytest.raises(dy2st.CaptureError, match="iterator"):
-        dy2st.to_static(f)(*NS[0])
->>>>>>> 0145d96 (capture: how far an iterator is, is state of branches and loops)

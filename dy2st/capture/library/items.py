@@ -5,11 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-<<<<<<< HEAD
 from collections.abc import Callable, Iterator
-=======
-import types
->>>>>>> 0145d96 (capture: how far an iterator is, is state of branches and loops)
 from typing import Any
 
 import torch
@@ -17,7 +13,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import comparisons, iteration, iterators, lists, ordering
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.iterables import Stream, steps
+from dy2st.capture.iterables import Stream
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -214,10 +210,3 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
 @handles(sorted)
 def _sorted(session: Session, values: Any, *, key: Any = None, reverse: Any = False) -> Any:
     return ordering.in_order(session, iteration.collected(values), key, reverse)
-
-
-@handles(iter)
-def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
-    if sentinel or isinstance(getattr(type(value), "__iter__", None), types.FunctionType):
-        return iter(value, *sentinel)
-    return iter(value) if isinstance(value, types.GeneratorType) else steps(iteration.iterated(value))
