@@ -16,7 +16,16 @@ from typing import Any, Protocol
 import torch
 
 from dy2st.capture.journal import AttributePlace, ItemPlace
-from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Undefined, is_number, number_kind
+from dy2st.capture.values import (
+    Choice,
+    RuntimeList,
+    RuntimeString,
+    Undefined,
+    is_number,
+    number_kind,
+    runtime_list,
+    unpack_list,
+)
 from dy2st_runtime.structure import Structure, TupleOf, children, flatten, unflatten
 
 
@@ -140,6 +149,7 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
         return NumberType(number_kind(value))
     if isinstance(value, RuntimeString):
         return StringType()
+    value = runtime_list(value) or value
     if isinstance(value, RuntimeList):
         return ListType(value.element)
     parts = children(value)
@@ -308,7 +318,7 @@ def leaves(kind: Type, value: Any, out: list[Any]) -> None:
             for item, part in zip(items, parts):
                 leaves(item, part, out)
         case _:
-            out.append(None if value is ABSENT else value)
+            out.append(None if value is ABSENT else runtime_list(value) or value)
 
 
 def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> None:
@@ -399,7 +409,7 @@ def fresh(kind: Type, maker: Maker, out: list[Any]) -> Any:
             out.append(tag)
             return maker.new_choice(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
         case ContainerType(structure, items):
-            return unflatten(structure, [fresh(item, maker, out) for item in items])
+            return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
         case _:
             out.append(maker.new_value(kind))
             return out[-1]

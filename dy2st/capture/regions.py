@@ -114,13 +114,14 @@ def cells_of(*functions: FunctionType) -> list[CellPlace]:
             if id(cell) in found or isinstance(value, SimpleNamespace):
                 continue
             found[id(cell)] = CellPlace(cell, name)
-            todo += _functions_in(value)  # nested functions may write variables of their own closures
+            todo += _functions_in(value, 3)  # nested functions may write variables of their own closures
     return list(found.values())
 
 
-def _functions_in(value: Any) -> list[FunctionType]:
-    if isinstance(value, tuple):
-        return [function for part in value for function in _functions_in(part)]
+def _functions_in(value: Any, levels: int) -> list[FunctionType]:
+    """The functions that a variable holds: itself one, or the operands of an operator, in tuples and lists."""
+    if type(value) in (tuple, list):
+        return [function for item in value for function in _functions_in(item, levels - 1)] if levels else []
     return [value] if isinstance(value, FunctionType) else []
 
 

@@ -585,8 +585,9 @@ class Session:
 
     def new_list(self, element: Any) -> RuntimeList:
         """A list of the program."""
-        items: list[Any] = [Stale()]
+        items: list[Any] = []
         made = RuntimeList(items, element)
+        items.append(Stale(made))
         self.lists[id(items)] = made
         self.created[id(items)] = items
         return made
@@ -614,7 +615,7 @@ class Session:
         self._kept[id(items)] = items
         self.builder.call(control.list_, (list(items),), {}, made)
         self.write(ContentsPlace(items))
-        items[:] = [Stale()] * (len(items) + 1)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
+        items[:] = [Stale(made)] * (len(items) + 1)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
         return made
 
     def runtime_list(self, value: Any) -> RuntimeList | None:

@@ -158,7 +158,14 @@ def may_be_undefined(value: Any) -> bool:
 
 
 class Stale:
-    """What is found in the Python object of a list that has become a list of the program: nothing that may be used."""
+    """What is found in the Python object of a list that has become a list of the program: nothing that may be used.
+
+    Attributes:
+        runtime: that list of the program.
+    """
+
+    def __init__(self, runtime: RuntimeList | None = None) -> None:
+        self.runtime = runtime
 
     def fail(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse, whatever is asked.
@@ -245,6 +252,12 @@ def number_kind(value: Any) -> str:
     if isinstance(value, (bool, torch.SymBool)):
         return "bool"
     return "int" if isinstance(value, (int, torch.SymInt)) else "float"
+
+
+def runtime_list(value: Any) -> RuntimeList | None:
+    """The list of the program that a Python list stands for, if it does."""
+    known = value[0].runtime if type(value) is list and value and isinstance(value[0], Stale) else None
+    return known if known is not None and known.items is value else None
 
 
 def unpack_list(value: Any) -> Any:

@@ -224,7 +224,7 @@ def _gradients(result: Any, wanted: Sequence[torch.Tensor]) -> list[Any]:
 
 
 def _identities(result: Any, arguments: Sequence[Any]) -> list[tuple[int, int, str]]:
-    """Which of the results and arguments are one tensor or share memory, and which lists and dicts are one."""
+    """Which of the results and arguments are one tensor or share memory."""
     tensors = [leaf for leaf in (*tree_leaves(result), *arguments) if isinstance(leaf, torch.Tensor)]
     found = []
     for (i, one), (j, two) in itertools.combinations(enumerate(tensors), 2):
@@ -232,10 +232,6 @@ def _identities(result: Any, arguments: Sequence[Any]) -> list[tuple[int, int, s
             found.append((i, j, "one tensor"))
         elif one.untyped_storage().data_ptr() == two.untyped_storage().data_ptr():
             found.append((i, j, "shared memory"))
-    parts = result if isinstance(result, tuple) else ()
-    for (i, one), (j, two) in itertools.combinations(enumerate(parts), 2):
-        if one is two and isinstance(one, (list, dict)):
-            found.append((i, j, "one container"))
     return found
 
 

@@ -63,3 +63,40 @@ def test_result_that_is_one_of_several_in_a_match():
         return v, "none"
 
     agree(f, inputs())
+
+
+def test_assignment_in_a_chain_of_comparisons():
+    def f(x, v, n):
+        y = v[1]
+        z = x
+        read = lambda: abs(z)
+        if 0 < z < (z := y) + 1:
+            x = x + 1
+        return x, z, read()
+
+    agree(f, inputs())
+
+
+def test_assignment_in_the_last_operand():
+    def f(x, v, n):
+        z = x
+        if x > 0 and n > 1 and (z := v[1]) > 0:
+            x = x + 1
+        if x < 0 or n > 1 or (z := v[0]) > 0:
+            x = x + 2
+        return x, z
+
+    agree(f, inputs())
+
+
+def test_growing_list_in_a_tuple_that_a_branch_returns():
+    def f(x, v, n):
+        xs = [x]
+        if n > 0:
+            for i in range(n):
+                xs.append(x + i)
+            return xs, v
+        xs.append(v.sum())
+        return xs, v * 2
+
+    agree(f, inputs())
