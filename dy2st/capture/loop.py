@@ -161,7 +161,7 @@ def _attempt(
         block = builder.finish(tuple(outputs))
         operands = align_operands(builder)
         assert len(inputs) == len(outputs) - 1
-    _record(session, pred, block, operands, carries)
+    _record(session, pred, block, operands, carries, {key: write.new for key, write in writes.items()})
     return True
 
 
@@ -178,7 +178,15 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> list
             session.builder.bind(leaf, node)
         inputs += made
         session.put(carry.place, unpack_list(value))
+        _link(session, carry, value)
     return inputs
+
+
+def _link(session: Session, carry: Carry, value: Any) -> None:
+    """What a loop carries may be what was there before it; the contents of a list are a copy in any case."""
+    session.own_all(value)
+    if not isinstance(carry.place, ContentsPlace):
+        session.twins.link(value, carry.initial)
 
 
 def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, place: Place, old: Any, new: Any) -> bool:
@@ -231,13 +239,20 @@ def _loop_error(session: Session, place: Place, error: Exception, old: Any, new:
     )
 
 
-def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dict[tuple[Any, ...], Carry]) -> None:
+def _record(
+    session: Session, pred: Any, block: Any, operands: Any, carries: dict[tuple[Any, ...], Carry], finals: dict[Any, Any]
+) -> None:
     started: list[Any] = []
     made: list[Any] = []
     values = []
-    for carry in carries.values():
+    same: dict[int, Any] = {}
+    for key, carry in carries.items():
         lattice.leaves(carry.kind, carry.initial, started)
-        values.append((carry.place, lattice.fresh(carry.kind, session, made)))
+        value = lattice.fresh(carry.kind, session, made)
+        values.append((carry.place, value))
+        _link(session, carry, value)
+        if not isinstance(carry.place, ContentsPlace) and key in finals:
+            session.twins.link(value, same.setdefault(id(finals[key]), value))
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)

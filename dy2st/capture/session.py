@@ -27,6 +27,7 @@ from dy2st.capture.regions import Frame, Refused, Region, Site, State, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
 from dy2st.capture.tracking import Tracker
+from dy2st.capture.twins import Twins
 from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, unpack_list
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
@@ -92,6 +93,7 @@ class Session:
         """Whether the program has written something outside by now that can be seen when it raises."""
         self.entry_code: CodeType | None = None
         """The code of the function that started the capture; the user's frames are above it."""
+        self.twins = Twins()
         self.outside_cells: dict[int, Source] = {}
         """Variables of enclosing functions that existed before the capture and are written by it."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
@@ -348,12 +350,30 @@ class Session:
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
+        if not isinstance(place, CellPlace):
+            for twin in self.twins.take(place.owner):
+                self._outdate(twin)
         if len(self._regions) > 1 or not isinstance(place, AttributePlace):  # at the root, an attribute is overwritten in any case
             self.read(place)
         if place.key not in self.written_at:
             self.written_at[place.key] = self.locate()
         if not self._made_inside(place, self.region):
             self.region.journal.note(place)
+
+    def _outdate(self, twin: Any) -> None:
+        """Nobody may use what is in an object any more: it may be one that is changed now."""
+        stale = Stale(
+            f"a {type(twin).__name__} that may be the same object as one that is changed here is used afterwards",
+            "make a copy before the loop: list(items), dict(table)",
+        )
+        if isinstance(twin, (list, dict)):
+            self.write(ContentsPlace(twin))
+            for key in twin if isinstance(twin, dict) else range(len(twin)):
+                twin[key] = stale
+            return
+        for name in vars(twin):
+            self.write(AttributePlace(twin, name))
+            setattr(twin, name, stale)
 
     def put(self, place: Place, value: Any) -> None:
         """Write what a control-flow statement leaves in a place; what is not bound does not exist there, save for a variable."""

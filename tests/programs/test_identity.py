@@ -181,3 +181,49 @@ def test_a_tensor_changed_in_place_through_every_name(kind: torch.dtype) -> None
         return x, same, items, table, box.h
 
     agree(f, [(x.to(kind), n) for x, n in TRIPS] + [(DOWN.to(kind), torch.tensor(2))])
+
+
+def after_a_loop(x, n):
+    a = [x]
+    c = a
+    for _ in range(n):
+        a = [a[0] + 1]
+    a[0] = a[0] * 10
+    return a, c
+
+
+def inside_a_loop(x, n):
+    a, b = {"h": x}, {"h": x + 5}
+    for _ in range(n):
+        a = {"h": a["h"] + 1}
+        b = a
+    a["h"] = a["h"] * 10
+    return a, b
+
+
+def of_the_caller(items, n):
+    for _ in range(n):
+        items = [items[0] + 1]
+    items[0] = items[0] * 10
+    return items
+
+
+@pytest.mark.parametrize("function", [after_a_loop, inside_a_loop, of_the_caller])
+def test_a_list_that_a_loop_replaces_and_that_is_changed_under_another_name(function: Any) -> None:
+    first = [UP] if function is of_the_caller else UP
+    with pytest.raises(dy2st.CaptureError, match="may be the same object as one that is changed"):
+        dy2st.to_static(function)(first, torch.tensor(2))
+
+
+def test_a_list_that_a_loop_replaces_and_that_nobody_else_holds() -> None:
+    def f(x, n):
+        state, best = [x, x + 1], {"h": x}
+        for i in range(n):
+            state = [state[1], state[0] + 1]
+            best = {"h": state[0] + i}
+        state[0] = state[0] * 2
+        best["h"] = best["h"] - 1
+        state.append(x)
+        return state, best, len(state)
+
+    agree(f, TRIPS)

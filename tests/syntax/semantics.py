@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+import dy2st
 from tests.syntax.case import Chapter
 
 CHAPTER = Chapter("Python's order and identity")
@@ -260,3 +261,29 @@ def before_exception(x):
         x *= 2
         raise ValueError(f"the sum is {x.sum()}")
     return x
+
+
+@CHAPTER.captured("attributes, lists and dicts changed before an exception", [([UP], {}), ([DOWN], {}), ([ZERO], {})])
+def written_before_exception(items, table):
+    items.append(items[0] * 2)
+    table["first"] = items[0]
+    if items[0].sum() > 0:
+        items.append(items[0] * 3)
+        raise ValueError("positive")
+    items.clear()
+    return items
+
+
+@CHAPTER.refused(
+    "a list that a loop replaces, changed while another name may still hold it",
+    [(UP, torch.tensor(2))],
+    error=dy2st.CaptureError,
+    says="may be the same object as one that is changed",
+)
+def replaced_in_loop(x, n):
+    items = [x]
+    first = items
+    for _ in range(n):
+        items = [items[0] + 1]
+    items[0] = items[0] * 2
+    return items, first

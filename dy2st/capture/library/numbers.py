@@ -15,7 +15,7 @@ from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.values import SYMBOLIC_NUMBERS, is_symbolic, number_kind
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, is_symbolic, number_kind
 from dy2st_runtime import scalars
 
 
@@ -47,6 +47,8 @@ def _len(session: Session, value: Any) -> Any:
     known = session.runtime_list(value)
     if known is not None:
         return lists.length(session, known)
+    if isinstance(value, list) and value and isinstance(value[0], Stale):
+        value[0].fail()
     if isinstance(value, torch.Tensor):
         if value.dim() == 0:
             raise TypeError("len() of a 0-d tensor")

@@ -1,0 +1,43 @@
+"""Lists, dicts and objects that may be one object, or not, after a loop.
+
+    a = c = [x]
+    while n > 0:            after the loop, `a` is `c` only if there was no trip
+        a = [a[0] + 1]
+
+A loop carries what is in them, and the capture holds an object for each. As long as none is changed it makes no difference;
+once one is, nobody may use the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st_runtime.structure import children
+
+
+class Twins:
+    """Which objects may be the same."""
+
+    def __init__(self) -> None:
+        self._others: dict[int, tuple[Any, list[Any]]] = {}
+
+    def link(self, one: Any, other: Any) -> None:
+        """Two values may be the same object, or hold such."""
+        parts, others = children(one), children(other)
+        if one is other or parts is None or others is None:
+            return
+        if not isinstance(one, tuple) and not isinstance(other, tuple):
+            for a, b in ((one, other), (other, one)):
+                self._others.setdefault(id(a), (a, []))[1].append(b)
+        if type(one) is type(other) and len(parts[0]) == len(others[0]):
+            for part, twin in zip(parts[0], others[0]):
+                self.link(part, twin)
+
+    def take(self, changed: Any) -> list[Any]:
+        """The objects that are out of date when one is changed; they are told once."""
+        found = self._others.pop(id(changed), (None, []))[1]
+        for other in found:
+            known = self._others.get(id(other))
+            if known is not None:
+                known[1][:] = [twin for twin in known[1] if twin is not changed]
+        return found
