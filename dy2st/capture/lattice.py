@@ -193,14 +193,17 @@ def _options(a: Type) -> tuple[Type, ...]:
 
 def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...]) -> tuple[Type, ...]:
     """Join a type with the first option it fits, or add it."""
+    mismatch: Mismatch | None = None
     for index, option in enumerate(options):
         try:
             joined = _join_alike(option, new, single)
-        except Mismatch:
+        except Mismatch as error:
             if isinstance(option, single) and isinstance(new, single):
-                raise
+                mismatch = mismatch or error
             continue
         return (*options[:index], joined, *options[index + 1 :])
+    if mismatch is not None:
+        raise mismatch
     if len(options) >= _MAX_OPTIONS:
         kinds = ", ".join(map(text, options[:2]))
         raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths: {kinds} and so on")
@@ -308,6 +311,9 @@ def text(a: Type | None) -> str:
 
 def leaves(kind: Type, value: Any, out: list[Any]) -> None:
     """Append the program values that make up ``value`` seen as a ``kind``; a missing value gives ``None`` in each place."""
+    if isinstance(value, Choice) and not isinstance(kind, ChoiceType):
+        out += _one_of(kind, value, value.options)
+        return
     match kind:
         case SameType() | UnboundType():
             return
@@ -361,6 +367,8 @@ def _place(options: tuple[Type, ...], value: Any) -> int:
 def _fits(kind: Type, value: Any) -> bool:
     if isinstance(kind, SameType) and kind.value is value:
         return True
+    if isinstance(value, Choice) and not isinstance(kind, ChoiceType):
+        return all(_fits(kind, option) for option in value.options.values())
     if isinstance(kind, ChoiceType):
         given = value.options.values() if isinstance(value, Choice) else (value,)
         return all(any(_fits(option, part) for option in kind.options) for part in given)

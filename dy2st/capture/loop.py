@@ -11,12 +11,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dy2st import errors
+from dy2st import errors, names
 from dy2st.capture import lattice
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, ContentsPlace, Place
+from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -209,7 +209,12 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
 
 
 def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Type:
-    """What a variable may be at the start of a trip. A container that changes its structure has no end of kinds."""
+    """What a variable may be at the start of a trip. A container that changes its structure has no end of kinds.
+
+    The variable that early returns go through has no more kinds than there are returns.
+    """
+    if isinstance(place, CellPlace) and place.name.rstrip("0123456789_") == names.RESULT:
+        return lattice.join(before, after, ())
     return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
 
 

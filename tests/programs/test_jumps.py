@@ -361,3 +361,16 @@ def test_return_out_of_try_finally():
         return -x, log
 
     agree(f, trips(3, 0, 1, 9))
+
+
+def test_results_of_different_structure_from_inside_a_loop():
+    def f(x, n):
+        for i in range(n):
+            if x.sum() > 20:
+                return x, [x, x * 2]
+            if x.sum() < -20:
+                return (x.long(),)
+            x = x * 2
+        return {"x": x, "n": n}, x.sum()
+
+    agree(f, [(x, n) for x in (vec(1, 2), vec(-1, -2), vec(30, 1)) for n in counts(3, 0, 1, 7)])
