@@ -363,6 +363,7 @@ class Session:
     def _outdate(self, twin: Any) -> None:
         """Nobody may use what is in an object any more: it may be one that is changed now."""
         stale = Stale(
+            None,
             f"a {type(twin).__name__} that may be the same object as one that is changed here is used afterwards",
             "make a copy before the loop: list(items), dict(table)",
         )

@@ -160,25 +160,18 @@ def may_be_undefined(value: Any) -> bool:
 class Stale:
     """What is found in the Python object of a list that has become a list of the program: nothing that may be used.
 
-<<<<<<< HEAD
-    Attributes:
-        runtime: that list of the program.
-    """
-
-    def __init__(self, runtime: RuntimeList | None = None) -> None:
-        self.runtime = runtime
-=======
     Args:
+        runtime: that list of the program.
         message, fix: what to say when it is used.
     """
 
     def __init__(
         self,
+        runtime: RuntimeList | None = None,
         message: str = "a list that changes length inside a captured block is used in a way that cannot be captured",
         fix: str = "use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
     ) -> None:
-        self.message, self.fix = message, fix
->>>>>>> f397c35 (capture: lists that may be one object after a loop are refused once one is changed)
+        self.runtime, self.message, self.fix = runtime, message, fix
 
     def fail(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse, whatever is asked.
