@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
@@ -61,7 +62,7 @@ class Captured:
     asked: Mapping[str, Location | None]
     existing: Mapping[int, int]
 
-    @property
+    @functools.cached_property
     def outside(self) -> Written:
         """What it writes outside, at its end."""
         return Written(self.program.effects, self.writers, self.existing)
