@@ -330,3 +330,94 @@ def generator_with_effects(x):
         if x.sum() > 9:
             break
     return x, log
+
+
+@CHAPTER.captured("`break`, `continue` and `return` inside `with`", calls=TRIPS)
+def jumps_in_with(x, n):
+    for i in range(n):
+        with torch.no_grad():
+            x = x + 1
+            if x.sum() > 14:
+                return x, i
+            if x.sum() > 10:
+                break
+            if x.sum() > 8:
+                continue
+            x = x + 0.5
+    return -x, n
+
+
+@CHAPTER.captured("`break`, `continue` and `return` inside `try` / `finally`", calls=TRIPS)
+def jumps_in_try(x, n):
+    passed = 0
+    for _ in range(n):
+        try:
+            x = x + 1
+            if x.sum() > 20:
+                return x, passed
+            if x.sum() > 10:
+                break
+            if x.sum() > 8:
+                continue
+            x = x + 0.5
+        finally:
+            passed += 1
+    return -x, passed
+
+
+@CHAPTER.captured("tuple, starred, nested, attribute and item targets of `for`", calls=TRIPS)
+def targets_of_for(x, n):
+    found = {"last": 0}
+    for found["last"], (a, *rest) in enumerate([(1, 2, 3), (4,)]):
+        x = x * a + len(rest)
+    for i, (j, _) in enumerate(zip(range(n), range(1, 100))):
+        x = x + i * j
+    return x, found["last"]
+
+
+@CHAPTER.captured("`def` and `class` in a branch", calls=signs())
+def definitions_in_branches(x):
+    if x.sum() > 0:
+
+        def change(v):
+            return v * 2
+    else:
+
+        def change(v):
+            return v if v[0] > -1 else v * 3
+
+    return change(x)
+
+
+@CHAPTER.captured("`nonlocal` and `global` names written in branches", calls=signs())
+def shared_names(x):
+    hits = 0
+
+    def note(v):
+        nonlocal hits
+        if v.sum() > 0:
+            hits += 1
+        return v + hits
+
+    for _ in range(2):
+        x = note(x)
+    return x, hits
+
+
+@CHAPTER.captured("`del` of a name in a branch, and Python's error when it is read", calls=signs())
+def del_in_a_branch(x):
+    y = x + 1
+    if x.sum() > 0:
+        del y
+    return y
+
+
+@CHAPTER.captured("annotations, with and without a value, and `pass`", calls=signs())
+def annotations(x):
+    y: torch.Tensor
+    if x.sum() > 0:
+        y: torch.Tensor = x * 2
+    else:
+        pass
+        y = x
+    return y
