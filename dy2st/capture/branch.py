@@ -181,7 +181,7 @@ class Joiner:
         value = lattice.fresh(kind, self.session, made)
         for builder, leaves, given in zip(self.builders, self.leaves, (a, b)):
             with self.session.recording_into(builder):
-                lattice.leaves(kind, given, leaves)
+                self._take_apart(kind, given, leaves, place)
         self.fresh += made
         return unpack_list(value)
 
@@ -199,6 +199,12 @@ class Joiner:
 
     def _lists(self, value: Any) -> Any:
         return self.session.runtime_list(value) or value
+
+    def _take_apart(self, kind: lattice.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
+        try:
+            lattice.leaves(kind, value, leaves)
+        except lattice.Mismatch as error:
+            raise self._mismatch(place, value, value, error) from None
 
     def _need_list(self, place: Place | None, a: Any, b: Any) -> None:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, list):

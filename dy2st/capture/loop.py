@@ -156,7 +156,7 @@ def _attempt(
             final = (
                 lattice.ABSENT if dead else _seen(session, carry.place, writes[key].new if key in writes else carry.place.read())
             )
-            lattice.leaves(carry.kind, final, outputs)
+            _leaves(session, carry, final, outputs)
         builder = region.builder
         block = builder.finish(tuple(outputs))
         operands = align_operands(builder)
@@ -228,6 +228,13 @@ def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattic
                 raise NeedsRuntimeList(items) from None
 
 
+def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
+    try:
+        lattice.leaves(carry.kind, value, out)
+    except lattice.Mismatch as error:  # a part is one of several values here, and a value of its own elsewhere
+        raise _loop_error(session, carry.place, error, carry.initial, value) from None
+
+
 def _seen(session: Session, place: Place, value: Any) -> Any:
     if value is MISSING:
         return lattice.absent(place)
@@ -252,7 +259,7 @@ def _record(
     values = []
     same: dict[int, Any] = {}
     for key, carry in carries.items():
-        lattice.leaves(carry.kind, carry.initial, started)
+        _leaves(session, carry, carry.initial, started)
         value = lattice.fresh(carry.kind, session, made)
         values.append((carry.place, value))
         _link(session, carry, value)

@@ -311,7 +311,7 @@ def _judge(program: Program, calls: Sequence[Call], make: Callable[..., Any]) ->
             expected, found = (_observe(t, program, call, f) for t, f in zip((eager, static), files))
             if isinstance(found.error, dy2st.Dy2stError):
                 return _refused(found.error, position)
-            verdict = _differs(expected, found, files, f"call {position} with {call}")
+            verdict = _differs(program, expected, found, files, f"call {position} with {call}")
             if verdict is not None:
                 return verdict
         return _recaptured(program, static, len(calls)) or Verdict(Kind.SAME, calls=len(calls))
@@ -336,20 +336,20 @@ def _refused(error: BaseException, calls: int) -> Verdict:
     return Verdict(Kind.REFUSED, re.sub(r"'[^']*'|\b[a-z]\b(?= )", "_", re.sub(r"-?\d+(\.\d+)?", "0", reason)), text, calls=calls)
 
 
-def _differs(expected: _Seen, found: _Seen, files: tuple[str, str], where: str) -> Verdict | None:
+def _differs(program: Program, expected: _Seen, found: _Seen, files: tuple[str, str], where: str) -> Verdict | None:
     if expected.error is not None or found.error is not None:
         verdict = _about_raise(expected, found.error, files, where)
-        if verdict is not None:
+        if verdict is not None and not ("finally:" in program.source and expected.error is not None and found.error is not None):
             return verdict
-        if expected.line != found.line:
+        if expected.line != found.line and not isinstance(expected.error, NameError):  # a bare name as a statement is no read
             return Verdict(Kind.WRONG, "line of the exception", f"{where}: line {expected.line}, not {found.line}")
     if any("while dy2st captured" in note for note in getattr(found.error, "__notes__", ())):
         return None  # nothing has run
     pairs = [("result", expected.result, found.result)] if expected.error is None else []
     pairs += [(what, expected.values[what], found.values[what]) for what in expected.values]
     for what, one, two in pairs:
-        if what == "state" and expected.error is not None:
-            continue  # attributes are written when a program ends
+        if expected.error is not None and (what == "state" or "finally:" in program.source):
+            continue  # attributes are written when a program ends; what finally clauses do after an error is not recorded
         if what == "state":  # a loaded module has the tensors, but not the Python attributes
             one, two = ({name: values[name] for name in one if name in two} for values in (one, two))
         try:
