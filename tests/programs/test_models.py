@@ -224,3 +224,35 @@ def greatest_common_divisor(a, b):
 
 def test_greatest_common_divisor():
     agree(greatest_common_divisor, [(torch.tensor(a), torch.tensor(b)) for a, b in ((12, 18), (7, 0), (100, 75))])
+
+
+class BeamSearch(torch.nn.Module):
+    """Beams of a small recurrent decoder; a beam that has ended keeps its score."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(7, 8)
+        self.cell = torch.nn.GRUCell(8, 8)
+        self.out = torch.nn.Linear(8, 7)
+
+    @torch.no_grad()
+    def forward(self, h):
+        tokens, scores = torch.full((3, 1), 1), torch.tensor([0.0, -1e9, -1e9])
+        states = h.expand(3, -1)
+        done = torch.zeros(3, dtype=torch.bool)
+        for _ in range(6):
+            states = self.cell(self.embed(tokens[:, -1]), states)
+            logits = torch.log_softmax(self.out(states), -1)
+            ended = torch.full_like(logits, -1e9).index_fill(1, torch.tensor(0), 0.0)
+            total = scores[:, None] + torch.where(done[:, None], ended, logits)
+            scores, best = total.view(-1).topk(3)
+            source, token = best // total.shape[1], best % total.shape[1]
+            tokens = torch.cat([tokens[source], token[:, None]], 1)
+            states, done = states[source], done[source] | (token == 0)
+            if done.all():
+                break
+        return tokens[scores.argmax()], scores.max()
+
+
+def test_beam_search():
+    agree(BeamSearch(), [randn(1, 8, seed=seed) for seed in range(6)])
