@@ -706,3 +706,34 @@ def test_a_module_without_shapes_yet_is_refused() -> None:
     with enable_to_static(False):
         expected = net(X)
     same(net(X), expected)
+
+
+class ReadInABranch(nn.Module):
+    """A number that changes from call to call, and is first looked at where a tensor decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 6
+
+    def forward(self, x: Any) -> Any:
+        y = x
+        if x.sum() > 0:
+            assert self.left > 3
+            if self.left >= 5:
+                y = x * self.left
+        z = y if self.left > 3 else -y
+        self.left -= 1
+        return z
+
+
+def test_a_number_first_read_in_a_branch() -> None:
+    eager, static = ReadInABranch(), to_static(ReadInABranch())
+    for k, sign in enumerate([1, 1, 1, -1, -1, -1, 1]):
+        x = torch.tensor([1.0, 2.0]) * sign
+        if k == 6:
+            with pytest.raises(AssertionError):
+                static(x)
+            break
+        assert torch.equal(eager(x), static(x)), k
+        assert eager.left == static.left
+    assert len(static.forward.program_cache) == 2

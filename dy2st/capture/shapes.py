@@ -34,6 +34,7 @@ class CaptureShapes(ShapeEnv):
     on_assumption: Callable[[sympy.Basic, str], None] | None = None
 
     def __init__(self) -> None:
+        self._first_ranges: dict[sympy.Symbol, Any] = {}
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]  # torch wraps its own in a cache
@@ -94,11 +95,12 @@ class CaptureShapes(ShapeEnv):
 
     def forget_since(self, facts: dict[str, Any]) -> None:
         """Go back to what was known when :meth:`facts` was called."""
-        created = self.var_to_range
+        ranges, reasons = self.var_to_range, self.var_to_range_sloc
         for name, value in facts.items():
             setattr(self, name, copy.copy(value))
-        for symbol, known in created.items():  # symbols made since may still be named by values that are about to be dropped
-            self.var_to_range.setdefault(symbol, known)
+        for symbol, known in ranges.items():  # symbols made since may be those of state that was first read there
+            self.var_to_range.setdefault(symbol, self._first_ranges.get(symbol, known))
+            self.var_to_range_sloc.setdefault(symbol, reasons[symbol])
         self._version_counter += 1  # torch keeps answers until this changes, and sees facts that come only
 
     def fresh_int(self, size: bool = False) -> Any:
@@ -106,6 +108,8 @@ class CaptureShapes(ShapeEnv):
         number = self.create_unbacked_symint()
         if size:
             self.constrain_size(number)
+        symbol = number.node.expr
+        self._first_ranges[symbol] = self.var_to_range[symbol]
         return number
 
     def constrain_size(self, number: torch.SymInt) -> None:

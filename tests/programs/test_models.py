@@ -226,14 +226,14 @@ def test_greatest_common_divisor():
     agree(greatest_common_divisor, [(torch.tensor(a), torch.tensor(b)) for a, b in ((12, 18), (7, 0), (100, 75))])
 
 
-class BeamSearch(torch.nn.Module):
+class RecurrentBeams(nn.Module):
     """Beams of a small recurrent decoder; a beam that has ended keeps its score."""
 
     def __init__(self):
         super().__init__()
-        self.embed = torch.nn.Embedding(7, 8)
-        self.cell = torch.nn.GRUCell(8, 8)
-        self.out = torch.nn.Linear(8, 7)
+        self.embed = nn.Embedding(7, 8)
+        self.cell = nn.GRUCell(8, 8)
+        self.out = nn.Linear(8, 7)
 
     @torch.no_grad()
     def forward(self, h):
@@ -254,5 +254,5 @@ class BeamSearch(torch.nn.Module):
         return tokens[scores.argmax()], scores.max()
 
 
-def test_beam_search():
-    agree(BeamSearch(), [randn(1, 8, seed=seed) for seed in range(6)])
+def test_recurrent_beams():
+    agree(RecurrentBeams(), [randn(1, 8, seed=seed) for seed in range(6)])
