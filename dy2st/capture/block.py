@@ -15,12 +15,12 @@ import torch
 from torch import fx
 
 from dy2st.capture import expressions
-from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, RuntimeString, Stale
+from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, RuntimeString, Stale
 from dy2st_runtime import scalars
 from dy2st_runtime.printing import describe
 from dy2st_runtime.program import Block, Location
 
-_VALUES = (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString)
+_VALUES = (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString, RuntimeFunction)
 """What nodes stand for."""
 
 
@@ -85,6 +85,18 @@ class BlockBuilder:
     def knows(self, value: Any) -> bool:
         """Whether a tensor or list has a node in this block or an outer one."""
         return self._own(value) is not None or (self.parent is not None and self.parent.knows(value))
+
+    def lifted(self) -> list[torch.Tensor]:
+        """The tensors of outer blocks that are used here."""
+        taken = set(self.operands.values())
+        values = (get() for get, node in self._objects.values() if node in taken)
+        return [value for value in values if isinstance(value, torch.Tensor)]
+
+    def can_express(self, expr: sympy.Basic) -> bool:
+        """Whether the block can compute an expression of sizes and numbers."""
+        if expr in self._expressions or expr in self._lazy or (self.parent is not None and self.parent.can_express(expr)):
+            return True
+        return not expr.is_Symbol and all(self.can_express(part) for part in expr.args)
 
     def _own(self, value: Any) -> fx.Node | None:
         found = self._objects.get(id(value))
@@ -178,7 +190,7 @@ class BlockBuilder:
             for dim, size in enumerate(value.shape):
                 if isinstance(size, torch.SymInt) and size.node.constant is None:
                     self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
-        elif isinstance(value, (RuntimeList, RuntimeString)):
+        elif isinstance(value, (RuntimeList, RuntimeString, RuntimeFunction)):
             self._remember(value, node)
 
     def _bound(self, value: Any) -> bool:

@@ -145,7 +145,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
         return at_each_call(session, method, *args, **kwargs)
-    if isinstance(method.__func__, types.FunctionType):
+    if isinstance(method.__func__, types.FunctionType) and handler_of(method.__func__) is None:
         return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
     return call(method.__func__, method.__self__, *args, **kwargs)
 

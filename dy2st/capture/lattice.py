@@ -143,8 +143,8 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
     if isinstance(value, Choice):
         return ChoiceType(tuple(type_of(option, is_kept) for option in value.options.values()))
     if isinstance(value, torch.Tensor):
-        strides = tuple(map(_size, value.stride())) if value.layout == torch.strided else None
-        return TensorType(value.dtype, value.device, tuple(map(_size, value.shape)), strides, value.requires_grad)
+        strides = tuple(map(size_of, value.stride())) if value.layout == torch.strided else None
+        return TensorType(value.dtype, value.device, tuple(map(size_of, value.shape)), strides, value.requires_grad)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return NumberType(number_kind(value))
     if isinstance(value, RuntimeString):
@@ -166,7 +166,8 @@ def shallow(value: Any) -> tuple[list[Any], Structure]:
     return flatten(value, lambda part: part is not value)
 
 
-def _size(size: Any) -> Any:
+def size_of(size: Any) -> Any:
+    """A size as a type has it: a number or an expression."""
     return size.node.expr if isinstance(size, torch.SymInt) and size.node.constant is None else int(size)
 
 

@@ -221,6 +221,10 @@ class RuntimeString:
     """A string that an operation of the program makes."""
 
 
+class RuntimeFunction:
+    """A function that an operation of the program makes."""
+
+
 class RuntimeList:
     """Marks a Python list that has become a list of the program.
 

@@ -6,6 +6,8 @@ A target is a name with a contract; an executor gives it its meaning. Blocks are
 |---|---|---|
 | ``if_`` | pred, then block, else block, operands | tuple of the taken block's outputs |
 | ``while_`` | pred, body block, carried, operands | tuple of the last carried values |
+| ``transform_`` | name, block, inputs, operands; options | tuple; see :mod:`dy2st_runtime.transforms` |
+| ``apply_`` | a function that another node gave, arguments | what it returns |
 | ``assert_`` | condition, exception class, its arguments | none; raises it when the condition is false |
 | ``raise_`` | exception class, its arguments | none; raises it |
 | ``print_`` | parts, end | none; writes the text of the parts to the standard output |
@@ -19,7 +21,8 @@ A target is a name with a contract; an executor gives it its meaning. Blocks are
 | ``list_repeat`` | list, number | ``items * number`` |
 
 Both blocks of ``if_`` take the operands as inputs. The body of ``while_`` takes the carried values, then the operands, and
-gives the next pred, then the next carried values; it runs as long as pred is true. A block that changes a tensor or a list in
+gives the next pred, then the next carried values; it runs as long as pred is true. The block of ``transform_`` takes the inputs
+of the transformed function, then the operands. A block that changes a tensor or a list in
 place changes the caller's.
 """
 
@@ -56,6 +59,8 @@ class Control:
 
 if_ = Control("if_")
 while_ = Control("while_")
+transform_ = Control("transform_")
+apply_ = Control("apply_")
 assert_ = Control("assert_")
 raise_ = Control("raise_")
 print_ = Control("print_")
@@ -84,7 +89,7 @@ list_repeat = Control("list_repeat", effect=False)
 TARGETS = {
     target.name: target
     for target in (
-        if_, while_, assert_, raise_, print_, format_, call_,
+        if_, while_, transform_, apply_, assert_, raise_, print_, format_, call_,
         list_, list_append, list_extend, list_insert, list_set, list_pop, list_clear, list_reverse, list_get, list_slice,
         list_len, list_copy, list_concat, list_order, list_take, list_delete, list_assign, list_repeat,
     )

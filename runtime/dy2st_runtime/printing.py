@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -84,13 +84,21 @@ def _format_node(node: fx.Node, pad: str) -> list[str]:
     if node.target is control.while_:
         pred, body, carried, operands = node.args
         assert isinstance(carried, tuple) and isinstance(operands, tuple)
-        started = ", ".join(
-            f"{inner.name}: {inner.meta.get('type', '')} = {_format_argument(value)}"
-            for inner, value in zip(_inputs(body), carried)
-        )
-        head = f"{pad}{left}while {_format_argument(pred)} with ({started}):{comment}"
+        head = f"{pad}{left}while {_format_argument(pred)} with ({_format_started(body, carried)}):{comment}"
         return [head, *_format_inner(body, (*carried, *operands), pad, len(carried))]
+    if node.target is control.transform_:
+        name, block, inputs, operands = node.args
+        assert isinstance(inputs, tuple) and isinstance(operands, tuple)
+        given = [_format_started(block, inputs), *(f"{key}={_format_argument(value)}" for key, value in node.kwargs.items())]
+        head = f"{pad}{left}{name} with ({', '.join(given)}):{comment}"
+        return [head, *_format_inner(block, (*inputs, *operands), pad, len(inputs))]
     return [f"{pad}{left}{_format_call(node)}{comment}"]
+
+
+def _format_started(block: Any, values: Sequence[Any]) -> str:
+    return ", ".join(
+        f"{inner.name}: {inner.meta.get('type', '')} = {_format_argument(value)}" for inner, value in zip(_inputs(block), values)
+    )
 
 
 def _format_inner(block: Any, operands: Any, pad: str, skip: int = 0) -> list[str]:

@@ -19,6 +19,7 @@ from dy2st_runtime import control, modes, scalars
 from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.printing import format_program
 from dy2st_runtime.structure import Leaf, Structure, walk
+from dy2st_runtime.transforms import TRANSFORMS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,11 +273,28 @@ def _verify_call(node: fx.Node) -> None:
         _verify_arity(node, (body,), len(carried) + len(operands))
         if len(_block(node, body).outputs) != 1 + len(carried):
             raise _broken(node, "has a body whose outputs do not fit its carried values")
+    elif target is control.transform_:
+        _verify_transform(node)
     elif isinstance(target, control.Control):
-        if target.name not in control.TARGETS:
-            raise _broken(node, "has a control target that does not exist")
+        _verify_plain(node, target)
     elif not (isinstance(target, torch._ops.OpOverload) or target in scalars.NAMES or target in modes.TARGETS):
         raise _broken(node, f"calls {target}, which is not an operator of programs")
+
+
+def _verify_plain(node: fx.Node, target: control.Control) -> None:
+    if target.name not in control.TARGETS:
+        raise _broken(node, "has a control target that does not exist")
+    if target is control.apply_ and not (node.args and isinstance(node.args[0], fx.Node)):
+        raise _broken(node, "applies something that no node gave")
+
+
+def _verify_transform(node: fx.Node) -> None:
+    if len(node.args) != 4 or not all(isinstance(node.args[position], tuple) for position in (2, 3)):
+        raise _broken(node, "must have four arguments, the last two tuples")
+    name, block, inputs, operands = node.args
+    if name not in TRANSFORMS:
+        raise _broken(node, "has a transform that does not exist")
+    _verify_arity(node, (block,), len(inputs) + len(operands))  # type: ignore[arg-type]  # tuples, checked above
 
 
 def _control_args(node: fx.Node) -> tuple[Any, Any, Any, tuple[Any, ...]]:

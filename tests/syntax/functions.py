@@ -299,6 +299,25 @@ def functional_call(x):
     return torch.func.functional_call(LINEAR, weights, (x,)) if x.sum() > 0 else x
 
 
+@CHAPTER.captured("`torch.func.grad`, `grad_and_value`, `vjp`, `jvp`, `jacrev`, `jacfwd`, `hessian`", calls=GRAD)
+def derivatives(x):
+    def loss(v):
+        return (v**3).sum() if v.sum() > 0 else v.sin().sum()
+
+    y, back = torch.func.vjp(torch.sin, x)
+    return torch.func.grad(loss)(x), torch.func.hessian(loss)(x), back(y), torch.func.jvp(torch.cos, (x,), (y,))
+
+
+@CHAPTER.captured(
+    "`torch.func.vmap`, nested transforms", calls=ROWS, note="a tensor of the batch decides nothing inside, as in eager"
+)
+def batched(x):
+    def loss(weight, row):
+        return (weight * row).pow(2).sum()
+
+    return torch.vmap(torch.func.grad(loss), in_dims=(None, 0))(x[0], x) if x.sum() > 0 else torch.vmap(torch.sum)(x)
+
+
 @torch.jit.script
 def scripted(x):
     if bool(x.sum() > 0):
@@ -371,9 +390,22 @@ def halved(x):
     return halve(x)
 
 
-@CHAPTER.refused("the transforms of `torch.func`", calls=signs(), error=CaptureError, says="torch.autograd.grad")
-def transforms(x):
-    return torch.func.grad(lambda v: v.pow(2).sum())(x)
+@CHAPTER.refused("`torch.func.linearize` and `torch.func.functionalize`", calls=signs(), error=CaptureError, says="torch.func.jvp")
+def linearized(x):
+    return torch.func.linearize(torch.sin, x)[0]
+
+
+@CHAPTER.refused(
+    "a function given to `torch.func` that writes outside of it", calls=signs(), error=CaptureError, says="has_aux=True"
+)
+def written_in_transform(x):
+    seen = []
+
+    def loss(v):
+        seen.append(v)
+        return v.sum()
+
+    return torch.func.grad(loss)(x)
 
 
 @CHAPTER.refused("`backward()` and `x.grad`", calls=GRAD, error=CaptureError, says="torch.autograd.grad")

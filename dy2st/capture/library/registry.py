@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 Handler = Callable[..., Any]
 _HANDLERS: dict[Any, Handler] = {}
+_MADE: dict[CodeType, Handler] = {}
 _TAKES_CHOICES: set[Handler] = set()
 
 
 def handler_of(function: Any) -> Handler | None:
     """The handler of a builtin or library function; ``None`` for any other."""
+    made = _MADE.get(getattr(function, "__code__", None))  # type: ignore[arg-type]  # None is no key
+    if made is not None:
+        return _with_function(made, function)
     try:
         return _HANDLERS.get(_original(function))
     except TypeError:
         return None
+
+
+def _with_function(handler: Handler, function: Any) -> Handler:
+    return lambda session, *args, **kwargs: handler(session, function, *args, **kwargs)
+
+
+def handles_made_by(example: Any) -> Callable[[Handler], Handler]:
+    """Register the handler of all functions that a library makes like this one; it gets the function before the arguments."""
+
+    def register(handler: Handler) -> Handler:
+        _MADE[example.__code__] = handler
+        return handler
+
+    return register
 
 
 def takes_choices(handler: Handler) -> bool:

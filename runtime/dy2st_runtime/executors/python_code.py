@@ -13,8 +13,9 @@ from torch import fx
 
 from dy2st_runtime import control, scalars
 from dy2st_runtime.errors import ProgramError
-from dy2st_runtime.program import Block, Location, Program, node_blocks
+from dy2st_runtime.program import Block, Location, Program
 from dy2st_runtime.text import join_parts
+from dy2st_runtime.transforms import transformed
 
 _MAX_DEPTH = 12
 """Python nests no more than 20 loops; deeper blocks become functions."""
@@ -141,6 +142,8 @@ class _Writer:
             self.branch(node)
         elif node.target is control.while_:
             self.loop(node)
+        elif node.target is control.transform_:
+            self.transform(node)
         elif _is_part(node):
             source, index = node.args
             assert isinstance(source, fx.Node) and isinstance(index, int)
@@ -216,6 +219,22 @@ class _Writer:
         self.depth = with_depth
         self.whole(node, results)
 
+    def transform(self, node: fx.Node) -> None:
+        """A transform of a function: the block becomes one of Python."""
+        name, block, inputs, operands = node.args
+        assert isinstance(inputs, tuple)
+        own, function = _block(block).inputs, self.fresh("block")
+        parameters = [self.register(inner) for inner in own[: len(inputs)]]
+        self.alias(own[len(inputs) :], operands)
+        self.line(f"def {function}({', '.join(parameters)}):")
+        self.depth += 1
+        self.line(f"return {_tuple(self.block(_block(block)))}")
+        self.depth -= 1
+        self.location = node.meta.get("location")
+        options = [f", {key}={self.argument(value)}" for key, value in node.kwargs.items()]
+        apply = self.constant(transformed, "transformed")
+        self.line(f"{self.register(node)} = {apply}({name!r}, {function}, {self.argument(inputs)}{''.join(options)})")
+
     def nested(self, block: Block) -> list[str]:
         """The operations of a nested block, in a function of their own when they are nested too deep."""
         if self.depth % _MAX_DEPTH:
@@ -279,14 +298,19 @@ def _last_uses(block: Block) -> dict[fx.Node, list[fx.Node]]:
         fresh = [value for value in used if value not in seen]
         seen.update(fresh)
         if fresh:
-            found[node] = [value for value in fresh if not node_blocks(value) and not _is_part(value)]
+            found[node] = [value for value in fresh if not _is_spread(value) and not _is_part(value)]
     return found
 
 
+def _is_spread(node: fx.Node) -> bool:
+    """Whether each result of a node has a register of its own."""
+    return node.target in (control.if_, control.while_)
+
+
 def _is_part(node: fx.Node) -> bool:
-    """Whether a node takes one result out of a control node."""
+    """Whether a node takes one of those results."""
     source = node.args[0] if node.args else None
-    return scalars.NAMES.get(node.target) == "operator.getitem" and isinstance(source, fx.Node) and bool(node_blocks(source))  # type: ignore[arg-type]
+    return scalars.NAMES.get(node.target) == "operator.getitem" and isinstance(source, fx.Node) and _is_spread(source)  # type: ignore[arg-type]
 
 
 def _block(value: Any) -> Block:
@@ -332,12 +356,17 @@ def _call_python(function: Callable[..., Any], args: Sequence[Any], kwargs: dict
     return function(*args, **kwargs)
 
 
+def _apply(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
 OPERATIONS: dict[Any, Callable[..., Any]] = {
     control.assert_: _assert,
     control.raise_: _raise,
     control.print_: _print,
     control.format_: join_parts,
     control.call_: _call_python,
+    control.apply_: _apply,
     control.list_: list,
     control.list_append: list.append,
     control.list_extend: list.extend,

@@ -123,12 +123,15 @@ class _Liveness:
             self._keep(source, node.args[1])
         else:
             self._mark(node.all_input_nodes)
+            self._mark(value for block in node_blocks(node) for value in block.outputs)
             for used in node.all_input_nodes:
                 for position in range(_result_count(used)):
                     self._keep(used, position)
 
     def _follow_input(self, owner: fx.Node, block: Block, position: int) -> None:
         """An input of a nested block needs the operand, or the carried value with its next one."""
+        if not _prunable(owner):
+            return  # it takes all
         carried = _carried(owner)
         if position < len(carried):
             self._keep(owner, position)
@@ -148,7 +151,7 @@ class _Liveness:
 
 def _sweep(block: Block, live: _Liveness) -> None:
     """Remove what is dead from a block, then from the blocks inside it, which were told what they need not give."""
-    dropped = [node for owner in block.graph.nodes if owner in live and node_blocks(owner) for node in _prune(owner, live)]
+    dropped = [node for owner in block.graph.nodes if owner in live and _prunable(owner) for node in _prune(owner, live)]
     for node in reversed(list(block.graph.nodes)):
         if node.op == "call_function" and node not in live:
             block.graph.erase_node(node)
@@ -216,7 +219,12 @@ def _taken_from(node: fx.Node) -> fx.Node | None:
     if node.target is not operator.getitem or not isinstance(node.args[1], int):
         return None
     source = node.args[0]
-    return source if isinstance(source, fx.Node) and node_blocks(source) else None
+    return source if isinstance(source, fx.Node) and _prunable(source) else None
+
+
+def _prunable(node: fx.Node) -> bool:
+    """Whether what a control node takes and gives can go part by part."""
+    return node.target in (control.if_, control.while_)
 
 
 def _carried(owner: fx.Node) -> Sequence[Any]:
@@ -229,4 +237,4 @@ def _operands(owner: fx.Node) -> Sequence[Any]:
 
 def _result_count(node: fx.Node) -> int:
     blocks = node_blocks(node)
-    return len(_carried(node)) if node.target is control.while_ else len(blocks[0].outputs) if blocks else 0
+    return len(_carried(node)) if node.target is control.while_ else len(blocks[0].outputs) if node.target is control.if_ else 0

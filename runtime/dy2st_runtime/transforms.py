@@ -1,0 +1,88 @@
+"""The transforms of ``torch.func`` in a program: applied, when it runs, to a Python function that runs a block.
+
+Everything is flat here: the function takes and gives tensors, in a tuple. Of what it gives, the last ``aux`` are passed on as they
+are, and the transform sees the others.
+
+| name | options | value |
+|---|---|---|
+| ``grad`` | argnums, aux | the gradients, the value, then what is passed on |
+| ``jacrev`` | argnums, aux, chunk_size | for each result the Jacobians, then what is passed on |
+| ``jacfwd`` | argnums, aux, randomness | the same |
+| ``jvp`` | tangents, aux, strict | the results, their tangents, then what is passed on |
+| ``vjp`` | aux | the results, what is passed on, then a function from cotangents to gradients |
+| ``vmap`` | in_dims, out_dims, randomness, chunk_size | the results |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+Function = Callable[..., tuple[Any, ...]]
+
+
+def transformed(name: str, function: Function, inputs: Sequence[Any], **options: Any) -> tuple[Any, ...]:
+    """Apply a transform.
+
+    Args:
+        name: one of :data:`TRANSFORMS`.
+        function: takes as many tensors as there are inputs, gives a tuple of tensors.
+        inputs: what the transformed function is called with.
+        **options: see the table above.
+    """
+    return TRANSFORMS[name](function, inputs, **options)
+
+
+def _grad(function: Function, inputs: Sequence[Any], argnums: tuple[int, ...], aux: int = 0) -> tuple[Any, ...]:
+    def scalar(*values: Any) -> tuple[Any, tuple[Any, ...]]:
+        (result, *_), passed_on = _split(function(*values), aux)
+        return result, passed_on
+
+    gradients, (value, passed_on) = torch.func.grad_and_value(scalar, argnums, has_aux=True)(*inputs)
+    return (*gradients, value, *passed_on)
+
+
+def _jacobian(transform: Any) -> Callable[..., tuple[Any, ...]]:
+    def apply(function: Function, inputs: Sequence[Any], argnums: tuple[int, ...], aux: int = 0, **options: Any) -> tuple[Any, ...]:
+        found, passed_on = transform(_splitting(function, aux), argnums, has_aux=True, **options)(*inputs)
+        return (*(jacobian for row in found for jacobian in row), *passed_on)
+
+    return apply
+
+
+def _jvp(function: Function, inputs: Sequence[Any], tangents: Sequence[Any], strict: bool, aux: int = 0) -> tuple[Any, ...]:
+    split = _splitting(function, aux)
+    made: Any = torch.func.jvp(split, tuple(inputs), tuple(tangents), strict=strict, has_aux=True)
+    results, found, passed_on = made
+    return (*results, *found, *passed_on)
+
+
+def _vjp(function: Function, inputs: Sequence[Any], aux: int = 0) -> tuple[Any, ...]:
+    made: Any = torch.func.vjp(_splitting(function, aux), *inputs, has_aux=True)
+    results, back, passed_on = made
+    return (*results, *passed_on, back)
+
+
+def _vmap(function: Function, inputs: Sequence[Any], out_dims: Sequence[Any] = (0,), **options: Any) -> tuple[Any, ...]:
+    return tuple(torch.func.vmap(function, out_dims=tuple(out_dims), **options)(*inputs))
+
+
+def _split(results: tuple[Any, ...], aux: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return results[: len(results) - aux], results[len(results) - aux :]
+
+
+def _splitting(function: Function, aux: int) -> Callable[..., Any]:
+    return lambda *values: _split(function(*values), aux)
+
+
+TRANSFORMS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "grad": _grad,
+    "jacrev": _jacobian(torch.func.jacrev),
+    "jacfwd": _jacobian(torch.func.jacfwd),
+    "jvp": _jvp,
+    "vjp": _vjp,
+    "vmap": _vmap,
+}
+"""Every transform by its name; archives rely on the names."""
