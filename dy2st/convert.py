@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 import threading
 import types
 import weakref
@@ -19,8 +20,9 @@ import gast
 import dy2st.constructs  # noqa: F401  # registers every construct
 from dy2st import logs, names
 from dy2st.analysis.blocks import plan_blocks
-from dy2st.analysis.fence import check_fence
+from dy2st.analysis.fence import check_fence, check_no_yield
 from dy2st.analysis.scopes import NESTED_SCOPES, names_in, parameters
+from dy2st.analysis.yielding import plain_statements
 from dy2st.constructs.context import Context
 from dy2st.constructs.labels import label_blocks
 from dy2st.constructs.private_names import mangle
@@ -95,6 +97,12 @@ def convert(function: types.FunctionType) -> ConvertedFunction:
         return found
 
 
+def refuse_generator(function: types.FunctionType) -> None:
+    """Raise UnsupportedSyntaxError at the first `yield` of a function."""
+    if function.__code__.co_flags & inspect.CO_GENERATOR:
+        check_no_yield(parse_function(function.__code__, function.__globals__).tree, function.__code__.co_filename)
+
+
 def log_code(function: types.FunctionType, level: int) -> None:
     """Show the code of a function after a phase, counted from 1."""
     last = [*Phase][: [*Phase].index(LAST_READABLE) + 1][:level][-1]
@@ -131,8 +139,10 @@ def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last
         mangle(parsed.tree, parsed.class_name)
     context = _context(parsed.tree, parsed.class_name, code)
     for phase in Phase:
+        if phase is Phase.RETURNS:
+            context.plain = plain_statements(context.root)
         if phase is Phase.BLOCKS:
-            context.plan = plan_blocks(context.root, lost_names(context))
+            context.plan = plan_blocks(context.root, lost_names(context), context.plain)
             context.labels = label_blocks(context)
         run_phase(context, phase)
         if phase is last:
@@ -150,6 +160,7 @@ def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeTyp
         root=tree,
         namer=namer,
         class_name=class_name,
+        yields=bool(code.co_flags & inspect.CO_GENERATOR),
         opaque={id(node): node for node in nested},
         local_names=tuple(name for name in local_names if name not in parameters(tree)),
         free_names=frozenset(code.co_freevars) - {"__class__"},

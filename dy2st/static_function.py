@@ -25,7 +25,7 @@ from dy2st.capture.capture import Captured, Request, capture
 from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
 from dy2st.constructs.registry import namespace
-from dy2st.convert import ConvertedFunction, convert, log_code
+from dy2st.convert import ConvertedFunction, convert, log_code, refuse_generator
 from dy2st.difference import side_by_side
 from dy2st.eager import Fallback, random_states, set_random_states
 from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
@@ -45,11 +45,10 @@ _OPERATORS = namespace()
 def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:
     """The converted form of a function that converted code calls; ``None`` when it is called as it is.
 
-    Functions without source, generators and coroutines are called as they are: tensor operations inside are recorded, and asking a
-    tensor for its truth value there is an error that names them.
+    Functions without source and coroutines are called as they are: tensor operations inside are recorded, and asking a tensor for
+    its truth value there is an error that names them.
     """
-    flags = function.__code__.co_flags
-    if flags & (0x20 | 0x80 | 0x200):  # generator, coroutine, asynchronous generator
+    if function.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return None
     try:
         converted = convert(function)
@@ -432,6 +431,7 @@ def convert_root(function: types.FunctionType) -> ConvertedFunction:
         ConversionError: it has no source, or is written with something that has no static meaning.
     """
     try:
+        refuse_generator(function)
         return convert(function)
     except ConversionError:
         raise

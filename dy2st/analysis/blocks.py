@@ -55,14 +55,18 @@ class BlockPlan:
         return self.statements[id(node)]
 
 
-def plan_blocks(node: gast.FunctionDef, lost: Iterable[str]) -> BlockPlan:
-    """Plan the blocks of a function; `lost` are local names whose binding statements are gone from the tree."""
-    return _Planner(node).plan(node, lost)
+def plan_blocks(node: gast.FunctionDef, lost: Iterable[str], plain: frozenset[int] = frozenset()) -> BlockPlan:
+    """Plan the blocks of a function; `lost` are local names whose binding statements are gone from the tree.
+
+    The statements whose identities are `plain` stay as they are.
+    """
+    return _Planner(node, plain).plan(node, lost)
 
 
 class _Planner:
-    def __init__(self, node: gast.FunctionDef) -> None:
+    def __init__(self, node: gast.FunctionDef, plain: frozenset[int]) -> None:
         use = names_in(node.body)
+        self._plain = plain
         self._captured = frozenset(use.captured)
         self._globals = frozenset(use.global_names)
         self._declared = self._globals | frozenset(use.nonlocal_names)
@@ -84,11 +88,11 @@ class _Planner:
         missing: dict[str, None] = {}
         bound: set[str] = set()
         mentioned: set[str] = set()
-        for statement in _same_scope(body):
+        for statement in self._same_scope(body):
             seen = own & self._seen_inside(statement)
             self._shared |= seen
             missing.update(dict.fromkeys(seen - before.get(id(statement), frozenset())))
-            head = names_in(_head(statement))
+            head = names_in(self._head(statement))
             bound.update(head.writes)
             mentioned.update(seen, head.mentions)
         missing.update(dict.fromkeys((own & mentioned) - bound))  # else they would be names of an outer scope
@@ -97,8 +101,8 @@ class _Planner:
 
     def _seen_inside(self, node: gast.stmt) -> frozenset[str]:
         """The names of the surrounding scope that generated functions of this statement use."""
-        if not isinstance(node, BLOCK_STATEMENTS):
-            return _thunks_of(node)
+        if not self._is_block(node):  # its thunks, not those of statements inside it
+            return frozenset().union(*(thunk_names(part) for part in self._head(node)))
         lives = self._lives[id(node)]
         blocks: list[Block] = []
         seen = _seen_by_head(node)
@@ -109,6 +113,23 @@ class _Planner:
         names = self._leaving(node, lives)
         self._plans[id(node)] = StatementPlan(node, names, tuple(blocks))
         return seen
+
+    def _is_block(self, node: gast.stmt) -> bool:
+        return isinstance(node, BLOCK_STATEMENTS) and id(node) not in self._plain
+
+    def _same_scope(self, body: Sequence[gast.stmt]) -> Iterator[gast.stmt]:
+        """The statements of one scope: into `with` and `try`, not into what becomes a function."""
+        for statement in body:
+            yield statement
+            if not self._is_block(statement):
+                for inner in _inner_bodies(statement):
+                    yield from self._same_scope(inner)
+
+    def _head(self, node: gast.stmt) -> list[gast.AST]:
+        """What a statement evaluates and binds in the scope it stands in, without the statements inside it."""
+        if id(node) in self._plain:
+            return [node.iter, node.target] if isinstance(node, gast.For) else [node.test]
+        return _head(node)
 
     @staticmethod
     def _loop_head(node: gast.stmt, lives: Lives) -> frozenset[str]:
@@ -155,30 +176,18 @@ def _seen_by_head(node: gast.stmt) -> frozenset[str]:
     return frozenset()
 
 
-def _same_scope(body: Sequence[gast.stmt]) -> Iterator[gast.stmt]:
-    """The statements of one scope: into `with` and `try`, not into what becomes a function."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, BLOCK_STATEMENTS):
-            for inner in _inner_bodies(statement):
-                yield from _same_scope(inner)
-
-
 def _inner_bodies(node: gast.stmt) -> list[Sequence[gast.stmt]]:
     if isinstance(node, gast.With):
         return [node.body]
+    if isinstance(node, BLOCK_STATEMENTS):
+        return [node.body, node.orelse]
     if isinstance(node, gast.Try) or type(node).__name__ == "TryStar":
         return [node.body, *(handler.body for handler in node.handlers), node.orelse, node.finalbody]
     return []
 
 
-def _thunks_of(node: gast.stmt) -> frozenset[str]:
-    """Names in skippable operands of the statement's own expressions, not of statements inside it."""
-    return frozenset().union(*(thunk_names(part) for part in _head(node)))
-
-
 def _head(node: gast.stmt) -> list[gast.AST]:
-    """What a statement evaluates and binds in the scope it stands in, without the statements inside it."""
+    """What a statement that may become functions evaluates and binds in the scope it stands in."""
     if isinstance(node, gast.While):
         return []
     if isinstance(node, gast.If):

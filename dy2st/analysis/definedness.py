@@ -55,7 +55,8 @@ class _Definedness:
         head = state - unbound_in(node.body)
         targets = names_in([node.target]).writes if isinstance(node, gast.For) else ()
         self.body(node.body, head | frozenset(targets))
-        return head
+        self.body(node.orelse, head)
+        return head - unbound_in(node.orelse)
 
     def _try(self, node: gast.Try, state: Bound) -> Bound | None:
         deleted = unbound_in([node])

@@ -9,35 +9,46 @@ import gast
 from dy2st.analysis.exits import may_jump, may_leave
 from dy2st.analysis.flow import children
 from dy2st.analysis.scopes import NESTED_SCOPES, outside_parts
+from dy2st.analysis.yielding import has_yield, skippable_yield
 from dy2st.errors import UnsupportedSyntaxError
 from dy2st.source.locate import source_line
 
 _EXCLUDE = "or mark the function with @dy2st.not_to_static"
 _YIELD = f"a static program cannot yield; collect the values in a list and return it, {_EXCLUDE}"
 _AWAIT = f"a static program cannot await; do the waiting in the caller, {_EXCLUDE}"
-_REFUSED: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((gast.Yield, gast.YieldFrom), _YIELD),
-    ((gast.Await, gast.AsyncFor, gast.AsyncWith), _AWAIT),
-)
+_YIELDS = (gast.Yield, gast.YieldFrom)
+_AWAITS = (gast.Await, gast.AsyncFor, gast.AsyncWith)
 _LOCALS = f"which become cells of generated functions; name the variables instead, {_EXCLUDE}"
 _LOOKS_AT_LOCALS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
 """Builtins that look at local variables when they get no more arguments than this."""
 
 
 def check_fence(node: gast.FunctionDef | gast.AsyncFunctionDef, filename: str) -> None:
-    """Raise UnsupportedSyntaxError at the first thing in a function that has no static meaning."""
+    """Raise UnsupportedSyntaxError at the first thing in a function that has no static meaning.
+
+    A `yield` has one in a function that a static function calls.
+    """
     if isinstance(node, gast.AsyncFunctionDef):
         raise _unsupported(node, filename, f"an async function cannot be static; make it a plain function, {_EXCLUDE}")
     for inner in _own_nodes(node.body):
-        for types, message in _REFUSED:
-            if isinstance(inner, types):
-                raise _unsupported(inner, filename, message)
+        if isinstance(inner, _AWAITS):
+            raise _unsupported(inner, filename, _AWAIT)
+        part = skippable_yield(inner)
+        if part is not None:
+            raise _unsupported(part, filename, f"yield in an operand that may be skipped; write an if statement, {_EXCLUDE}")
         if isinstance(inner, gast.comprehension) and inner.is_async:
             raise _unsupported(inner.target, filename, _AWAIT)
         if isinstance(inner, gast.Call) and _looks_at_locals(inner):
             raise _unsupported(inner, filename, f"{inner.func.id}() looks at local variables, {_LOCALS}")
         if isinstance(inner, gast.Try):
             _check_finally(inner, filename)
+
+
+def check_no_yield(node: gast.FunctionDef, filename: str) -> None:
+    """Raise UnsupportedSyntaxError at the first `yield` of a function."""
+    for inner in _own_nodes(node.body):
+        if isinstance(inner, _YIELDS):
+            raise _unsupported(inner, filename, _YIELD)
 
 
 def _looks_at_locals(node: gast.Call) -> bool:
@@ -48,6 +59,8 @@ def _looks_at_locals(node: gast.Call) -> bool:
 
 def _check_finally(node: gast.Try, filename: str) -> None:
     for statement in node.finalbody:
+        if has_yield(statement):
+            raise _unsupported(statement, filename, f"yield inside finally; move it after the try, {_EXCLUDE}")
         for inner in _own_nodes([statement]):
             leaves = isinstance(inner, gast.Return) or _jumps_out(inner, node.finalbody)
             if leaves:

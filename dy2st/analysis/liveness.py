@@ -1,6 +1,6 @@
 """Which names may be read later, at each statement: a backward walk over structured control flow.
 
-It runs after JUMPS, so there is no `break` or `continue` left; a `return` can only stand outside of `if` and loops.
+It runs after JUMPS: a `break`, a `continue` or the `else` of a loop is only left in generator functions.
 Too much is safe here, too little is not: an operand that may be skipped never ends a life.
 """
 
@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import gast
 
+from dy2st.analysis.exits import may_jump
 from dy2st.analysis.flow import bound_by
 from dy2st.analysis.scopes import names_in
 
@@ -72,9 +73,9 @@ class _Liveness:
         return before
 
     def _while(self, node: gast.While, live: Live, caught: Live) -> Live:
-        head = _reads(node.test) | live | caught
+        head = _reads(node.test) | self.body(node.orelse, live, caught) | live | caught
         while True:
-            entry = self.body(node.body, head, caught)
+            entry = self.body(node.body, head, self._jumping(node, head, caught))
             if entry <= head:
                 break
             head |= entry
@@ -84,15 +85,20 @@ class _Liveness:
     def _for(self, node: gast.For, live: Live, caught: Live) -> Live:
         targets = names_in([node.target])
         test = _reads(getattr(node, "test", None))
-        head = live | caught | test
+        head = self.body(node.orelse, live, caught) | live | caught | test
         while True:
-            entry = self.body(node.body, head, caught)
+            entry = self.body(node.body, head, self._jumping(node, head, caught))
             before = (entry - frozenset(targets.writes)) | frozenset(targets.reads)
             if before <= head:
                 break
             head |= before
         self.found[id(node)] = Lives(live, head, (before,))
         return head | _reads(node.iter)
+
+    @staticmethod
+    def _jumping(node: gast.While | gast.For, head: Live, caught: Live) -> Live:
+        """What is live wherever an exception or a jump of a loop that stays as it is may land."""
+        return head | caught if any(may_jump(statement, gast.Break, gast.Continue) for statement in node.body) else caught
 
     def _try(self, node: gast.Try, live: Live, caught: Live) -> Live:
         final = self.body(node.finalbody, live, caught)

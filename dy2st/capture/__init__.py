@@ -11,7 +11,7 @@ from dy2st.capture.loop import capture_while
 from dy2st.capture.managers import managed
 from dy2st.capture.regions import Signal
 from dy2st.capture.session import current, report_site
-from dy2st.capture.truth import condition, logical_not, truth_value
+from dy2st.capture.truth import condition, decided, logical_not, truth_value
 from dy2st.capture.unwinding import finalized, handled
 from dy2st.capture.values import Undefined, is_symbolic
 
@@ -28,6 +28,7 @@ __all__ = [
     "capture_while",
     "condition",
     "current",
+    "decided",
     "finalized",
     "handled",
     "is_symbolic",

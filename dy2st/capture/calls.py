@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import inspect
 import logging
 import operator
 import sysconfig
@@ -23,6 +24,7 @@ from dy2st import errors
 from dy2st.capture import iteration, managers, modules, number_operators, optional, ordering, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
+from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.library import (
     LOG_METHODS,
@@ -145,6 +147,8 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
         return at_each_call(session, method, *args, **kwargs)
+    if isinstance(method.__self__, contextlib.ExitStack) and method.__name__ in managers.STACK_METHODS:
+        return managers.STACK_METHODS[method.__name__](session, method.__self__, *args, **kwargs)
     if isinstance(method.__func__, types.FunctionType) and handler_of(method.__func__) is None:
         return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
     return call(method.__func__, method.__self__, *args, **kwargs)
@@ -175,7 +179,10 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
     bound = converted.bind(function, session.operators)
-    with session.frame(bound, [ItemPlace(function.__globals__, name) for name in converted.written_globals]):
+    written_globals = [ItemPlace(function.__globals__, name) for name in converted.written_globals]
+    if bound.__code__.co_flags & inspect.CO_GENERATOR:
+        return UserGenerator(session, function, bound, written_globals, (args, kwargs))
+    with session.frame(bound, written_globals):
         return bound(*args, **kwargs)
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 
 from dy2st import errors
-from dy2st.capture import calls, choices, leaving, modules, results
+from dy2st.capture import calls, choices, generators, leaving, modules, results
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated
@@ -135,6 +135,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
             raise errors.CaptureError(
                 "a list that was made outside changes its length where a tensor decides", session.here(), seen=repr(need_list.items)
             ) from None
+        generators.check_ended(session)
         session.emit_checks()
         if session.asks_strides:
             _guard_layouts(session, request)

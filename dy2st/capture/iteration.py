@@ -21,6 +21,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import iterators, lists, optional
 from dy2st.capture.branch import capture_if, capture_if_exp
+from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import RuntimeIterable, Stream
 from dy2st.capture.iterators import over
 from dy2st.capture.journal import CellPlace, Place
@@ -256,12 +257,14 @@ def _capture_rest(session: Session, rest: _Rest, body: Any, live: Sequence[str],
     if iterators.is_written_by_user(rest.iterator):
         rest.iterator = iter(_remaining(session, rest.iterator))
     elif iterators.reads_nothing_of(rest.iterator, rest.changed):
-        rest.iterator = iter(_at_most(session, rest.iterator))
+        rest.iterator = iter(iterators.quietly(session, rest.iterator, lambda: _at_most(session, rest.iterator)))
     _skip_trips(session, rest, body, live, test)
 
 
 def _skip_trips(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
     """Each trip takes its item and runs the body, or does neither."""
+    if isinstance(rest.iterator, UserGenerator):
+        rest.iterator.step_by_step = True
     item: Any = rest.item
     body(item)
     trips = rest.trips + 1
@@ -333,7 +336,7 @@ class _Trip:
 
     def __call__(self) -> None:
         if self.item is _UNTAKEN:
-            self.item = iterators.step(self.iterator)
+            self.item = iterators.quietly(need(), self.iterator, lambda: iterators.step(self.iterator))
         if self.item is not iterators.END:
             self.body(self.item)
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import collections.abc
 import dis
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
 
 from dy2st import errors
 from dy2st.capture import access
+from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.unwinding import handled
@@ -24,6 +25,8 @@ from dy2st.capture.values import Choice, Stale
 
 END: Any = object()
 """What :func:`step` gives when there is no further item."""
+
+GENERATORS = (types.GeneratorType, UserGenerator)
 
 _EFFECTS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE", "DELETE_ATTR", "DELETE_SUBSCR", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _CHANGING = frozenset(
@@ -115,6 +118,8 @@ def take(session: Session, iterator: Any) -> None:
     Raises:
         CaptureError: another block may have taken some, or the iterator does more than give items.
     """
+    if isinstance(iterator, UserGenerator):
+        return  # it looks itself, at each step
     taken = session.taken.get(id(iterator))
     if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
         raise access.spent(session)
@@ -130,9 +135,28 @@ def check_pure(session: Session, iterator: Any) -> None:
     Raises:
         CaptureError: it does.
     """
-    if not isinstance(iterator, types.GeneratorType) or not _has_effects(iterator.gi_code):
-        return
-    raise errors.CaptureError(
+    if isinstance(iterator, GENERATORS) and _has_effects(iterator.gi_code):
+        raise _impure(session, iterator)
+
+
+def quietly(session: Session, iterator: Any, take_items: Callable[[], Any]) -> Any:
+    """Take items from an iterator where a tensor decides how many.
+
+    Raises:
+        CaptureError: it is a generator that changes more than variables of its own.
+    """
+    if not isinstance(iterator, UserGenerator):
+        return take_items()
+    attempt = session.begin_attempt([])
+    items = take_items()
+    if not all(iterator.owns(write.place) for write in attempt[0].journal.writes().values()):
+        raise _impure(session, iterator)
+    session.commit(attempt)
+    return items
+
+
+def _impure(session: Session, iterator: Any) -> errors.CaptureError:
+    return errors.CaptureError(
         f"the generator {iterator.__qualname__}() changes something or prints, and a tensor decides whether it runs",
         session.here(),
         fix="write the loop of the generator where its items are used, or have it give items only",
@@ -149,7 +173,7 @@ def _has_effects(code: types.CodeType) -> bool:
 
 def reads_nothing_of(iterator: Any, changed: Collection[Place]) -> bool:
     """Whether an iterator is a generator whose next items do not depend on some places: then they may be taken at once."""
-    if not isinstance(iterator, types.GeneratorType) or not all(isinstance(place, CellPlace) for place in changed):
+    if not isinstance(iterator, GENERATORS) or not all(isinstance(place, CellPlace) for place in changed):
         return False
     frame = iterator.gi_frame
     if frame is None or frame.f_globals.get("__name__", "").startswith("dy2st."):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
 import torch
 
 from dy2st import errors
+from dy2st.capture.generators import UserGenerator
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st.capture.unwinding import refused
 
 _patch_lock = threading.Lock()
 _patched_by = 0
+_GENERATOR_MANAGER: Any = contextlib._GeneratorContextManager
 _KEPT = "__dy2st_grad_mode__"
 _enter_inference, _exit_inference = torch.inference_mode.__enter__, torch.inference_mode.__exit__
 
@@ -25,9 +28,50 @@ def managed(manager: Any) -> Any:
     """A context manager as converted code uses it."""
     session = current()
     kind = type(manager)
+    if session is not None and kind is _GENERATOR_MANAGER and session.tracker.source_of(manager) is None:
+        return _of_generator(session, manager)
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))
     library = kind.__module__.partition(".")[0] in ("torch", "contextlib", "dy2st")
     return manager if session is None or library or not by_user else _Managed(session, manager)
+
+
+def enter_context(session: Session, stack: contextlib.ExitStack, manager: Any) -> Any:
+    """``stack.enter_context(manager)``."""
+    return stack.enter_context(managed(manager))
+
+
+def callback(session: Session, stack: contextlib.ExitStack, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """``stack.callback(function, *args, **kwargs)``."""
+    stack.enter_context(_Managed(session, _Callback(lambda: session.call(function, *args, **kwargs))))
+    return function
+
+
+class _Callback:
+    """Calls a function at its end."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        self._function()
+
+
+STACK_METHODS: dict[str, Callable[..., Any]] = {"enter_context": enter_context, "callback": callback}
+"""What a stack of context managers does with code of the user's."""
+
+
+def _of_generator(session: Session, manager: Any) -> Any:
+    """What ``@contextlib.contextmanager`` has made: its generator runs converted, if it can be."""
+    if not inspect.isgenerator(manager.gen) or inspect.getgeneratorstate(manager.gen) != inspect.GEN_CREATED:
+        return manager
+    made = session.call(manager.func, *manager.args, **manager.kwds)
+    if not isinstance(made, UserGenerator):
+        return manager
+    manager.gen = made
+    return _Managed(session, manager)
 
 
 class _Managed:
@@ -43,7 +87,7 @@ class _Managed:
         return entered
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
-        self.session.pending.pop()
+        self.session.pending.remove(self)
         if isinstance(error, Unreachable):
             return False  # the blocks that raise have called it
         if isinstance(error, (Signal, errors.Dy2stError)):
@@ -57,6 +101,9 @@ class _Managed:
 
     def unwind(self, session: Session, error: BaseException) -> None:
         """Leave the manager in the block that an exception leaves."""
+        if self.kind is _GENERATOR_MANAGER:
+            self.manager.gen.unwind(error)  # it has not ended where the program does not raise
+            return
         if session.call(self.exit, self.manager, type(error), error, error.__traceback__) not in (None, False):
             raise refused(session, error, f"the context manager {self.kind.__name__}") from error
 

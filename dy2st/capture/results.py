@@ -16,6 +16,8 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture import choices, lattice, text
+from dy2st.capture.generators import UserGenerator
+from dy2st.capture.iterables import Stream
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.optional import has_optional
 from dy2st.capture.session import Session
@@ -193,9 +195,11 @@ class _Describer:
         if parts is not None:
             items, describe = parts
             return describe(tuple(self.describe(item, what) for item in items))
-        if id(value) in self.session.created and not isinstance(value, (type, torch.Size)):
+        made_here = id(value) in self.session.created or isinstance(value, (UserGenerator, Stream))
+        if made_here and not isinstance(value, (type, torch.Size)):
+            kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
             raise errors.CaptureError(
-                f"{self.session.name} {what} a {type(value).__qualname__} that it makes itself",
+                f"{self.session.name} {what} a {kind} that it makes itself",
                 self.session.here(),
                 fix="use tuples, lists, dicts, named tuples or dataclasses of tensors and numbers",
             )

@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, Protocol
@@ -105,6 +106,10 @@ class Session:
         self._kept: dict[int, Any] = {}
         self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
         """Iterators with the block that took items from them last; ``None`` once nobody may (see iterators.py)."""
+        self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
+        """The generators of the user's that are alive."""
+        self.unclosed: list[CaptureError] = []
+        """Errors for those that nobody could close."""
         self._clock = itertools.count()
         self._births: dict[int, tuple[Any, int]] = {}
         self.frames: list[Frame] = []
@@ -251,6 +256,9 @@ class Session:
                 try:
                     yield root
                 finally:
+                    for generator in [*self.generators]:
+                        if generator.is_suspended:
+                            generator.drop()
                     journal = self._regions.pop().journal
                     journal.forget_if(self._is_own)
                     journal.undo()
@@ -413,10 +421,22 @@ class Session:
         time = self.born(place.cell if isinstance(place, CellPlace) else place.owner)
         return time is not None and time > region.start
 
+    def new_frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Frame:
+        """The frame of a converted function that is called now."""
+        return Frame(next(self._clock), {id(cell) for cell in function.__closure__ or ()}, written_globals)
+
+    def is_open(self, region: Region) -> bool:
+        """Whether a region is being recorded."""
+        return region in self._regions
+
+    def repeats_since(self, time: int) -> bool:
+        """Whether the body of a loop has been begun since a time."""
+        return any(region.repeats and region.start > time for region in self._regions)
+
     @contextlib.contextmanager
     def frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Iterator[None]:
         """A converted function runs inside; its own variables are made now."""
-        self.frames.append(Frame(next(self._clock), {id(cell) for cell in function.__closure__ or ()}, written_globals))
+        self.frames.append(self.new_frame(function, written_globals))
         self.depth += 1
         try:
             yield
@@ -435,11 +455,13 @@ class Session:
 
     def spend(self, iterator: Any) -> None:
         """A tensor decides what is left in an iterator: nobody may take from it any more."""
-        self.taken[id(iterator)] = (iterator, None)
+        held = getattr(iterator, "__dy2st_position__", iterator)
+        self.taken[id(held)] = (held, None)
 
     def is_spent(self, iterator: Any) -> bool:
         """Whether a tensor decides what is left in an iterator."""
-        return id(iterator) in self.taken and self.taken[id(iterator)][1] is None
+        held = getattr(iterator, "__dy2st_position__", iterator)
+        return id(held) in self.taken and self.taken[id(held)][1] is None
 
     def is_dead(self, place: Place, live: Collection[str]) -> bool:
         """Whether a place is a local name that nobody reads afterwards."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from dy2st import errors
 from dy2st.capture import lists
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import Choice, is_symbolic
@@ -25,6 +26,19 @@ def condition(value: Any) -> Any:
     if isinstance(value, Choice) or session.runtime_list(value) is not None:
         return truth(session, value)
     return value
+
+
+def decided(value: Any) -> Any:
+    """A value as a test that only Python can decide, because a ``yield`` stands in the statement."""
+    session = current()
+    value = condition(value)
+    if session is None or not is_symbolic(value):
+        return value
+    raise errors.DataDependentError(
+        "a tensor decides about a statement with a yield inside, and a generator cannot be suspended where a tensor decides",
+        session.here(),
+        fix="yield in any case, a value that the test chooses, or collect the values in a list",
+    )
 
 
 def truth(session: Session, value: Any) -> Any:

@@ -32,13 +32,14 @@ def unwound(session: Session, error: BaseException) -> BaseException:
     try:
         for position in reversed(range(len(pending))):
             session.pending = pending[:position]
-            error = _passed(session, pending[position], error)
+            error = passed(session, pending[position], error)
     finally:
         session.pending = pending
     return error
 
 
-def _passed(session: Session, step: Any, error: BaseException) -> BaseException:
+def passed(session: Session, step: Any, error: BaseException) -> BaseException:
+    """What comes out of one handler, ``finally`` clause or context manager that an exception passes."""
     try:
         step.unwind(session, error)
     except Exception as other:

@@ -44,9 +44,13 @@ class Context:
     """What the function takes from the functions around it, `__class__` excepted."""
     assigned: frozenset[str] = frozenset()
     """What the function as written binds, its declared names included."""
+    yields: bool = False
+    """Whether it is a generator function."""
     declared_globals: tuple[str, ...] = ()
     declared_nonlocals: tuple[str, ...] = ()
     operators: str = names.OPERATORS
+    plain: frozenset[int] = frozenset()
+    """The identities of `if`, `while` and `for` statements that stay as they are, because a `yield` stands in them."""
     plan: BlockPlan = field(default_factory=BlockPlan)
     labels: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The names for the functions of each block statement, by its identity."""

@@ -18,14 +18,17 @@ import gast
 
 from dy2st.capture import capture_for
 from dy2st.constructs.context import Context
-from dy2st.constructs.registry import Phase, operator, rewrites
+from dy2st.constructs.registry import Phase, Rewritten, operator, rewrites
+from dy2st.constructs.yielding import stepped
 from dy2st.source import template
 from dy2st.source.nodes import GuardedFor
 
 
 @rewrites(gast.For, Phase.BLOCKS)
-def rewrite_for(node: gast.For, context: Context) -> list[gast.stmt]:
+def rewrite_for(node: gast.For, context: Context) -> Rewritten:
     """A loop without `break`."""
+    if id(node) in context.plain:
+        return stepped(node, context)
     return _loop(node, template.constant(None, node.iter), context)
 
 

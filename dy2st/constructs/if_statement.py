@@ -22,13 +22,16 @@ import gast
 from dy2st.capture import capture_if, condition, is_symbolic, report_site
 from dy2st.constructs.condition import as_test
 from dy2st.constructs.context import Context
-from dy2st.constructs.registry import Phase, operator, rewrites
+from dy2st.constructs.registry import Phase, Rewritten, operator, rewrites
+from dy2st.constructs.yielding import decided_test
 from dy2st.source import template
 
 
 @rewrites(gast.If, Phase.BLOCKS)
-def rewrite_if(node: gast.If, context: Context) -> list[gast.stmt]:
+def rewrite_if(node: gast.If, context: Context) -> Rewritten:
     """Two functions and the call of the operator."""
+    if id(node) in context.plain:
+        return decided_test(node, context)
     plan = context.plan.of(node)
     then, orelse = context.labels[id(node)]
     return [

@@ -27,15 +27,17 @@ from dy2st import names
 from dy2st.analysis.exits import may_jump
 from dy2st.constructs.bodies import Lower, map_bodies, may_discard, start_handlers
 from dy2st.constructs.context import Context
-from dy2st.constructs.registry import Phase, rewrites
+from dy2st.constructs.registry import Phase, Rewritten, rewrites
 from dy2st.constructs.returns import split
 from dy2st.source import template
 from dy2st.source.nodes import GuardedFor
 
 
 @rewrites(gast.While, Phase.JUMPS)
-def rewrite_while(node: gast.While, context: Context) -> list[gast.stmt]:
+def rewrite_while(node: gast.While, context: Context) -> Rewritten:
     """A `while` whose body reaches its end on every way."""
+    if id(node) in context.plain:
+        return node
     jumps = _Jumps(node.body, context, node)
     orelse = node.orelse
     node.body, node.orelse = jumps.lowered(), []
@@ -46,8 +48,10 @@ def rewrite_while(node: gast.While, context: Context) -> list[gast.stmt]:
 
 
 @rewrites(gast.For, Phase.JUMPS)
-def rewrite_for(node: gast.For, context: Context) -> list[gast.stmt]:
+def rewrite_for(node: gast.For, context: Context) -> Rewritten:
     """A `for` whose body reaches its end on every way."""
+    if id(node) in context.plain:
+        return node
     jumps = _Jumps(node.body, context, node)
     orelse = node.orelse
     node.body, node.orelse = jumps.lowered(), []

@@ -27,7 +27,7 @@ def label_blocks(context: Context) -> dict[int, tuple[str, ...]]:
 def _block_statements(node: gast.AST, context: Context) -> Iterator[gast.stmt]:
     if context.is_opaque(node):
         return
-    if type(node) in _BASES:
+    if type(node) in _BASES and id(node) not in context.plain:
         yield node
     for child in children(node):
         yield from _block_statements(child, context)

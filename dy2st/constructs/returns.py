@@ -45,7 +45,7 @@ _BLOCKS = (gast.If, *_LOOPS)
 @rewrites(gast.FunctionDef, Phase.RETURNS)
 def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
     """Give the function one exit, if a return stands inside an `if` or a loop."""
-    if node is not context.root or not _needs_rewrite(node.body):
+    if node is not context.root or context.yields or not _needs_rewrite(node.body):
         return node
     lowering = _Returns(context)
     last = node.body[-1]

@@ -20,13 +20,16 @@ import gast
 from dy2st.capture import capture_while
 from dy2st.constructs.condition import as_test
 from dy2st.constructs.context import Context
-from dy2st.constructs.registry import Phase, operator, rewrites
+from dy2st.constructs.registry import Phase, Rewritten, operator, rewrites
+from dy2st.constructs.yielding import decided_test
 from dy2st.source import template
 
 
 @rewrites(gast.While, Phase.BLOCKS)
-def rewrite_while(node: gast.While, context: Context) -> list[gast.stmt]:
+def rewrite_while(node: gast.While, context: Context) -> Rewritten:
     """Test and body as functions, and the call of the operator."""
+    if id(node) in context.plain:
+        return decided_test(node, context)
     plan = context.plan.of(node)
     test, body = context.labels[id(node)]
     value = template.statements("return value", node.test, value=as_test(node.test))

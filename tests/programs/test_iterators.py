@@ -597,23 +597,6 @@ def test_an_iterator_of_the_user_after_its_loop():
     refused(f, "how many items have been taken")
 
 
-def test_a_generator_that_writes_in_a_branch():
-    def f(x):
-        log = []
-
-        def g():
-            for i in range(3):
-                log.append(i)
-                yield i
-
-        if x.sum() > 0:
-            for v in g():
-                x = x + v
-        return x, log
-
-    refused(f, "changes something or prints")
-
-
 def test_a_generator_that_writes_in_a_loop_that_a_tensor_leaves():
     def f(x):
         log = []

@@ -101,6 +101,47 @@ def managers(x):
         return choose(z)
 
 
+@CHAPTER.captured("An exception that leaves a `contextlib.contextmanager`", calls=GRAD, note="its `finally` runs, as in eager")
+def managed_raise(x):
+    log = []
+
+    @contextlib.contextmanager
+    def scope(name):
+        log.append(name)
+        try:
+            yield
+        finally:
+            log.remove(name)
+
+    with scope("a"), scope("b"):
+        if x.sum() > 3:
+            raise ValueError(f"{len(log)} open")
+    return x, log
+
+
+@CHAPTER.captured(
+    "generator functions: their branches, loops and writes", calls=GRAD, note="a statement with a `yield` inside is plain Python"
+)
+def generator_functions(x):
+    log = []
+
+    def steps(count):
+        for i in range(count):
+            if x.sum() > 0:
+                y = x * i
+                log.append(i)
+            else:
+                y = -x
+            yield y
+        return count
+
+    def twice():
+        first = yield from steps(2)
+        yield from steps(first + 1)
+
+    return list(twice()), log
+
+
 @CHAPTER.captured("`functools.partial`, lambdas, functions as arguments", calls=GRAD)
 def functions_as_values(x):
     half = functools.partial(choose, k=0.5)

@@ -23,6 +23,17 @@ def yields(x):
         yield x * i
 
 
+@CHAPTER.refused(
+    "A `yield` where a tensor decides", calls=signs(), error=DataDependentError, says="yield in any case, a value that the test"
+)
+def yields_in_a_branch(x):
+    def positive():
+        if x.sum() > 0:
+            yield x
+
+    return list(positive())
+
+
 @CHAPTER.refused("`async def`", calls=signs(), error=UnsupportedSyntaxError, says="make it a plain function")
 async def asynchronous(x):
     return x
