@@ -11,8 +11,8 @@ from dy2st.errors import SourceNotFoundError, UnsupportedSyntaxError
 from tests.constructs.plain_python import conversion
 
 REJECTED = {
-    "yield": ("def f(x):\n    if x:\n        yield x\n", 3, 9, "cannot yield"),
-    "yield from": ("def f(x):\n    return (yield from x)\n", 2, 13, "cannot yield"),
+    "yield in an operand": ("def f(x):\n    return x and (yield x)\n", 2, 19, "operand that may be skipped"),
+    "yield in finally": ("def f(x):\n    try:\n        x()\n    finally:\n        yield x\n", 5, 9, "yield inside finally"),
     "async": ("async def f(x):\n    return x\n", 1, 1, "async function"),
     "async comprehension": ("def f(x):\n    return (y async for y in x)\n", 2, 25, "cannot await"),
     "return in finally": (
@@ -31,6 +31,8 @@ REJECTED = {
     "eval": ("def f(x):\n    return eval('x')\n", 2, 12, "looks at local variables"),
 }
 ACCEPTED = {
+    "yield": "def f(x):\n    if x:\n        yield x\n",
+    "yield from": "def f(x):\n    return (yield from x)\n",
     "nested generator": "def f(x):\n    def g():\n        yield x\n    return list(g())\n",
     "nested coroutine": "def f(x):\n    async def g():\n        await x\n    return g\n",
     "loop in finally": ("def f(x):\n    try:\n        x()\n    finally:\n        for y in x:\n            break\n"),
