@@ -330,7 +330,8 @@ def _leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[A
         if not isinstance(leaf, torch.Tensor):
             keys.append(type(leaf))
             continue
-        sizes = tuple(leaf.shape) if not dynamic else tuple(None if d in dynamic else s for d, s in enumerate(leaf.shape))
+        shape = () if leaf.is_nested else leaf.shape  # a nested one cannot be captured, and may have no shape
+        sizes = tuple(shape) if not dynamic else tuple(None if d in dynamic else s for d, s in enumerate(shape))
         same_as = first.setdefault(id(leaf), position)
         keys.append((leaf.dtype, leaf.device, leaf.requires_grad, sizes, leaf.layout, same_as))
     return tuple(keys)

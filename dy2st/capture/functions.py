@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._pytree import tree_any
 
 from dy2st import errors
@@ -45,6 +46,10 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         kwargs = dict(kwargs or {})
         is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
         handler = _HANDLERS.get(func)
+        if NestedTensor in types:
+            raise CaptureError(
+                "a nested tensor cannot be captured", self.session.here(), fix="pad to one length: to_padded_tensor()"
+            )
         made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
         return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
 
@@ -62,6 +67,17 @@ def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
 def _set_grad_enabled(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session.builder.call(func, args)
     return func(*args, **kwargs)
+
+
+@_handles(torch.nn.init.uniform_, torch.nn.init.normal_, torch.nn.init.constant_, torch.nn.init.kaiming_uniform_)
+def _initialize(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """They switch gradients off where this mode does not see it."""
+    before = torch.is_grad_enabled()
+    session.builder.call(torch._C._set_grad_enabled, (False,))
+    try:
+        return func(*args, **kwargs)
+    finally:
+        session.builder.call(torch._C._set_grad_enabled, (before,))
 
 
 @_handles(torch.amp.autocast_mode._enter_autocast)
@@ -82,6 +98,13 @@ def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dic
     raise data_dependent(session, f"Tensor.{getattr(func, '__name__', func)}()")
 
 
+_FIXES = {
+    "_detect_is_causal_mask": "say whether the mask is a causal one: src_is_causal and tgt_is_causal (of nn.Transformer), "
+    "is_causal (of nn.TransformerEncoder), tgt_is_causal (of nn.TransformerDecoder)",
+}
+"""What to write instead, by the name of the function of a library that asks."""
+
+
 def data_dependent(session: Session, what: str) -> DataDependentError:
     """The error for code that asks for a value which only exists at run time."""
     frame = sys._getframe(1)
@@ -92,7 +115,10 @@ def data_dependent(session: Session, what: str) -> DataDependentError:
         f"{asker} asks for the value of a tensor that is known only when the program runs",
         session.here(),
         seen=f"{what} in code that was not converted",
-        fix="use a tensor operation there, give the function source that can be converted, or call it outside of the program",
+        fix=_FIXES.get(
+            asker.split(" ")[0],
+            "use a tensor operation there, give the function source that can be converted, or call it outside of the program",
+        ),
     )
 
 

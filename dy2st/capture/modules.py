@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch.nn.modules import module as torch_module
+from torch.nn.utils.rnn import PackedSequence
 
 from dy2st import errors
 from dy2st.capture import lattice
@@ -41,6 +42,12 @@ def call_module(session: Session, module: torch.nn.Module, call: _Call, args: An
 
 def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, args: Any, kwargs: Any) -> Any:
     """What ``nn.Module.__call__`` itself does."""
+    if isinstance(module, torch.nn.RNNBase) and args and isinstance(args[0], PackedSequence):
+        raise errors.CaptureError(
+            f"{type(module).__name__} gets a PackedSequence, whose lengths are values of a tensor",
+            session.here(),
+            fix="give it the padded tensor and mask what comes out, or loop over the steps with a cell",
+        )
     full, others = module._get_backward_hooks()
     if others:
         raise errors.CaptureError(

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map_only
 from dy2st.capture import recurrent
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.shapes import CaptureShapes
+from dy2st.errors import CaptureError, Location
 from dy2st_runtime import scalars
 
 _NOT_RECORDED = {
@@ -30,6 +31,11 @@ _NOT_RECORDED = {
     torch.ops.aten.sym_storage_offset.default, torch.ops.aten.is_contiguous.default, torch.ops.aten.is_contiguous.memory_format,
     torch.ops.aten.dim.default, torch.ops.aten.is_same_size.default, torch.ops.aten.is_floating_point.default,
 }  # fmt: skip
+_QUANTIZING = {
+    torch.ops.aten.quantize_per_tensor, torch.ops.aten.quantize_per_tensor_dynamic, torch.ops.aten.quantize_per_channel,
+    torch.ops.aten._make_per_tensor_quantized_tensor, torch.ops.aten._empty_affine_quantized,
+}  # fmt: skip
+"""Their stand-ins are plain tensors, and what is computed with these differs."""
 _MEMOS = ("_item_memo", "_nonzero_memo", "_unique_memo", "_unique_consecutive_memo")
 _TARGETS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: scalars.to_float,
@@ -56,6 +62,10 @@ class Capturing(Protocol):
 
     def adopt(self, real: torch.Tensor) -> torch.Tensor: ...
 
+    def check_kind(self, tensor: torch.Tensor) -> None: ...
+
+    def here(self) -> Location | None: ...
+
     failed: Any
 
     def emit_checks(self) -> None: ...
@@ -71,6 +81,12 @@ class Recorder(ProxyTorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operation on fake tensors and record it."""
         kwargs = kwargs or {}
+        if func.overloadpacket in _QUANTIZING:
+            raise CaptureError(
+                f"{func.overloadpacket.__name__} makes a quantized tensor, which cannot be captured",
+                self.session.here(),
+                fix="use torch.fake_quantize_per_tensor_affine or torch.fake_quantize_per_channel_affine",
+            )
         if func is torch.ops.aten.lift_fresh.default:
             func = torch.ops.aten.lift_fresh_copy.default
         args, kwargs = tree_map_only(torch.Tensor, self._stand_in, (args, kwargs))
@@ -87,7 +103,7 @@ class Recorder(ProxyTorchDispatchMode):
             shapes.operation_start = None
         if func in _NOT_RECORDED:
             return result
-        tree_map_only(FakeTensor, _forget_constant, result)
+        tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
         self.session.emit_checks()
         return result
@@ -97,6 +113,12 @@ class Recorder(ProxyTorchDispatchMode):
             return self.session.adopt(tensor)
         for memo in _MEMOS:  # an in-place change inside a block that runs again makes what was remembered wrong
             setattr(tensor, memo, None)
+        return tensor
+
+    def _check_result(self, tensor: FakeTensor) -> FakeTensor:
+        if tensor.layout == torch.strided:  # sparse ones live inside of a program
+            self.session.check_kind(tensor)
+        tensor.constant = None  # the value known at capture is not the value of a later trip or call
         return tensor
 
     def __sym_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -130,8 +152,3 @@ def record_number(session: Capturing, target: Callable[..., Any], args: tuple[An
 def fresh_number(shapes: CaptureShapes, kind: str) -> Any:
     """A new symbolic number."""
     return {"int": shapes.fresh_int, "float": shapes.fresh_float, "bool": shapes.fresh_bool}[kind]()
-
-
-def _forget_constant(tensor: FakeTensor) -> FakeTensor:
-    tensor.constant = None  # the value known at capture is not the value of a later trip or call
-    return tensor

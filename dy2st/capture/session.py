@@ -29,7 +29,7 @@ from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
 from dy2st.capture.tracking import Tracker
 from dy2st.capture.twins import Twins
-from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, unpack_list
+from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, refused_kind, unpack_list
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
 from dy2st_runtime.program import Location, StateSlot
@@ -537,6 +537,7 @@ class Session:
             if dims:
                 stand_in = self.stand_in(real, dims)
             else:
+                self.check_kind(real)
                 with self.quiet():
                     stand_in = self.fake.from_tensor(real, static_shapes=True)
             name = source.name if source else f"constant_{len(self.states)}"
@@ -553,10 +554,15 @@ class Session:
         """A value with a stand-in in the place of a real tensor."""
         return self.adopt(value) if isinstance(value, torch.Tensor) and not self.is_stand_in(value) else value
 
+    def check_kind(self, tensor: torch.Tensor) -> None:
+        """Refuse a tensor of a kind that programs do not have."""
+        refused = refused_kind(tensor)
+        if refused is not None:
+            raise CaptureError(f"{refused[0]} cannot be captured", self.here(), fix=refused[1])
+
     def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
         """A fake tensor like a real one, with unknown sizes in some dimensions."""
-        if real.layout != torch.strided:
-            raise CaptureError(f"a tensor of layout {real.layout} cannot be captured", self.here(), fix="use to_dense()")
+        self.check_kind(real)
         sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
         before = self.graph_is_partial

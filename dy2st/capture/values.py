@@ -244,6 +244,21 @@ CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale
 """Classes of values that a variable holds during a capture only."""
 
 
+_QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4))
+
+
+def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """For a tensor of a kind that programs do not have: what it is, and what to use."""
+    with torch._C.DisableTorchFunction():
+        if tensor.is_nested:
+            return "a nested tensor", "pad to one length: to_padded_tensor()"
+        if tensor.layout != torch.strided:
+            return f"a tensor of layout {tensor.layout}", "use to_dense()"
+        if tensor.dtype in _QUANTIZED:
+            return "a quantized tensor", "use dequantize() outside of the static function, or torch.fake_quantize_per_tensor_affine"
+    return None
+
+
 def is_symbolic(value: Any) -> bool:
     """Whether a value is known only when the program runs."""
     return isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS))

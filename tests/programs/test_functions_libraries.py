@@ -182,3 +182,55 @@ def test_flags_of_functions():
 
     agree(lambda x: f(x, True), signs(grad=True))
     agree(lambda x: f(x, False), signs(grad=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (lambda: torch.eye(3).to_sparse(), "layout torch.sparse_coo"),
+        (lambda: torch.eye(3).to_sparse_csr(), "layout torch.sparse_csr"),
+        (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "a quantized tensor"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "a nested tensor"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), "a nested tensor"),
+    ],
+)
+def test_kinds_of_tensors_that_are_refused(value, says):
+    given = value()
+    with pytest.raises(dy2st.CaptureError, match=says):
+        dy2st.to_static(lambda x: x * 2)(given)
+    with pytest.raises(dy2st.CaptureError, match=says):
+        dy2st.to_static(lambda x: x * given)(torch.ones(3))
+
+
+def test_a_packed_sequence_from_outside_is_refused():
+    layer = nn.GRU(3, 4, **D)
+    packed = nn.utils.rnn.pack_padded_sequence(torch.ones(3, 2, 3, **D), torch.tensor([3, 2]))
+    with pytest.raises(dy2st.CaptureError, match="GRU gets a PackedSequence"):
+        dy2st.to_static(lambda p: layer(p)[1])(packed)
+
+
+def test_a_transformer_is_told_whether_its_mask_is_causal():
+    model = nn.Transformer(4, 2, 1, 1, 8, dropout=0.0, batch_first=True, **D)
+    mask = nn.Transformer.generate_square_subsequent_mask(3, dtype=torch.float64)
+    with pytest.raises(dy2st.CaptureError, match="tgt_is_causal"):
+        dy2st.to_static(lambda x: model(x, x, tgt_mask=mask))(torch.ones(2, 3, 4, **D))
+    inputs = [torch.randn(2, 3, 4, **D, generator=torch.Generator().manual_seed(seed)) for seed in range(2)]
+    agree(lambda x: model(x, x, tgt_mask=mask, tgt_is_causal=True), inputs)
+    agree(lambda x: model(x, x, tgt_mask=mask, tgt_is_causal=False), inputs)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: nn.Linear(3, 3, **D), lambda: nn.Bilinear(3, 3, 2, **D), lambda: nn.BatchNorm1d(3, **D), lambda: nn.PReLU(**D),
+    lambda: nn.Conv1d(2, 2, 1, **D), lambda: nn.GRU(3, 4, **D), lambda: nn.Sequential(nn.Linear(3, 2, **D), nn.Tanh()),
+    lambda: nn.MultiheadAttention(3, 1, **D), lambda: nn.Embedding(5, 3, **D),
+])  # fmt: skip
+def test_modules_made_inside(make):
+    def f(x):
+        layer = make()
+        if isinstance(layer, nn.Embedding):
+            return layer(x.long().abs() % 5)
+        rest = (x, x) if isinstance(layer, nn.MultiheadAttention) else (x,) if isinstance(layer, nn.Bilinear) else ()
+        y = layer(x, *rest)
+        return torch.nn.init.normal_(torch.empty(3, **D)), y, x.requires_grad, torch.is_grad_enabled()
+
+    agree(f, ROWS)

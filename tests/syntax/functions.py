@@ -449,6 +449,33 @@ def written_in_transform(x):
     return torch.func.grad(loss)(x)
 
 
+@CHAPTER.captured("modules made in `forward`", calls=GRAD)
+def module_made_inside(x):
+    return nn.Linear(3, 3, **D)(x) if x.sum() > 0 else nn.LayerNorm(3, **D)(x)
+
+
+@CHAPTER.refused("packed sequences", calls=ROWS, error=CaptureError, says="padded tensor")
+def packed(x):
+    return nn.utils.rnn.pack_padded_sequence(x, [len(x)]).data
+
+
+@CHAPTER.refused("nested tensors", calls=ROWS, error=CaptureError, says="pad_sequence")
+def nested(x):
+    return torch.nested.nested_tensor([x[0], x[1]]).to_padded_tensor(0.0)
+
+
+@CHAPTER.refused("quantized tensors", calls=signs(), error=CaptureError, says="fake_quantize_per_tensor_affine")
+def quantized(x):
+    return torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8).dequantize()
+
+
+@CHAPTER.refused(
+    "`Tensor.as_subclass`", calls=signs(), error=CaptureError, says="make the other class of what the static function returns"
+)
+def as_subclass(x):
+    return x.as_subclass(nn.Parameter)
+
+
 @CHAPTER.refused("`backward()` and `x.grad`", calls=GRAD, error=CaptureError, says="torch.autograd.grad")
 def backward(x):
     x.pow(2).sum().backward()
