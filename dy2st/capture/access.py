@@ -19,6 +19,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import choices, lists, optional
+from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
@@ -49,7 +50,7 @@ def ld(value: Any, name: str, free: bool = False) -> Any:
     if isinstance(value, Choice):
         for tag, option in value.options.items():
             if isinstance(option, Undefined):
-                need().check(value.tag != tag, kind, message)
+                check(need(), value.tag != tag, kind, message)
                 return value.without_unbound()
     return value
 

@@ -8,6 +8,7 @@ from typing import Any
 from dy2st.capture.branch import capture_if
 from dy2st.capture.exceptions import raised
 from dy2st.capture.session import Session, need
+from dy2st_runtime import control
 
 
 def capture_assert(test: Any, message: Callable[[], Any] | None) -> None:
@@ -19,6 +20,23 @@ def capture_assert(test: Any, message: Callable[[], Any] | None) -> None:
         raise raised(AssertionError(*([] if message is None else [message()])))
 
     capture_if(test, _go_on, fail, ())
+
+
+def check(session: Session, condition: Any, exception: type[Exception], *arguments: Any) -> None:
+    """Record a check that Python makes on its own, and raises an exception where it fails: a name that is bound, an item found.
+
+    Args:
+        condition: whether it holds, known only at run time.
+        exception, arguments: what is raised if not.
+    """
+    if session.pending or session.has_written():  # others see the exception pass, or see what was done before it
+
+        def fail() -> None:
+            raise raised(exception(*arguments))
+
+        capture_if(condition, _go_on, fail, ())
+        return
+    session.builder.call(control.assert_, (condition, exception, *arguments))
 
 
 def _go_on() -> None:

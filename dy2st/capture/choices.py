@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.session import need
 from dy2st.capture.values import Choice, Undefined
@@ -39,7 +40,7 @@ def bound(choice: Choice) -> Any:
     """A choice without the option of being unbound, with a check that it is not."""
     for tag, option in choice.options.items():
         if isinstance(option, Undefined):
-            need().check(choice.tag != tag, option.kind, *option.arguments)
+            check(need(), choice.tag != tag, option.kind, *option.arguments)
             return choice.without_unbound()
     return choice
 

@@ -20,6 +20,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import iterators, lists, optional
+from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import RuntimeIterable, Stream
@@ -81,7 +82,7 @@ def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:
         before = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
         shorter, longer = f"is shorter than {before}", f"is longer than {before}"
         for holds, words in ((other >= first, shorter), (other <= first, longer)):
-            session.check(holds, ValueError, f"zip() argument {number} {words}")
+            check(session, holds, ValueError, f"zip() argument {number} {words}")
 
 
 def reversed_(iterable: Any) -> Any:

@@ -14,6 +14,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import lattice
+from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
@@ -69,7 +70,7 @@ def unpack(session: Session, items: RuntimeList, count: int | None) -> list[Any]
             session.here(),
             fix="take items[0] and items[1:]",
         )
-    session.check(length(session, items) == count, ValueError, f"the number of values to unpack is not {count}")
+    check(session, length(session, items) == count, ValueError, f"the number of values to unpack is not {count}")
     return [get(session, items, position) for position in range(count)]
 
 

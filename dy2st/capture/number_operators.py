@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
+from dy2st.capture.assertions import check
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import SYMBOLIC_NUMBERS, number_kind
 from dy2st_runtime import scalars
@@ -91,7 +92,7 @@ def _result_kind(session: Session, target: Callable[..., Any], kinds: set[str], 
         return "float"
     if target is operator.pow and isinstance(right, torch.SymInt):
         message = "a power with a negative exponent is a float, and this program took it for an int; write float(x) ** n"
-        session.check(right >= 0, NotImplementedError, message)
+        check(session, right >= 0, NotImplementedError, message)
     return "int"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture import iteration, lattice, lists, text
+from dy2st.capture.assertions import check
 from dy2st.capture.comparisons import position, same
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
@@ -69,7 +70,7 @@ def _known(session: Session, target: list[Any]) -> RuntimeList:
 def _index(session: Session, target: list[Any], value: Any) -> Any:
     found = position(session, target, value)
     message = text.value(session, Text(((value, "r", ""), " is not in list")))
-    session.check(found >= 0, ValueError, message)
+    check(session, found >= 0, ValueError, message)
     return found
 
 
@@ -88,7 +89,7 @@ def _count(session: Session, target: list[Any], value: Any) -> Any:
 def _remove(session: Session, target: list[Any], value: Any) -> None:
     known = _known(session, target)
     found = position(session, target, value)
-    session.check(found >= 0, ValueError, "list.remove(x): x not in list")
+    check(session, found >= 0, ValueError, "list.remove(x): x not in list")
     lists.del_item(session, known, found)
 
 

@@ -621,10 +621,6 @@ class Session:
             condition = self.builder.expression_node(expr)
             self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
 
-    def check(self, condition: Any, exception: type[BaseException], *arguments: Any) -> None:
-        """Record a check that raises an exception at run time."""
-        self.builder.call(control.assert_, (condition, exception, *arguments))
-
     # -- lists -------------------------------------------------------------------------------------------------------------------
 
     def own_list(self, items: list[Any]) -> None:

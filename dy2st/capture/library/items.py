@@ -12,6 +12,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import comparisons, iteration, iterators, lists, ordering
+from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import Stream
 from dy2st.capture.library.registry import Handler, handles
@@ -65,7 +66,7 @@ def _extreme_at_runtime(session: Session, function: Any, values: Any, before: An
     if "default" in default:
         return capture_if_exp(items.length() > 0, search, lambda: default["default"])
     empty = f"{function.__name__}() arg is an empty sequence" if sys.version_info < (3, 12) else _EMPTY.format(function.__name__)
-    session.check(items.length() > 0, ValueError, empty)
+    check(session, items.length() > 0, ValueError, empty)
     return search()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dy2st.capture import access, lists
+from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -85,7 +86,7 @@ def _power(session: Session, a: Any, b: Any, modulus: Any = None) -> Any:
     if modulus is None:
         return a**b
     message = "pow() with a modulus and a negative exponent is not available for numbers that are known only at run time"
-    session.check(b >= 0, NotImplementedError, message)
+    check(session, b >= 0, NotImplementedError, message)
     return a**b % modulus
 
 
