@@ -155,3 +155,16 @@ def test_it_is_saved_without(tmp_path: Any) -> None:
     dy2st.save(Net(), tmp_path / "net.dy2st", [dy2st.InputSpec([2], "float64")])
     loaded = dy2st.load(tmp_path / "net.dy2st")
     same(loaded(DOWN), DOWN)
+
+
+def test_attributes_before_an_unbound_name() -> None:
+    class Net(Box):
+        def forward(self, x, n):
+            self.calls += 1
+            for _ in range(n):
+                self.seen = (self.seen + x).detach().clone()
+            if n > 1:
+                y = x
+            return x + y
+
+    check(Net, [(UP, torch.tensor(n)) for n in (3, 0, 1, 3, 2)])
