@@ -69,6 +69,7 @@ def to_static(
     if backend not in _BACKENDS:
         raise SignatureError(f"there is no backend {backend!r}; choose one of {_BACKENDS}")
     specs = _checked_specs(input_spec)
+    function = _uncompiled(function)
     if function is None:
         return lambda given: to_static(given, input_spec=input_spec, full_graph=full_graph, backend=backend)
     if isinstance(function, StaticFunction):
@@ -87,6 +88,15 @@ def to_static(
     if not isinstance(function, types.FunctionType):
         raise SignatureError(f"to_static takes a Python function, method or nn.Module, not a {type(function).__name__}")
     return StaticFunction(function, specs, None, backend, bound=_is_method(function), full_graph=full_graph)
+
+
+def _uncompiled(function: Any) -> Any:
+    """What ``torch.compile`` was given: a program is made of the function as it is written."""
+    if isinstance(function, torch.nn.Module) and type(function).__module__ == "torch._dynamo.eval_frame":
+        return function._orig_mod
+    if isinstance(function, types.FunctionType):
+        return function.__dict__.get("_torchdynamo_orig_callable", function)
+    return function
 
 
 def _of_method(method: types.MethodType, specs: Sequence[Any] | None, backend: str | None, full_graph: bool) -> StaticFunction:

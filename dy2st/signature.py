@@ -20,6 +20,7 @@ from torch.nn.modules import module as _module
 
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.tracking import CONSTANTS
+from dy2st.capture.values import own_meaning
 from dy2st.errors import Location, SignatureError
 from dy2st_runtime.structure import Structure, children, flatten
 
@@ -333,7 +334,8 @@ def _leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[A
         shape = () if leaf.is_nested else leaf.shape  # a nested one cannot be captured, and may have no shape
         sizes = tuple(shape) if not dynamic else tuple(None if d in dynamic else s for d, s in enumerate(shape))
         same_as = first.setdefault(id(leaf), position)
-        keys.append((leaf.dtype, leaf.device, leaf.requires_grad, sizes, leaf.layout, same_as))
+        own = None if type(leaf) is torch.Tensor else own_meaning(leaf)
+        keys.append((leaf.dtype, leaf.device, leaf.requires_grad, sizes, leaf.layout, same_as, own))
     return tuple(keys)
 
 

@@ -247,11 +247,29 @@ CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale
 _QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 
 
+_PLAIN = (torch._C._disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]  # a classmethod
+
+_WITHOUT_SHAPE = (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
+
+
+def own_meaning(tensor: torch.Tensor) -> type | None:
+    """The class of a tensor that says what functions of torch do with it; ``None`` for one that does as tensors do."""
+    function = type(tensor).__torch_function__
+    if getattr(function, "__func__", function) in _PLAIN or isinstance(tensor, _WITHOUT_SHAPE):
+        return None
+    return type(tensor)
+
+
 def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
     """For a tensor of a kind that programs do not have: what it is, and what to use."""
     with torch._C.DisableTorchFunction():
         if tensor.is_nested:
             return "a nested tensor", "pad to one length: to_padded_tensor()"
+        if own_meaning(tensor) is not None:
+            return (
+                f"a {type(tensor).__qualname__}, which has a __torch_function__ of its own,",
+                "use as_subclass(torch.Tensor) outside",
+            )
         if tensor.layout != torch.strided:
             return f"a tensor of layout {tensor.layout}", "use to_dense()"
         if tensor.dtype in _QUANTIZED:

@@ -234,3 +234,37 @@ def test_modules_made_inside(make):
         return torch.nn.init.normal_(torch.empty(3, **D)), y, x.requires_grad, torch.is_grad_enabled()
 
     agree(f, ROWS)
+
+
+class Doubling(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        made = super().__torch_function__(func, types, args, kwargs or {})
+        return made * 2 if func is torch.Tensor.add else made
+
+
+class Plain(torch.Tensor):
+    """Does as tensors do."""
+
+
+def test_tensors_that_say_what_functions_of_torch_mean_are_refused():
+    given = torch.ones(3).as_subclass(Doubling)
+    static = dy2st.to_static(lambda x: x + 1)
+    torch.testing.assert_close(static(torch.ones(3)), torch.full((3,), 2.0))
+    with pytest.raises(dy2st.CaptureError, match="a Doubling, which has a __torch_function__ of its own"):
+        static(given)
+    with pytest.raises(dy2st.CaptureError, match="a Doubling"):
+        dy2st.to_static(lambda x: x + given)(torch.ones(3))
+    agree(lambda x: x + 1 if x.sum() > 0 else x - 1, [(x.detach().as_subclass(Plain),) for x in signs()])
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_what_was_compiled_is_captured_as_it_is_written(backend):
+    def choose(x):
+        return x * 2 if x.sum() > 0 else x - 1
+
+    agree(choose, signs(), static=dy2st.to_static(torch.compile(choose, backend=backend)))
+    model = nn.Linear(3, 3, **D)
+    static = dy2st.to_static(torch.compile(model, backend=backend))
+    for x in signs():
+        torch.testing.assert_close(static(x), nn.functional.linear(x, model.weight, model.bias), rtol=0, atol=0)

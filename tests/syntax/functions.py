@@ -476,6 +476,22 @@ def as_subclass(x):
     return x.as_subclass(nn.Parameter)
 
 
+class Counting(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@CHAPTER.refused(
+    "tensors with a `__torch_function__` of their own",
+    calls=[(torch.ones(3, **D).as_subclass(Counting),)],
+    error=CaptureError,
+    says="as_subclass(torch.Tensor)",
+)
+def with_own_meaning(x):
+    return x + 1
+
+
 @CHAPTER.refused("`backward()` and `x.grad`", calls=GRAD, error=CaptureError, says="torch.autograd.grad")
 def backward(x):
     x.pow(2).sum().backward()
