@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import gast
 
-from dy2st.analysis.exits import may_jump, may_leave
+from dy2st.analysis.exits import ends, may_jump, may_leave
 from dy2st.analysis.flow import children
 from dy2st.analysis.scopes import NESTED_SCOPES, outside_parts
 from dy2st.analysis.yielding import has_yield, skippable_yield
@@ -41,7 +41,7 @@ def check_fence(node: gast.FunctionDef | gast.AsyncFunctionDef, filename: str) -
         if isinstance(inner, gast.Call) and _looks_at_locals(inner):
             raise _unsupported(inner, filename, f"{inner.func.id}() looks at local variables, {_LOCALS}")
         if isinstance(inner, gast.Try):
-            _check_finally(inner, filename)
+            _check_finally(inner, node, filename)
 
 
 def check_no_yield(node: gast.FunctionDef, filename: str) -> None:
@@ -57,16 +57,27 @@ def _looks_at_locals(node: gast.Call) -> bool:
     return len(node.args) <= _LOOKS_AT_LOCALS.get(node.func.id, -1)
 
 
-def _check_finally(node: gast.Try, filename: str) -> None:
+def _check_finally(node: gast.Try, function: gast.FunctionDef, filename: str) -> None:
+    inside = [node.body, *(handler.body for handler in node.handlers), node.orelse]
+    jumps = any(may_jump(statement, gast.Break, gast.Continue) for body in inside for statement in body)
+    always = ends(node.finalbody) and not any(map(_reraises, node.finalbody))
+    kept = always and not jumps and not any(map(has_yield, function.body))
     for statement in node.finalbody:
         if has_yield(statement):
             raise _unsupported(statement, filename, f"yield inside finally; move it after the try, {_EXCLUDE}")
         for inner in _own_nodes([statement]):
             leaves = isinstance(inner, gast.Return) or _jumps_out(inner, node.finalbody)
-            if leaves:
+            if leaves and not kept:
                 word = type(inner).__name__.lower()
-                message = f"{word} inside finally drops the exception on its way; move it after the try, {_EXCLUDE}"
+                seen = "drops the exception on its way on some ways only" if not always else "drops what its try is doing"
+                message = f"{word} inside finally {seen}; move it after the try, {_EXCLUDE}"
                 raise _unsupported(inner, filename, message)
+
+
+def _reraises(node: gast.AST) -> bool:
+    if isinstance(node, (*NESTED_SCOPES, gast.expr)):
+        return False
+    return (isinstance(node, gast.Raise) and node.exc is None) or any(map(_reraises, children(node)))
 
 
 def _jumps_out(node: gast.AST, body: Sequence[gast.stmt]) -> bool:

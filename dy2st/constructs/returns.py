@@ -55,6 +55,11 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
     return node
 
 
+def without_returns(body: Sequence[gast.stmt], context: Context) -> list[gast.stmt]:
+    """Statements that fall off their end where `body` returns; the values are evaluated, and forgotten."""
+    return _Returns(context).tail(body, body[-1]) if any(map(_may_return, body)) else list(body)
+
+
 @operator("returned_value")
 def returned_value(value: Any) -> Any:
     """The value of a function that may have returned early from a loop: by now one has been set."""

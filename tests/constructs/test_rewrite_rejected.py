@@ -16,13 +16,13 @@ REJECTED = {
     "async": ("async def f(x):\n    return x\n", 1, 1, "async function"),
     "async comprehension": ("def f(x):\n    return (y async for y in x)\n", 2, 25, "cannot await"),
     "return in finally": (
-        "def f(x):\n    try:\n        x()\n    finally:\n        return x\n",
+        "def f(x):\n    try:\n        x()\n    finally:\n        if x: return x\n",
         5,
-        9,
+        15,
         "return inside",
     ),
     "break in finally": (
-        "def f(x):\n    for y in x:\n        try:\n            y()\n        finally:\n            break\n",
+        "def f(x):\n    for y in x:\n        try:\n            continue\n        finally:\n            break\n",
         6,
         13,
         "break inside",
@@ -35,6 +35,7 @@ ACCEPTED = {
     "yield from": "def f(x):\n    return (yield from x)\n",
     "nested generator": "def f(x):\n    def g():\n        yield x\n    return list(g())\n",
     "nested coroutine": "def f(x):\n    async def g():\n        await x\n    return g\n",
+    "return at the end of finally": "def f(x):\n    try:\n        x()\n    finally:\n        return x\n",
     "loop in finally": ("def f(x):\n    try:\n        x()\n    finally:\n        for y in x:\n            break\n"),
     "eval with names": "def f(x):\n    return eval('x', {'x': x})\n",
 }

@@ -421,3 +421,24 @@ def annotations(x):
         pass
         y = x
     return y
+
+
+@CHAPTER.captured(
+    "`return`, `break` and `continue` at the end of `finally`", calls=signs(), note="it drops an exception, or another `return`"
+)
+def jumps_in_finally(x):
+    for i in range(4):
+        try:
+            x = x + i
+            {}["missing"]
+        finally:
+            if x.sum() > 8:
+                break
+            else:
+                continue
+    try:
+        if x.sum() > 0:
+            return x * 2
+        x = x - 1
+    finally:
+        return x + 1

@@ -34,6 +34,31 @@ def yields_in_a_branch(x):
     return list(positive())
 
 
+@CHAPTER.refused(
+    "`return` on some ways through `finally`", calls=signs(), error=UnsupportedSyntaxError, says="move it after the try"
+)
+def returns_in_finally(x):
+    try:
+        x = x * 2
+    finally:
+        if x.sum() > 0:
+            return x
+    return x + 1
+
+
+@CHAPTER.refused(
+    "An unbound name that a tensor decides, caught outside", calls=signs(), error=CaptureError, says="an except clause outside"
+)
+def unbound_caught(x):
+    if x.sum() > 0:
+        y = x
+    try:
+        del y
+    except UnboundLocalError:
+        x = x + 1
+    return x
+
+
 @CHAPTER.refused("`async def`", calls=signs(), error=UnsupportedSyntaxError, says="make it a plain function")
 async def asynchronous(x):
     return x
