@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from dy2st.capture.assertions import check
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import SYMBOLIC_NUMBERS, number_kind
 from dy2st_runtime import scalars
@@ -65,9 +64,11 @@ def _binary(kind: type, name: str, target: Callable[..., Any], reflected: bool =
         kinds = {number_kind(operand) for operand in operands}
         if kinds == {"int"} and original is not None and not _needs_record(target, operands[1]):
             return original(self, other)
+        if kinds == {"int"} and target is operator.pow:
+            return _integer_power(session, *operands)
         if "bool" in kinds and "float" not in kinds and not (kinds == {"bool"} and target in _LOGIC):
             return target(*(_as_int(session, operand) for operand in operands))
-        return session.number(target, operands, _result_kind(session, target, kinds, operands[1]))
+        return session.number(target, operands, _result_kind(target, kinds))
 
     return method
 
@@ -76,7 +77,20 @@ def _needs_record(target: Callable[..., Any], right: Any) -> bool:
     """Whether integer algebra would lose an error, or asks for more than it can know."""
     if target in _BITS.values():
         return True
+    if target is operator.pow and not isinstance(right, torch.SymInt):
+        return bool(right < 0)
     return isinstance(right, torch.SymInt) and (target in _DIVISIONS or target is operator.pow)
+
+
+def _integer_power(session: Session, base: Any, exponent: Any) -> Any:
+    """A power of ints: an int, or a float where the exponent is negative; a choice of the two where nobody knows its sign."""
+    natural = exponent >= 0
+    known = session.shapes.known(natural)
+    if known is not None:
+        return session.number(operator.pow, (base, exponent), "int" if known else "float")
+    whole = session.number(operator.pow, (base, session.number(scalars.maximum, (exponent, 0), "int")), "int")
+    inverse = session.number(operator.pow, (base, session.number(scalars.minimum, (exponent, 0), "int")), "float")
+    return session.new_choice(session.number(scalars.where, (natural, 0, 1), "int"), {0: whole, 1: inverse})
 
 
 def _as_int(session: Session, value: Any) -> Any:
@@ -85,14 +99,11 @@ def _as_int(session: Session, value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
-def _result_kind(session: Session, target: Callable[..., Any], kinds: set[str], right: Any) -> str:
+def _result_kind(target: Callable[..., Any], kinds: set[str]) -> str:
     if target in _COMPARE.values() or kinds == {"bool"}:
         return "bool"
     if "float" in kinds or target is operator.truediv:
         return "float"
-    if target is operator.pow and isinstance(right, torch.SymInt):
-        message = "a power with a negative exponent is a float, and this program took it for an int; write float(x) ** n"
-        check(session, right >= 0, NotImplementedError, message)
     return "int"
 
 

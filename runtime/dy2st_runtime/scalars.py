@@ -85,7 +85,7 @@ def _table() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {f"scalar.{f.__name__}": f for f in own}
     table |= {f"operator.{name}": getattr(operator, name) for name in operators.split()}
     table |= {f"math.{name}": getattr(math, name) for name in maths.split()}
-    table |= {"round": round, "divmod": divmod, "sym_size": torch.ops.aten.sym_size.int}
+    table |= {"round": round, "divmod": divmod, "pow": pow, "sym_size": torch.ops.aten.sym_size.int}
     table["slice"] = slice
     return table
 

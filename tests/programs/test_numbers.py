@@ -95,13 +95,46 @@ def test_power():
     agree(f, [(num(a, torch.int64), num(b, torch.int64)) for a, b in [(2, 3), (3, 0), (5, 1), (-2, 3)]])
 
 
-def test_power_with_a_negative_exponent_is_refused_at_run_time():
-    def f(x, y):
-        return x.item() ** y.item()
+def test_a_power_of_ints_is_a_float_where_the_exponent_is_negative():
+    def f(n, m, x):
+        a, k = m.item(), n.item()
+        kept = 0 if k > 2 else a**k
+        return a**k, k**-2, isinstance(2**k, int), x * 2**k, kept, True**k, pow(2, k)
 
-    static = agree(f, [(num(2, torch.int64), num(3, torch.int64))])
-    with pytest.raises(NotImplementedError, match="negative exponent"):
-        static(num(2, torch.int64), num(-1, torch.int64))
+    x = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    agree(
+        f, [(num(n, torch.int64), num(m, torch.int64), x) for n, m in [(2, 3), (-1, 2), (-3, -2), (1, 0), (5, 1), (-1, 0), (0, 3)]]
+    )
+
+
+def test_powers_of_two_in_a_loop():
+    def f(n, x):
+        total = 0
+        for k in range(n):
+            total = total + 2 ** (k - 1)
+            x = x / 2**k
+        return total, x
+
+    agree(f, [(num(n, torch.int64), torch.ones(2, dtype=torch.float64, requires_grad=True)) for n in (3, 0, 1, 6)])
+
+
+def test_a_power_is_a_size_where_its_exponent_is_known_not_to_be_negative():
+    def f(n, x):
+        n = n.item()
+        if n >= 0:
+            return x.new_zeros(2**n)
+        return x * 2**n
+
+    agree(f, [(num(n, torch.int64), torch.ones(2, dtype=torch.float64)) for n in (3, 0, -1, -6)])
+
+
+def test_power_with_a_modulus():
+    def f(a, b, m):
+        a, b, m = a.item(), b.item(), m.item()
+        return pow(a, b, m), pow(3, b, 7), pow(a, 10**18, m)
+
+    cases = [(2, 3, 5), (3, -1, 7), (5, 10**9, 13), (2, -1, 4), (2, 3, 0), (-3, 5, -4)]
+    agree(f, [tuple(num(v, torch.int64) for v in case) for case in cases])
 
 
 def test_floats_and_ints_in_min_and_max():

@@ -219,6 +219,14 @@ def containers(n, x):
     return {**d, "c": n}, (x, 1) + (2,), [x] * 2 + [n], [0] * int(n), len([x] * n)
 
 
+@CHAPTER.captured(
+    "`a ** n`, `pow(a, n, m)` of ints, with an exponent that may be negative", NS, note="Then it is a float, as in Python."
+)
+def powers(n, x):
+    k = int(n) - 2
+    return 2**k, x * 3**k, isinstance(2**k, int), pow(3, k, 7)
+
+
 @CHAPTER.captured("integer division, remainder, shifts, bits and powers of numbers from tensors", NS)
 def integers(n, x):
     k = int(n) - 1

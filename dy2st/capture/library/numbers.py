@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from dy2st.capture import access, lists
-from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -85,9 +84,9 @@ def _divmod(session: Session, a: Any, b: Any) -> Any:
 def _power(session: Session, a: Any, b: Any, modulus: Any = None) -> Any:
     if modulus is None:
         return a**b
-    message = "pow() with a modulus and a negative exponent is not available for numbers that are known only at run time"
-    check(session, b >= 0, NotImplementedError, message)
-    return a**b % modulus
+    if any(number_kind(value) == "float" for value in (a, b, modulus)):
+        raise TypeError("pow() 3rd argument not allowed unless all arguments are integers")
+    return session.number(pow, (a, b, modulus), "int")
 
 
 handles(abs)(_arithmetic(abs, lambda session, value: session.number(operator.abs, (value,), number_kind(value))))
