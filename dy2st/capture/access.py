@@ -28,6 +28,7 @@ from dy2st.capture.session import Session, current, need
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
+    StandIn,
     Undefined,
     is_number,
     may_be_undefined,
@@ -355,6 +356,6 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if isinstance(target, list) and function is python.iadd:
         lists.method(session, target, "extend", (value,), {})
         return target
-    if isinstance(target, (list, dict, set)):
+    if isinstance(target, (list, dict, set)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))
     return function(target, value)

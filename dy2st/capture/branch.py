@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -216,9 +217,21 @@ class Joiner:
             f"{what} is not the same kind of value on both branches",
             _origin(self.session, a) or self.session.here(),
             _origin(self.session, b) or self.session.here(),
-            seen=str(error),
-            fix="make both branches give the same dtype, number of dimensions and structure, or use another name in one of them",
+            seen=in_words(place, error),
+            fix=_fix(place),
         )
+
+
+def _fix(place: Place | None) -> str:
+    if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
+        return f"make the {type(place.owner).__name__} in the function itself, or keep a list or dict"
+    return "make both branches give the same dtype, number of dimensions and structure, or use another name in one of them"
+
+
+def in_words(place: Place | None, error: Exception) -> str:
+    """A mismatch, in terms of the container whose contents differ."""
+    kind = type(place.owner).__name__ if isinstance(place, ContentsPlace) else "list"
+    return str(error).replace("a list of (", f"a {kind} of (")
 
 
 def is_mutable(value: Any) -> bool:

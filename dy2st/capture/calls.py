@@ -21,7 +21,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import iteration, managers, modules, number_operators, optional, ordering, text
+from dy2st.capture import iteration, managers, modules, number_operators, optional, ordering, sets, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
@@ -37,7 +37,7 @@ from dy2st.capture.library import (
 )
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import CAPTURE_VALUES, Choice
+from dy2st.capture.values import CAPTURE_VALUES, Choice, StandInSet
 
 SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
@@ -58,8 +58,10 @@ _READING_METHODS = frozenset(
 """The methods of dicts, sets and deques that leave them as they are."""
 
 
-_SETTLING = (len, list, tuple, set, sorted, iter, enumerate, bool)
+_SETTLING = (len, list, tuple, set, frozenset, sorted, iter, enumerate, bool)
 """What needs to know the keys of a dict, and has no handler or one that does not need it."""
+_OF_OBJECTS = (getattr, setattr, hasattr, delattr, isinstance, type, vars)
+"""What asks for the object, not for what is in it."""
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -73,8 +75,8 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if original is not None:
         return call(original, *args, **kwargs)
     handler = handler_of(function)
-    table = next(filter(optional.has_optional, args), None)
-    if table is not None and (handler is not None or function in _SETTLING):
+    table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)
+    if table is not None and _looks_into(function, handler, table):
         return optional.settled(session, table, lambda one: call(function, *_replaced(args, table, one), **kwargs))
     if handler is not None:
         choice = None if takes_choices(handler) else _choice_among(args, kwargs)
@@ -83,6 +85,13 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if isinstance(function, kind):
             return call_kind(session, function, args, kwargs)
     return _call_object(session, function, args, kwargs)
+
+
+def _looks_into(function: Any, handler: Any, table: Any) -> bool:
+    """Whether a function needs to know what is in a dict or set."""
+    if handler is not None:
+        return optional.has_optional(table) and function not in _OF_OBJECTS
+    return function in _SETTLING
 
 
 def _original(function: Any) -> Any:
@@ -126,6 +135,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return text.formatted(session, owner, args, kwargs)
     if isinstance(owner, str) and method.__name__ == "join" and len(args) == 1:
         return text.connected(owner, iteration.collected(args[0]))
+    if isinstance(owner, (set, frozenset)) and any(isinstance(value, StandInSet) for value in args):
+        return _with_sets(session, owner, method, args)
     if isinstance(owner, (list, dict, set, collections.deque)):
         return _call_container(session, owner, method, args, kwargs)
     return _call_plain(session, method, args, kwargs)
@@ -229,6 +240,8 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
             enter(session, own_init, converted, (made, *args), kwargs)
             return made
     other = _call_plain(session, kind, args, kwargs)
+    if kind is set:
+        return sets.owned(session, other)
     session.created[id(other)] = other
     session.own(other)
     return other
@@ -242,6 +255,12 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
     return function(*args, **kwargs)
+
+
+def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...]) -> Any:
+    """A method of a set that gets a set of which the members may be known only at run time."""
+    table = next(value for value in args if isinstance(value, StandInSet))
+    return optional.settled(session, table, lambda one: _call_builtin_method(session, method, _replaced(args, table, one), {}))
 
 
 def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:

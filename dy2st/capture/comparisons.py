@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import operator as python
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,10 +22,11 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
-from dy2st.capture.values import Choice, is_symbolic, may_be_undefined
+from dy2st.capture.values import Choice, StandInSet, is_symbolic, may_be_undefined
 from dy2st_runtime import scalars
 
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
+_HASHED = (set, frozenset, dict, _VIEWS[0])
 _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEWS)
 
 
@@ -138,6 +139,8 @@ def in_(value: Any, container: Any) -> Any:
     for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
+    if isinstance(container, StandInSet):
+        container = container.table
     if isinstance(container, torch.Tensor):
         return (container == value).any()
     if isinstance(container, RuntimeIterable) or session.runtime_list(container) is not None:
@@ -156,7 +159,7 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
         return truth(session, session.call(own, container, value))
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
         items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
-        return _found(session, value, items)
+        return _found(session, value, items, _same_key if isinstance(container, _HASHED) else same)
     return value in container
 
 
@@ -164,14 +167,21 @@ def _any_runtime(value: Any, container: Any) -> bool:
     return _holds_runtime((value,), container)
 
 
-def _found(session: Session, value: Any, items: Sequence[Any]) -> Any:
+def _found(session: Session, value: Any, items: Sequence[Any], alike: Callable[[Session, Any, Any], Any]) -> Any:
     for index, item in enumerate(items):
-        test = same(session, value, item)
+        test = alike(session, value, item)
         if is_symbolic(test):
-            return capture_if_exp(test, lambda: True, functools.partial(_found, session, value, items[index + 1 :]))
+            return capture_if_exp(test, lambda: True, functools.partial(_found, session, value, items[index + 1 :], alike))
         if test:
             return True
     return False
+
+
+def _same_key(session: Session, value: Any, item: Any) -> Any:
+    """Whether a value is found where what is looked up has the same hash: that of a tensor is its identity."""
+    if isinstance(value, torch.Tensor) or isinstance(item, torch.Tensor):
+        return is_(value, item)
+    return same(session, value, item)
 
 
 def same(session: Session, value: Any, item: Any) -> Any:

@@ -15,6 +15,7 @@ from dy2st import errors, names
 from dy2st.capture import lattice
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
+from dy2st.capture.branch import in_words
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
@@ -246,7 +247,7 @@ def _loop_error(session: Session, place: Place, error: Exception, old: Any, new:
     return errors.LoopVariableError(
         f"'{name}' is not the same kind of value before and after a trip of this loop",
         session.here(),
-        seen=str(error).replace("on one path", "before").replace("on the other", "after"),
+        seen=in_words(place, error).replace("on one path", "before").replace("on the other", "after"),
         fix=f"give '{name}' its final dtype, number of dimensions and structure before the loop",
     )
 

@@ -15,19 +15,23 @@ from dy2st.capture import choices
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.journal import ItemPlace
 from dy2st.capture.session import Session
-from dy2st.capture.values import Undefined, may_be_undefined
+from dy2st.capture.values import StandInSet, Undefined, may_be_undefined
 
 _ABSENT = object()
 _MARKS_ALLOWED = frozenset(("update", "clear", "copy", "__setitem__"))
 
 
 def has_optional(value: Any) -> bool:
-    """Whether a value is a dict with items that are there on some ways only."""
+    """Whether a value is a dict or set with items that are there on some ways only."""
+    if isinstance(value, StandInSet):
+        value = value.table
     return isinstance(value, dict) and any(map(may_be_undefined, value.values()))
 
 
-def settled(session: Session, table: dict[Any, Any], use: Callable[[dict[Any, Any]], Any]) -> Any:
-    """Do something with a dict: once for each set of keys that it may have."""
+def settled(session: Session, table: Any, use: Callable[[Any], Any]) -> Any:
+    """Do something with a dict or set: once for each set of keys that it may have."""
+    if isinstance(table, StandInSet):
+        return settled(session, table.table, lambda keys: use(set(keys)))
     key = next((key for key, value in table.items() if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
         return use(table)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
 from dy2st.capture import choices, lattice, text
@@ -22,10 +23,20 @@ from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPl
 from dy2st.capture.optional import has_optional
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, Stale, Text, Undefined, may_be_undefined
+from dy2st.capture.values import (
+    SYMBOLIC_NUMBERS,
+    Choice,
+    RuntimeList,
+    Stale,
+    StandIn,
+    StandInSet,
+    Text,
+    Undefined,
+    may_be_undefined,
+)
 from dy2st_runtime import scalars
 from dy2st_runtime.program import Effect, Location
-from dy2st_runtime.structure import ChoiceOf, Const, Leaf, Shared, Structure, children, unflatten
+from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, Leaf, ListOf, Shared, Structure, children, unflatten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +165,7 @@ class _Describer:
 
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
-        if children(value) is None:
+        if children(value) is None and not isinstance(value, StandIn):
             return self._described(value, what)
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
@@ -174,8 +185,10 @@ class _Describer:
 
     def _described(self, value: Any, what: str) -> Structure:
         value = self.session.runtime_list(value) or value
-        if isinstance(value, Undefined):
+        if isinstance(value, (Undefined, Stale)):
             value.fail()
+        if isinstance(value, StandInSet):
+            return self._set(value.table, what)
         if has_optional(value):
             return self._keys_by_way(value, what)
         if isinstance(value, Choice):
@@ -189,14 +202,18 @@ class _Describer:
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)
-        if isinstance(value, Stale):
-            value.fail()
+        return self._known(value, what)
+
+    def _known(self, value: Any, what: str) -> Structure:
+        """What there is one of: a container of a fixed structure, or a constant."""
+        if isinstance(value, (dict, frozenset)):
+            self._check_keys(value, what)
         parts = children(value)
         if parts is not None:
             items, describe = parts
             return describe(tuple(self.describe(item, what) for item in items))
         made_here = id(value) in self.session.created or isinstance(value, (UserGenerator, Stream))
-        if made_here and not isinstance(value, (type, torch.Size)):
+        if made_here and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
             raise errors.CaptureError(
                 f"{self.session.name} {what} a {kind} that it makes itself",
@@ -205,6 +222,22 @@ class _Describer:
             )
         self.session.tracker.identity(value)
         return Const(value)
+
+    def _set(self, table: dict[Any, Any], what: str) -> Structure:
+        """The members of a set: the keys of a dict where there are some on some ways only."""
+        if not any(map(may_be_undefined, table.values())):
+            return CollectionOf("set", (ListOf(tuple(self.describe(member, what) for member in table)),))
+        self._check_keys(table, what)
+        return CollectionOf("set", (self._described(table, what),))
+
+    def _check_keys(self, table: Iterable[Any], what: str) -> None:
+        """A key is the same object at each call."""
+        if any(isinstance(part, torch.Tensor) for part in tree_leaves(list(table))):
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a collection that looks up tensors by their identity",
+                self.session.here(),
+                fix="keep the tensors in a list, or under names in a dict",
+            )
 
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""

@@ -9,7 +9,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import lists
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import Choice, is_symbolic
+from dy2st.capture.values import Choice, StandIn, is_symbolic
 from dy2st_runtime import scalars
 
 
@@ -23,7 +23,7 @@ def condition(value: Any) -> Any:
         return value if known is None else known
     if is_symbolic(value):
         return value
-    if isinstance(value, Choice) or session.runtime_list(value) is not None:
+    if isinstance(value, (Choice, StandIn)) or session.runtime_list(value) is not None:
         return truth(session, value)
     return value
 
@@ -46,6 +46,8 @@ def truth(session: Session, value: Any) -> Any:
     known = session.runtime_list(value)
     if known is not None:
         return lists.length(session, known) > 0
+    if isinstance(value, StandIn):
+        return truth(session, value.length())
     if isinstance(value, Choice):
         return session.over(value, lambda option: truth(session, option))
     if not is_symbolic(value):

@@ -217,6 +217,27 @@ def _text_parts(value: str | Text) -> tuple[Any, ...]:
     return value.parts if isinstance(value, Text) else (value,)
 
 
+class StandIn:
+    """What stands for a set or deque during a capture, and records what is done with it."""
+
+    __slots__ = ()
+
+    def length(self) -> Any:
+        """``len(self)``: a number, symbolic or not."""
+        raise NotImplementedError
+
+
+class StandInSet(StandIn):
+    """What stands for a set; it is none, so that code written in C goes through its methods, and finds out.
+
+    Attributes:
+        table: a dict with the members as keys; a value that may be :class:`Undefined` marks one that may not be there.
+    """
+
+    table: dict[Any, Any]
+    __class__ = property(lambda self: set)  # isinstance() asks for it
+
+
 class RuntimeString:
     """A string that an operation of the program makes."""
 

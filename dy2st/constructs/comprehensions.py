@@ -132,7 +132,7 @@ def list_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *c
 @operator("set_comp")
 def set_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
     """The set."""
-    made: set[Any] = set()
+    made: set[Any] = calls.call(set)
     iteration.fill(made, lambda item: calls.call(made.add, item), iterable, spread, element, conditions)
     return made
 

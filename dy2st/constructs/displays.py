@@ -3,7 +3,8 @@
     [a, b]                  →   _dy2st.own([a, b])
     {k: v for k, v in xs}   →   _dy2st.own({k: v for k, v in xs})
 
-The operator remembers when an object was made: what a block makes itself is no state of that block. A list becomes a list of
+The operator remembers when an object was made: what a block makes itself is no state of that block. A set becomes one whose
+members may depend on a branch. A list becomes a list of
 the program where it was made, should its length ever depend on a tensor. A nested function that writes variables of
 the function around it passes through the operator too, as the innermost decorator.
 """
@@ -14,7 +15,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current
+from dy2st.capture import current, sets
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
@@ -55,6 +56,8 @@ def own(value: Any) -> Any:
     session = current()
     if session is None:
         return value
+    if type(value) is set:
+        return sets.owned(session, value)
     if isinstance(value, list):
         session.own_list(value)
     else:

@@ -86,6 +86,15 @@ class ChoiceOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class CollectionOf:
+    """A set or deque (``kind``) of what one structure, the only one in ``items``, gives when it is iterated."""
+
+    kind: str
+    items: tuple[Structure, ...]
+    maxlen: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Shared:
     """A container that is one object wherever its number stands; ``items`` holds its structure alone."""
 
@@ -93,7 +102,7 @@ class Shared:
     items: tuple[Structure, ...]
 
 
-Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | Shared
+Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | Shared
 
 
 def _same_constant(a: Any, b: Any) -> bool:
@@ -179,6 +188,15 @@ def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] 
             return factory(zip(keys, (unflatten(item, leaves, made) for item in items), strict=True))
         case ObjectOf(factory, fields, items):
             return _make_object(factory, dict(zip(fields, (unflatten(item, leaves, made) for item in items), strict=True)))
+        case _:
+            return _unflatten_one(structure, leaves, made)
+
+
+def _unflatten_one(structure: CollectionOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
+    match structure:
+        case CollectionOf(kind, items, maxlen):
+            inside = unflatten(items[0], leaves, made)
+            return set(inside) if kind == "set" else collections.deque(inside, maxlen)
         case Shared(number, items):
             if number not in made:
                 made[number] = unflatten(items[0], leaves, made)
@@ -232,6 +250,8 @@ def to_json(structure: Structure) -> Any:
         case ObjectOf(factory, fields, items):
             made = {"object": [to_json(item) for item in items], "name": factory.__name__, "fields": list(fields)}
             return made | ({"mapping": True} if issubclass(factory, dict) else {})
+        case CollectionOf(kind, items, maxlen):
+            return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
         case Shared(number, items):
             return {"shared": number, "item": to_json(items[0])}
         case ChoiceOf(tag, tags, items):
@@ -300,6 +320,15 @@ def _read_choice(json: Json, depth: int) -> Structure:
     return ChoiceOf(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
 
 
+def _read_collection(json: Json, depth: int) -> Structure:
+    kind, maxlen = json.field("kind"), constants.decode(json.field("maxlen"))
+    if kind.text() not in ("set", "deque"):
+        kind.fail("set or deque")
+    if maxlen is not None and (type(maxlen) is not int or maxlen < 0):
+        json.field("maxlen").fail("a length")
+    return CollectionOf(kind.text(), (from_json(json.field("collection"), depth),), maxlen)
+
+
 def _read_object(json: Json, depth: int) -> Structure:
     fields, items = _read_fields(json), _read_items(json.field("object"), depth)
     if len(fields) != len(items):
@@ -347,6 +376,7 @@ _READERS: dict[str, Callable[[Json, int], Structure]] = {
     "dict": _read_dict,
     "object": _read_object,
     "choice": _read_choice,
+    "collection": _read_collection,
     "shared": lambda json, depth: Shared(json.field("shared").integer(0), (from_json(json.field("item"), depth),)),
 }
 """How each kind of structure is read, by the field that tells it."""

@@ -56,11 +56,15 @@ def yields(x):
 
 
 @mistake(X)
-def branch_mismatch(x):
-    seen = {0}
-    if x.sum() > 0:
-        seen.add(1)
-    return x * len(seen)
+class BranchMismatch(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = {0}
+
+    def forward(self, x):
+        if x.sum() > 0:
+            self.seen.add(1)
+        return x * len(self.seen)
 
 
 @mistake(X)

@@ -182,9 +182,10 @@ def test_an_error_of_one_branch_is_not_caught_for_both():
 
 
 def test_a_refusal_goes_past_the_users_handlers():
+    names = {"a"}
+
     def f(x):
         try:
-            names = {"a"}
             if x.sum() > 0:
                 names.add("b")
             return x * len(names)

@@ -21,6 +21,7 @@ def _row(*values):
 
 
 XS = [_row(1.0, 3.0, 2.0), _row(-1.0, -2.0, -3.0), _row(5.0, -9.0, 0.0)]
+_SEEN = {1}
 NS = [(torch.tensor(n), XS[0]) for n in (2, 0, 1, 5)]
 
 
@@ -247,12 +248,36 @@ def aliases(x):
     return a, b, view, a is b
 
 
-@CHAPTER.refused("A set whose members depend on a tensor", XS, error=dy2st.CaptureError, says="not the same kind of value")
+@CHAPTER.captured("a set whose members depend on a tensor: `add`, `discard`, `remove`, `|=`, `in`, `len`, loops", XS)
 def changing_set(x):
-    seen = {1}
+    seen, late = {"a"}, set()
     if x.sum() > 0:
-        seen.add(2)
-    return len(seen)
+        seen.add("b")
+    else:
+        seen |= {"c", "d"}
+        seen.remove("a")
+    while x.abs().sum() < 50:
+        if "b" in seen:
+            x = x + 1
+        late.add("again" if "first" in late else "first")
+        x = x * 2
+    total = 0
+    for name in seen:
+        total += ord(name)
+    return x, len(seen), sorted(seen | {"z"}), seen, late, total
+
+
+@CHAPTER.refused(
+    "A set from outside whose members depend on a tensor",
+    XS,
+    error=dy2st.CaptureError,
+    says="a set of",
+    note="Keep a dict, or make the set in the function.",
+)
+def outside_set(x):
+    if x.sum() > 0:
+        _SEEN.add(2)
+    return len(_SEEN)
 
 
 @CHAPTER.refused(

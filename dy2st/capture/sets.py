@@ -1,0 +1,223 @@
+"""Sets that captured code makes: their members may depend on what is known only when the program runs.
+
+seen = {"a"}                a table of the members. In a branch each is an item of a dict: one that is there on some ways only is a
+if x.sum() > 0:             choice between being there and not. ``"b" in seen`` asks for its tag; what needs to know all members
+    seen.add("b")           (``len(seen)``, a loop) is done once with the member and once without.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture import optional
+from dy2st.capture.exceptions import raised
+from dy2st.capture.iterators import over
+from dy2st.capture.journal import ItemPlace
+from dy2st.capture.session import Session, need
+from dy2st.capture.values import SYMBOLIC_NUMBERS, StandInSet, may_be_undefined
+
+
+class CapturedSet(StandInSet):
+    """A set during a capture."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def length(self) -> Any:
+        """``len(self)``, known only at run time or before."""
+        return _settled(self, len)
+
+    # -- changes -----------------------------------------------------------------------------------------------------------
+
+    def add(self, item: Any) -> None:
+        check_member(need(), item)
+        if item in self.table and not may_be_undefined(self.table[item]):
+            return
+        need().write(ItemPlace(self.table, item))
+        self.table[item] = None
+
+    def discard(self, item: Any) -> None:
+        if item in self.table:
+            optional.remove(need(), self.table, item)
+
+    def remove(self, item: Any) -> None:
+        optional.pop(need(), self.table, item)
+
+    def pop(self) -> Any:
+        if any(map(may_be_undefined, self.table.values())) and optional.settled(need(), self.table, len) is not len(self.table):
+            self._refuse("pop() takes a member of a set whose members depend on a branch", "remove a member that you name")
+        if not self.table:
+            raise raised(KeyError("pop from an empty set"))
+        item = next(iter(set(self.table)))
+        self.remove(item)
+        return item
+
+    def clear(self) -> None:
+        for item in list(self.table):
+            self.discard(item)
+
+    def update(self, *others: Any) -> None:
+        for other in others:
+            _settled(other, lambda items: _each(self.add, items))
+
+    def difference_update(self, *others: Any) -> None:
+        for other in others:
+            _settled(other, lambda items: _each(self.discard, items))
+
+    def intersection_update(self, *others: Any) -> None:
+        for other in others:
+            _settled(other, lambda items: self._keep(set(items)))
+
+    def symmetric_difference_update(self, other: Any) -> None:
+        _settled(other, lambda items: _settled(self, lambda own: self._toggle(own, set(items))))
+
+    def _keep(self, kept: set[Any]) -> None:
+        for item in [item for item in self.table if item not in kept]:
+            self.discard(item)
+
+    def _toggle(self, own: set[Any], other: set[Any]) -> None:
+        for item in other:
+            (self.discard if item in own else self.add)(item)
+
+    # -- new sets ----------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> CapturedSet:
+        return _made(self.table.copy())
+
+    def union(self, *others: Any) -> CapturedSet:
+        return self._changed(CapturedSet.update, *others)
+
+    def difference(self, *others: Any) -> CapturedSet:
+        return self._changed(CapturedSet.difference_update, *others)
+
+    def intersection(self, *others: Any) -> CapturedSet:
+        return self._changed(CapturedSet.intersection_update, *others)
+
+    def symmetric_difference(self, other: Any) -> CapturedSet:
+        return self._changed(CapturedSet.symmetric_difference_update, other)
+
+    def _changed(self, change: Callable[..., None], *others: Any) -> CapturedSet:
+        made = self.copy()
+        change(made, *others)
+        return made
+
+    # -- questions ---------------------------------------------------------------------------------------------------------
+
+    def isdisjoint(self, other: Any) -> Any:
+        return self._asked(set.isdisjoint, other)
+
+    def issubset(self, other: Any) -> Any:
+        return self._asked(set.issubset, other)
+
+    def issuperset(self, other: Any) -> Any:
+        return self._asked(set.issuperset, other)
+
+    def _asked(self, question: Callable[[set[Any], Any], Any], other: Any) -> Any:
+        return _settled(self, lambda own: _settled(other, lambda items: question(own, items)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._members("is iterated"))
+
+    def __len__(self) -> int:
+        return len(self._members("has its length taken"))
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._members("is searched")
+
+    def __repr__(self) -> str:
+        return repr(self._members("is turned into text"))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return set, (list(self),)
+
+    def _members(self, use: str) -> set[Any]:
+        if optional.has_optional(self):
+            self._refuse(
+                f"a set whose members depend on a branch {use} in code that was not converted",
+                "do it in converted code, or in the branch",
+            )
+        return set(self.table)
+
+    def _refuse(self, message: str, fix: str) -> None:
+        raise errors.CaptureError(message, need().here(), fix=fix)
+
+
+def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:
+    for item in items:
+        change(item)
+
+
+def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
+    """The set that the code that runs now has made."""
+    for item in items:
+        check_member(session, item)
+    return _made(dict.fromkeys(items))
+
+
+def _followed(made: Any) -> Any:
+    return owned(need(), made) if type(made) is set else made
+
+
+def _made(table: dict[Any, Any]) -> CapturedSet:
+    session, made = need(), CapturedSet()
+    made.table = table
+    for part in (made, table):
+        session.own(part)
+        session.created[id(part)] = part
+    return made
+
+
+def check_member(session: Session, item: Any) -> None:
+    """A set and a dict look up what is in them by its value.
+
+    Raises:
+        CaptureError: it is a number known only at run time.
+    """
+    if isinstance(item, SYMBOLIC_NUMBERS):
+        raise errors.CaptureError(
+            "a number that is known only at run time is put into a set",
+            session.here(),
+            fix="keep the numbers in a list or a tensor: `n in numbers` searches a list, torch.unique gives the distinct ones",
+        )
+
+
+def _settled(value: Any, use: Callable[[Any], Any]) -> Any:
+    """Do something with the members of a set, once for each that it may have, or with the items of anything else."""
+    if isinstance(value, CapturedSet):
+        return optional.settled(need(), value.table, lambda table: use(set(table)))
+    if optional.has_optional(value):
+        return optional.settled(need(), value, use)
+    return use(value if isinstance(value, (set, frozenset)) else over(value))
+
+
+def _of_sets(do: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator: Python's take sets only."""
+    return lambda self, other: do(self, other) if isinstance(other, (set, frozenset)) else NotImplemented
+
+
+def _operators() -> None:
+    """``a | b``, ``a |= b``, ``a <= b``…"""
+
+    def binary(method: str) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: getattr(self, method)(other))
+
+    def reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: _settled(self, lambda own: _followed(function(other, own))))
+
+    def inplace(method: str) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: [getattr(self, method)(other), self][1])
+
+    def compared(question: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: self._asked(question, other))
+
+    for name, method in [("or", "union"), ("and", "intersection"), ("sub", "difference"), ("xor", "symmetric_difference")]:
+        setattr(CapturedSet, f"__{name}__", binary(method))
+        setattr(CapturedSet, f"__r{name}__", reflected(getattr(operator, f"{name}_" if name in ("or", "and") else name)))
+        setattr(CapturedSet, f"__i{name}__", inplace("update" if name == "or" else f"{method}_update"))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(CapturedSet, f"__{name}__", compared(getattr(operator, name)))
+
+
+_operators()
