@@ -176,7 +176,7 @@ def check_member(session: Session, item: Any) -> None:
         CaptureError: it is a number known only at run time.
     """
     if isinstance(item, SYMBOLIC_NUMBERS):
-        raise errors.CaptureError(
+        raise errors.DataDependentError(
             "a number that is known only at run time is put into a set",
             session.here(),
             fix="keep the numbers in a list or a tensor: `n in numbers` searches a list, torch.unique gives the distinct ones",

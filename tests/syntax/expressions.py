@@ -283,7 +283,7 @@ def strings(x):
     "A set or dict of numbers from tensors",
     XS[:1],
     error=dy2st.DataDependentError,
-    says="used as the key of a dict",
+    says="put into a set",
     note="What is in it would be known only at run time.",
 )
 def set_of_numbers(x):
