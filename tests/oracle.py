@@ -7,6 +7,7 @@ modules, the random state, printed text, and exceptions with their type and mess
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import dataclasses
@@ -177,7 +178,8 @@ def same(a: Any, b: Any, where: str = "") -> None:
         assert list(a) == list(b), f"{where}: {a} and {b}"
         for key in a:
             same(a[key], b[key], f"{where}[{key!r}]")
-    elif isinstance(a, (list, tuple)):
+    elif isinstance(a, (list, tuple, collections.deque)):
+        assert getattr(a, "maxlen", None) == getattr(b, "maxlen", None), where
         assert len(a) == len(b), f"{where}: {a} and {b}"
         for index, (x, y) in enumerate(zip(a, b)):
             same(x, y, f"{where}[{index}]")

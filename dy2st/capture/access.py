@@ -29,6 +29,7 @@ from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
     StandIn,
+    StandInDeque,
     Undefined,
     is_number,
     may_be_undefined,
@@ -205,6 +206,8 @@ def item(value: Any, key: Any) -> Any:
     for choice, other in ((value, lambda option: item(option, key)), (key, lambda option: item(value, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
+    if isinstance(value, StandInDeque):
+        return value[key]  # type: ignore[index]  # see deques.py
     known = session.runtime_list(value)
     if known is not None:
         return lists.get(session, known, key)

@@ -21,7 +21,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import iteration, managers, modules, number_operators, optional, ordering, sets, text
+from dy2st.capture import deques, iteration, managers, modules, number_operators, optional, ordering, sets, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
@@ -239,6 +239,8 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
             session.own(made)
             enter(session, own_init, converted, (made, *args), kwargs)
             return made
+    if kind is collections.deque:
+        return deques.made(*args, **kwargs)
     other = _call_plain(session, kind, args, kwargs)
     if kind is set:
         return sets.owned(session, other)

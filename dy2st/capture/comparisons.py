@@ -22,7 +22,7 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
-from dy2st.capture.values import Choice, StandInSet, is_symbolic, may_be_undefined
+from dy2st.capture.values import Choice, StandInSet, contents, is_symbolic, may_be_undefined
 from dy2st_runtime import scalars
 
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
@@ -139,8 +139,7 @@ def in_(value: Any, container: Any) -> Any:
     for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
-    if isinstance(container, StandInSet):
-        container = container.table
+    container = container.table if isinstance(container, StandInSet) else contents(container)
     if isinstance(container, torch.Tensor):
         return (container == value).any()
     if isinstance(container, RuntimeIterable) or session.runtime_list(container) is not None:

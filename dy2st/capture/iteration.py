@@ -29,7 +29,7 @@ from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.loop import capture_loop, try_loop
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import condition
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, contents, is_symbolic
 from dy2st_runtime import scalars
 
 _UNROLL_LIMIT = 4096
@@ -87,6 +87,7 @@ def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:
 
 def reversed_(iterable: Any) -> Any:
     """``reversed``."""
+    iterable = contents(iterable)
     items = as_runtime(iterable)
     if items is None:
         return reversed(iterable) if not isinstance(iterable, torch.Tensor) else reversed(iterable.unbind(0))
@@ -95,7 +96,7 @@ def reversed_(iterable: Any) -> Any:
 
 def as_runtime(iterable: Any) -> RuntimeIterable | None:
     """The iterable as one whose length is known only at run time; ``None`` if Python knows it."""
-    session = need()
+    session, iterable = need(), contents(iterable)
     if isinstance(iterable, RuntimeIterable):
         return iterable
     known = session.runtime_list(iterable)
@@ -124,7 +125,7 @@ def _of_range(numbers: range) -> RuntimeIterable:
 
 def collected(iterable: Any) -> list[Any]:
     """A new list of the items: of Python, or if their number is known only at run time, of the program."""
-    session = need()
+    session, iterable = need(), contents(iterable)
     known = session.runtime_list(iterable)
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
@@ -147,7 +148,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         live: the names that are read after a trip or after the loop.
         test: ``None``, or whether the loop goes on, asked before each step (false after a ``break``).
     """
-    session = need()
+    session, iterable = need(), contents(iterable)
     if isinstance(iterable, Stream):
         iterators.take(session, iterable)
         through = iterable.through

@@ -19,7 +19,7 @@ from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session
-from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, contents, unpack_list
 from dy2st_runtime import control
 
 
@@ -171,7 +171,7 @@ def _append(session: Session, items: RuntimeList, value: Any) -> None:
 
 
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
-    other = session.runtime_list(values)
+    other = session.runtime_list(contents(values))
     if other is not None:
         _take_in(session, items, other.element)
         session.builder.call(control.list_extend, (items, other))

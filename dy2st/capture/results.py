@@ -29,6 +29,7 @@ from dy2st.capture.values import (
     RuntimeList,
     Stale,
     StandIn,
+    StandInDeque,
     StandInSet,
     Text,
     Undefined,
@@ -189,6 +190,8 @@ class _Describer:
             value.fail()
         if isinstance(value, StandInSet):
             return self._set(value.table, what)
+        if isinstance(value, StandInDeque):
+            return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
         if has_optional(value):
             return self._keys_by_way(value, what)
         if isinstance(value, Choice):

@@ -13,6 +13,7 @@ import torch
 from dy2st.capture import lattice
 from dy2st.capture.journal import AttributePlace, CellPlace, ItemPlace, Place
 from dy2st.capture.session import Session
+from dy2st.capture.values import StandIn, StandInSet, contents
 
 _MAX_OBJECTS = 2000
 _TABLES = ("_parameters", "_buffers", "_modules")
@@ -74,6 +75,8 @@ def _path(wanted: Any, variables: dict[str, Any]) -> str | None:
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from _items(value.items())
+    elif isinstance(value, StandIn):
+        yield "", value.table if isinstance(value, StandInSet) else contents(value)
     elif isinstance(value, (list, tuple)):
         yield from _items(enumerate(value))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import operator
 import sys
@@ -236,6 +237,24 @@ class StandInSet(StandIn):
 
     table: dict[Any, Any]
     __class__ = property(lambda self: set)  # isinstance() asks for it
+
+
+class StandInDeque(StandIn):
+    """What stands for a deque; it is none, for the same reason.
+
+    Attributes:
+        items: a list of what is in it.
+        maxlen: of the deque.
+    """
+
+    items: list[Any]
+    maxlen: int | None
+    __class__ = property(lambda self: collections.deque)  # isinstance() asks for it
+
+
+def contents(value: Any) -> Any:
+    """The list of what is in a deque; any other value as it is."""
+    return value.items if isinstance(value, StandInDeque) else value
 
 
 class RuntimeString:

@@ -24,7 +24,7 @@ import gast
 
 from dy2st import names
 from dy2st.capture import current, iterators, lists
-from dy2st.capture.values import Choice
+from dy2st.capture.values import Choice, contents
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
@@ -64,7 +64,7 @@ def unpacked(value: Any, count: int | None) -> Any:
     session = current()
     if isinstance(value, Choice):
         return iterators.over(value)
-    known = None if session is None else session.runtime_list(value)
+    known = None if session is None else session.runtime_list(contents(value))
     return value if session is None or known is None else lists.unpack(session, known, count)
 
 

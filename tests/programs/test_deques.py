@@ -1,0 +1,198 @@
+"""Deques that branches and loops change."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+import torch
+
+import dy2st
+from tests.oracle import agree
+
+
+def row(*values, grad=False):
+    return torch.tensor(values, dtype=torch.float64, requires_grad=grad)
+
+
+XS = [row(1.0, 3.0, 2.0), row(-1.0, -2.0, -3.0), row(5.0, -9.0, 0.0)]
+NS = [(torch.tensor(n), row(1.0, 2.0, grad=True)) for n in (2, 0, 1, 5)]
+
+
+@pytest.mark.parametrize("calls", [NS, NS[::-1]])
+def test_a_window_of_the_last_values(calls):
+    def f(n, x):
+        window = deque(maxlen=3)
+        means = []
+        for k in range(n):
+            x = x * 2 + k
+            window.append(x)
+            means.append(torch.stack(list(window)).mean(0))
+        total = x
+        for h in window:
+            total = total + h
+        return len(window), total, list(window), means, window, bool(window)
+
+    agree(f, calls)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, None])
+def test_both_ends(limit):
+    def f(n, x):
+        d, count = deque([x], limit), 0
+        for k in range(n):
+            if k % 2 == 0:
+                d.append(x * k)
+            else:
+                d.appendleft(x + k)
+            d.extend([x, x * 3])
+            d.extendleft((x * 5, x * 7))
+            if len(d) > 2:
+                x = x + d.pop() - d.popleft()
+                count += 1
+        return d, x, count, len(d)
+
+    agree(f, NS)
+    agree(f, NS[1:])
+
+
+@pytest.mark.parametrize("calls", [XS, XS[::-1]])
+def test_in_branches(calls):
+    def f(x):
+        d = deque([x, x + 1, x + 2], maxlen=3)
+        e = d
+        if x.sum() > 0:
+            d.append(x * 2)
+            d.rotate(1)
+        elif x[0] < 0:
+            d.popleft()
+            d.rotate(-1)
+        if x[1] < 0:
+            d.clear()
+        if d:
+            d[0] = d[0] * 2
+            x = x + d[-1]
+        return (
+            x,
+            d,
+            len(d),
+            d is e,
+            sum(d),
+            [h.sum() for h in d],
+            list(reversed(d)),
+            isinstance(d, deque),
+            type(d) is deque,
+            d.maxlen,
+        )
+
+    agree(f, calls)
+
+
+@pytest.mark.parametrize("calls", [NS, NS[1:]])
+def test_numbers(calls):
+    def f(n, x):
+        d = deque()
+        for k in range(n):
+            d.append(k * 3)
+        found = 3 in d
+        e = d.copy()
+        e.rotate(2)
+        e += [1]
+        if len(d) > 1:
+            d.remove(3)
+            d.insert(1, 7)
+            d.reverse()
+        return found, d, e, d.count(0), d == e, max(e), sum(d), [k + v for k, v in enumerate(d)], d + e, list(zip(d, e))
+
+    agree(f, calls)
+
+
+def test_errors():
+    def empty(n, x):
+        d = deque()
+        for _ in range(n):
+            d.append(x)
+        return d.popleft()
+
+    def outside(n, x):
+        d = deque([x])
+        for _ in range(n):
+            d.append(x)
+        return d[3]
+
+    def full(n, x):
+        d = deque([x], 2)
+        for _ in range(n):
+            d.append(x)
+        d.insert(0, x)
+        return d
+
+    def unknown(n, x):
+        d = deque([1])
+        for k in range(n):
+            d.append(k)
+        d.remove(4)
+        return d
+
+    def sought(n, x):
+        d = deque([1])
+        for k in range(n):
+            d.append(k)
+        return d.index(n.item() + 3)
+
+    for f in (empty, outside, full, unknown, sought):
+        agree(f, NS)
+        agree(f, NS[::-1])
+
+
+def test_without_tensors():
+    def f(x):
+        d = deque("abc", maxlen=3)
+        d.append("d")
+        names = []
+        while d:
+            names.append(d.popleft())
+        with pytest.raises(IndexError, match="pop from an empty deque"):
+            d.pop()
+        return x * len(names), names, f"{deque([1, 2])}"
+
+    agree(f, XS)
+
+
+def test_search_in_breadth():
+    def f(start, edges):
+        todo, order = deque([start]), []
+        while todo and len(order) < 6:
+            node = todo.popleft()
+            order.append(node)
+            if edges[int(node)] > 0:
+                todo.append(node * 2 % 4)
+                todo.append(node + 1)
+        return torch.stack(order)
+
+    for first in (0.0, 1.0):
+        agree(f, [(row(first)[0], row(1.0, e, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0)) for e in (1.0, 0.0)])
+
+
+def test_saving(tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            d = deque([x], maxlen=2)
+            if x.sum() > 0:
+                d.append(x * 2)
+            return d
+
+    static = agree(Model(), XS)
+    dy2st.save(static, tmp_path / "model.dy2st")
+    loaded = dy2st.load(tmp_path / "model.dy2st")
+    for x in XS:
+        assert loaded(x).maxlen == 2 and all(map(torch.equal, loaded(x), static(x))) and len(loaded(x)) == len(static(x))
+
+
+def test_text_of_a_deque_of_tensors_is_refused():
+    def f(x):
+        print(deque([x]))
+        return x
+
+    with pytest.raises(dy2st.CaptureError, match="turned into text"):
+        dy2st.to_static(f)(XS[0])
