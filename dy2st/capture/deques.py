@@ -13,6 +13,7 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture import access, comparisons, iteration, lists, text
+from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.session import need
@@ -187,7 +188,7 @@ def _list_of(deque: Any) -> list[Any]:
 def _check(holds: Any, error: Exception) -> None:
     """Raise an error if something does not hold: now, or when the program gets there."""
     if is_symbolic(holds):
-        need().check(holds, type(error), *error.args)
+        check(need(), holds, type(error), *error.args)
     elif not holds:
         raise raised(error)
 
