@@ -18,6 +18,7 @@ from dy2st.capture.journal import MISSING, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
+from dy2st.capture.uniting import Uniting, holds_container
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
@@ -138,6 +139,7 @@ class Joiner:
     def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder], start: int) -> None:
         self.session, self.builders, self._start = session, builders, start
         self._made: dict[tuple[int, int], Any] = {}
+        self._unite = Uniting(session)
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
 
@@ -184,12 +186,13 @@ class Joiner:
             with self.session.recording_into(builder):
                 self._take_apart(kind, given, leaves, place)
         self.fresh += made
-        return unpack_list(value)
+        final, initial = (a, b) if holds_container(a) else (b, a)
+        return self._unite(unpack_list(value), initial, final, (len(self.fresh),), is_object=not isinstance(place, ContentsPlace))
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
         first, second = (None if value is lattice.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
-            return lattice.type_of(b if first is None else a)
+            return second if first is None else first  # type: ignore[return-value]  # one of them gets there
         return lattice.join(first, second, single)
 
     def _is_older(self, container: Any) -> bool:

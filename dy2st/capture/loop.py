@@ -22,6 +22,7 @@ from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
+from dy2st.capture.uniting import Uniting
 from dy2st.capture.values import is_symbolic, unpack_list
 from dy2st_runtime import control
 
@@ -35,11 +36,13 @@ class Carry:
     Attributes:
         initial: what it holds before the loop.
         kind: the type that fits it at the start of every trip.
+        final: what the trip that was captured last leaves in it.
     """
 
     place: Place
     initial: Any
     kind: lattice.Type
+    final: Any = None
 
 
 def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
@@ -131,7 +134,7 @@ def _attempt(
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
     version = session.lists_version
     with session.block(cells, repeats=True) as region:
-        inputs = _start_trip(session, carries)
+        inputs, united = _start_trip(session, carries)
         dead = False
         try:
             body()
@@ -150,26 +153,27 @@ def _attempt(
                 continue
             if not dead:
                 settled &= _update(session, carries, key, write.place, write.old, write.new)
-        if not settled or session.lists_version != version:
+        for key, carry in carries.items():
+            carry.final = writes[key].new if key in writes else carry.place.read()
+        if not settled or session.lists_version != version or not (dead or united <= _united(session, carries)):
             return False
         outputs: list[Any] = [again]
-        for key, carry in carries.items():
-            final = (
-                lattice.ABSENT if dead else _seen(session, carry.place, writes[key].new if key in writes else carry.place.read())
-            )
-            _leaves(session, carry, final, outputs)
+        for carry in carries.values():
+            _leaves(session, carry, lattice.ABSENT if dead else _seen(session, carry.place, carry.final), outputs)
         builder = region.builder
         block = builder.finish(tuple(outputs))
         operands = align_operands(builder)
         assert len(inputs) == len(outputs) - 1
-    _record(session, pred, block, operands, carries, {key: write.new for key, write in writes.items()})
+    _record(session, pred, block, operands, carries)
     return True
 
 
-def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> list[Any]:
-    """Give each carried place a fresh value that an input of the body stands for."""
+def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tuple[list[Any], set[Any]]:
+    """Give each carried place a fresh value that an input of the body stands for; which of them are one object, too."""
     inputs: list[Any] = []
-    for carry in carries.values():
+    unite = Uniting(session)
+    same: dict[int, Any] = {}
+    for number, carry in enumerate(carries.values()):
         made: list[Any] = []
         value = lattice.fresh(carry.kind, session, made)
         for index, leaf in enumerate(made):
@@ -178,9 +182,24 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> list
             node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
             session.builder.bind(leaf, node)
         inputs += made
-        session.put(carry.place, unpack_list(value))
+        value = _unite(unite, number, carry, unpack_list(value))
+        session.put(carry.place, value)
         _link(session, carry, value)
-    return inputs
+        if not isinstance(carry.place, ContentsPlace):
+            session.twins.link_parts(value, carry.final, same)
+    return inputs, unite.found
+
+
+def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
+    return unite(value, carry.initial, carry.final, (number,), is_object=not isinstance(carry.place, ContentsPlace))
+
+
+def _united(session: Session, carries: dict[tuple[Any, ...], Carry]) -> set[Any]:
+    """Which of the carried values are one object after the trip."""
+    unite = Uniting(session)
+    for number, carry in enumerate(carries.values()):
+        _unite(unite, number, carry, carry.final)
+    return unite.found
 
 
 def _link(session: Session, carry: Carry, value: Any) -> None:
@@ -252,22 +271,21 @@ def _loop_error(session: Session, place: Place, error: Exception, old: Any, new:
     )
 
 
-def _record(
-    session: Session, pred: Any, block: Any, operands: Any, carries: dict[tuple[Any, ...], Carry], finals: dict[Any, Any]
-) -> None:
+def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dict[tuple[Any, ...], Carry]) -> None:
     started: list[Any] = []
     made: list[Any] = []
     values = []
     same: dict[int, Any] = {}
-    for key, carry in carries.items():
+    unite = Uniting(session)
+    for number, carry in enumerate(carries.values()):
         _leaves(session, carry, carry.initial, started)
-        value = lattice.fresh(carry.kind, session, made)
+        value = _unite(unite, number, carry, unpack_list(lattice.fresh(carry.kind, session, made)))
         values.append((carry.place, value))
         _link(session, carry, value)
-        if not isinstance(carry.place, ContentsPlace) and key in finals:
-            session.twins.link(value, same.setdefault(id(finals[key]), value))
+        if not isinstance(carry.place, ContentsPlace):
+            session.twins.link_parts(value, carry.final, same)
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)
     for place, value in values:
-        session.put(place, unpack_list(value))
+        session.put(place, value)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dy2st.capture.values import Choice
 from dy2st_runtime.structure import children
 
 
@@ -23,6 +24,29 @@ class Twins:
 
     def link(self, one: Any, other: Any) -> None:
         """Two values may be the same object, or hold such."""
+        for part in _options(one):
+            for twin in _options(other):
+                self._link(part, twin)
+
+    def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
+        """Two objects in values that a loop carries may be one if a trip leaves one object in both places.
+
+        Args:
+            value: what is carried.
+            final: what the trip leaves there.
+            same: what stands for each object that a trip has left, by its identity.
+        """
+        for part in _options(value):
+            for left in _options(final):
+                parts, lefts = children(part), children(left)
+                if parts is None or lefts is None or type(part) is not type(left):
+                    continue
+                self._link(part, same.setdefault(id(left), part))
+                if len(parts[0]) == len(lefts[0]):
+                    for one, other in zip(parts[0], lefts[0]):
+                        self.link_parts(one, other, same)
+
+    def _link(self, one: Any, other: Any) -> None:
         parts, others = children(one), children(other)
         if one is other or parts is None or others is None:
             return
@@ -36,8 +60,16 @@ class Twins:
     def take(self, changed: Any) -> list[Any]:
         """The objects that are out of date when one is changed; they are told once."""
         found = self._others.pop(id(changed), (None, []))[1]
+        for other in found:  # what may be the other one may be this one
+            found += (
+                twin for twin in self._others.get(id(other), (None, []))[1] if all(twin is not one for one in (changed, *found))
+            )
         for other in found:
             known = self._others.get(id(other))
             if known is not None:
                 known[1][:] = [twin for twin in known[1] if twin is not changed]
         return found
+
+
+def _options(value: Any) -> list[Any]:
+    return list(value.options.values()) if isinstance(value, Choice) else [value]

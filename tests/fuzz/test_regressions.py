@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+import dy2st
 from tests.oracle import agree
 
 
@@ -98,5 +100,105 @@ def test_growing_list_in_a_tuple_that_a_branch_returns():
             return xs, v
         xs.append(v.sum())
         return xs, v * 2
+
+    agree(f, inputs())
+
+
+def test_two_names_of_a_list_that_a_loop_makes():
+    def f(x, v, n):
+        for _ in range(n * 0 + 1):
+            ys = [x]
+            xs = ys
+        ys.append(v.sum())
+        return xs, ys
+
+    agree(f, inputs())
+
+
+def test_two_names_of_a_dict_that_each_trip_makes():
+    def f(x, v, n):
+        d = {"a": x}
+        e = d
+        while n > 0:
+            d = {"a": v.sum() + n}
+            e = d
+            n = n - 1
+        d["a"] = x * 3
+        return d, e
+
+    agree(f, inputs())
+
+
+def test_one_list_twice_in_what_a_loop_returns():
+    def f(x, v, n):
+        def helper():
+            for _ in range(n * 0 + 1):
+                xs = [x]
+                return xs, xs
+
+        a, b = helper()
+        a.append(v.sum())
+        return a, b
+
+    agree(f, inputs())
+
+
+def test_two_names_of_a_dict_that_one_branch_makes():
+    def f(x, v, n):
+        if x > 0:
+            d = {"a": x}
+            e = d
+        if x > 0:
+            d["a"] = v
+            return e
+        return x
+
+    agree(f, inputs())
+
+
+def test_list_that_may_be_there_grows():
+    def f(x, v, n):
+        r = None
+        if x > 0:
+            r = ([x], 1)
+        if r is not None:
+            r[0].append(v.sum())
+        return r
+
+    static = dy2st.to_static(f)
+    with pytest.raises(dy2st.errors.CaptureError, match="a list that was made outside"):
+        static(*inputs()[0])
+
+
+def test_name_that_is_not_bound_in_a_loop_keeps_what_was_written():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("t", torch.tensor(0.5, dtype=torch.float64))
+
+        def forward(self, x, v, n):
+            for _ in range(n * 0 + 1):
+                self.t = v[0].clone()
+                x *= 2
+                if n > 1:
+                    y = x
+                x = y + 1
+            return x
+
+    agree(Net(), inputs())
+
+
+def test_name_that_is_not_bound_passes_a_finally_clause():
+    def f(x, v, n):
+        for _ in range(n * 0 + 1):
+            if n > 1:
+                y = x * 2
+            try:
+                x.mul_(3)
+                z = y + 1
+            finally:
+                x.add_(v[0])
+            x = z
+        return x
 
     agree(f, inputs())

@@ -1,0 +1,114 @@
+"""Two names of one list, after a branch or loop that has made it.
+
+    while n > 0:            after the loop, `a` and `b` are one list, too: each is what it was
+        a = [x]             before the loop, or what the last trip left
+        b = a
+
+Blocks pass on what is in containers, and the capture makes an object for each. Objects that stand for the same one before the
+loop (or for none) and for the same one at the end of a trip are made the same again; so are those of two branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dy2st.capture.lattice import shallow
+from dy2st.capture.session import Session
+from dy2st.capture.values import Choice
+from dy2st_runtime.structure import children, unflatten
+
+Position = tuple[int, ...]
+
+
+class Uniting:
+    """Makes objects the same that a loop carries, or that branches leave.
+
+    Args:
+        session: the capture.
+
+    Attributes:
+        found: the positions that hold one object: the carried value, and the way in it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._first: dict[tuple[int, int], tuple[Any, Position, Any]] = {}
+        self.found: set[tuple[Position, Position]] = set()
+
+    def __call__(self, value: Any, initial: Any, final: Any, position: Position, *, is_object: bool = True) -> Any:
+        """A carried value, with the objects in it that are met already.
+
+        Args:
+            value: the value.
+            initial: what it stands for before the loop, or on the other branch.
+            final: what it stands for at the end of a trip, or on one branch.
+            position: where it is.
+            is_object: whether it is an object itself; else what is in one.
+        """
+        if isinstance(value, Choice):
+            return self._choice(value, initial, final, position)
+        initial, final = _sole(initial), _sole(final)
+        if not _alike(value, final):
+            return value
+        if is_object and not isinstance(value, tuple):
+            key = id(final), id(initial) if _is_container(initial) or isinstance(initial, Choice) else 0
+            known, first, _ = self._first.setdefault(
+                key, (value, position, (final, initial))
+            )  # which must not go and leave their ids
+            if first != position:
+                self.found.add((first, position))
+                return known
+        return value if self._session.runtime_list(value) else self._parts(value, initial, final, position)
+
+    def _choice(self, value: Choice, initial: Any, final: Any, position: Position) -> Any:
+        """An option that is a container, if there is only one such."""
+        places = [tag for tag, option in value.options.items() if _is_container(option)]
+        if len(places) != 1:
+            return value
+        (tag,) = places
+        option = self(value.options[tag], initial, final, position)
+        return value if option is value.options[tag] else Choice(value.session, value.tag, {**value.options, tag: option})
+
+    def _parts(self, value: Any, initial: Any, final: Any, position: Position) -> Any:
+        parts = (children(value) or ((),))[0]
+        finals = (children(final) or ((),))[0]
+        initials: Sequence[Any] = (children(initial) or ((),))[0] if _alike(value, initial) else ()
+        if len(finals) != len(parts):
+            return value
+        before = initials if len(initials) == len(parts) else [None] * len(parts)
+        made = [self(part, b, f, (*position, i)) for i, (part, b, f) in enumerate(zip(parts, before, finals))]
+        if all(new is old for new, old in zip(made, parts)):
+            return value
+        return _with_parts(value, made)
+
+
+def _with_parts(value: Any, made: list[Any]) -> Any:
+    if isinstance(value, list):
+        value[:] = made
+    elif type(value) is dict:
+        value.update(zip(value, made))
+    elif isinstance(value, tuple):
+        return unflatten(shallow(value)[1], made)
+    return value
+
+
+def holds_container(value: Any) -> bool:
+    """Whether a value is a container, or may be one."""
+    return _is_container(value) or (isinstance(value, Choice) and any(map(_is_container, value.options.values())))
+
+
+def _is_container(value: Any) -> bool:
+    return children(value) is not None
+
+
+def _alike(value: Any, other: Any) -> bool:
+    return _is_container(value) and type(value) is type(other)
+
+
+def _sole(value: Any) -> Any:
+    """The container among the options of a choice, if there is only one."""
+    if not isinstance(value, Choice):
+        return value
+    found = [option for option in value.options.values() if _is_container(option)]
+    return value if len(found) > 1 else found[0] if found else None
