@@ -296,7 +296,7 @@ class StaticFunction:
     @property
     def code(self) -> str:
         """The transformed source, for people to read."""
-        return convert(self._function).source
+        return convert_root(self._function).source
 
     def diff(self, width: int = 160) -> str:
         """The source and the transformed code side by side.
