@@ -13,9 +13,11 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Text, is_symbolic
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, RuntimeString, Text, is_symbolic
 from dy2st_runtime import control, scalars, text
 
+_FINAL = (*SYMBOLIC_NUMBERS, RuntimeString, fx.Node)
+"""What does not change in place."""
 _MADE_AT_RUNTIME = (Text, Choice, RuntimeString, RuntimeList, fx.Node)
 
 
@@ -37,7 +39,17 @@ def fstring(*parts: Any) -> Any:
     if not runtime:
         return text.join_parts(parts)
     assert session is not None
-    return Text(_flat(session, parts))
+    return made(session, parts)
+
+
+def made(session: Session, parts: Sequence[Any]) -> Text:
+    """A text of parts as they are now: what may change in place afterwards is put into words at once."""
+    flat = _flat(session, parts)
+    if all(isinstance(part, str) or isinstance(part[0], _FINAL) for part in flat):
+        return Text(flat)
+    string = RuntimeString()
+    session.builder.call(control.format_, (flat,), {}, string)
+    return Text(((string, None, ""),))
 
 
 _PRINTF = re.compile(r"%(?:\((?P<key>[^)]*)\))?(?P<rest>[#0\- +]*[\d*]*(?:\.[\d*]*)?[hlL]?[diouxXeEfFgGcrsa%])")
@@ -69,7 +81,7 @@ def percent(session: Session, template: str, values: Any) -> Any:
         parts.append((value, "%", f"%{rest}"))
     if next(given, _NOTHING) is not _NOTHING and not isinstance(values, dict):
         raise TypeError("not all arguments converted during string formatting")
-    return Text(_flat(session, [*parts, template[end:]]))
+    return made(session, [*parts, template[end:]])
 
 
 _NOTHING = object()
@@ -79,7 +91,7 @@ def formatted(session: Session, template: str, args: Sequence[Any], kwargs: dict
     """``template.format(*args, **kwargs)``."""
     if not has_runtime_parts(session, (*args, *kwargs.values())):
         return template.format(*args, **kwargs)
-    return Text(_flat(session, _fields(template, args, kwargs, itertools.count())))
+    return made(session, _fields(template, args, kwargs, itertools.count()))
 
 
 def _fields(template: str, args: Sequence[Any], kwargs: dict[str, Any], position: Iterator[int]) -> list[Any]:
@@ -106,7 +118,7 @@ def connected(separator: str, items: list[Any]) -> Any:
     parts: list[Any] = []
     for index, item in enumerate(items):
         parts += [separator] * (index > 0) + [item if isinstance(item, str) else (item, None, "")]
-    return Text(_flat(need(), parts))
+    return made(need(), parts)
 
 
 def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any, ...]:

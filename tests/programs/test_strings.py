@@ -58,3 +58,34 @@ def test_percent_of_python_values():
         return {name: x % 2}
 
     agree(f, signs())
+
+
+def test_a_text_made_before_its_tensor_changes():
+    def f(x):
+        s, t, u = f"{x}", "%s" % x, str(x[0])
+        x.add_(1)
+        print(s, t, u)
+        if x.sum() > 0:
+            s = f"up {x}"
+        for i in range(int(x.abs().max())):
+            t = "{}: {}".format(i, x)
+            x -= 1
+            print(t + "!", f"[{s}]")
+        return s, x
+
+    agree(f, [vec(1, 2), vec(-3, -4), vec(0, -1)])
+
+
+def test_a_message_made_before_its_tensor_changes():
+    def f(x):
+        error = ValueError(f"sum {x}", x)
+        try:
+            if x.sum() > 0:
+                raise error
+            if x.sum() < -5:
+                raise KeyError(f"small {x}")
+        finally:
+            x.add_(1)
+        return x
+
+    agree(f, [vec(1, 2), vec(-1, -1), vec(-3, -4)])
