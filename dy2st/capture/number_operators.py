@@ -132,7 +132,16 @@ def _methods(kind: type) -> dict[str, Callable[..., Any]]:
     made = {f"__{name}__": _binary(kind, f"__{name}__", target) for name, target in {**both_ways, **_COMPARE}.items()}
     made |= {f"__r{name}__": _binary(kind, f"__r{name}__", target, reflected=True) for name, target in both_ways.items()}
     made |= {f"__{name}__": _unary(kind, f"__{name}__", _UNARY[name]) for name in unary[kind]}
-    return made
+    return made | ({"is_integer": _is_integer(kind)} if kind is torch.SymFloat else {})
+
+
+def _is_integer(kind: type) -> Callable[..., Any]:
+    original = vars(kind)["is_integer"]
+
+    def method(self: Any) -> Any:
+        return original(self) if _recording() is None else self % 1.0 == 0  # no number remains of an infinity
+
+    return method
 
 
 @contextlib.contextmanager

@@ -364,3 +364,13 @@ def test_new_tensor_of_a_number():
         return x.new_tensor(n.item()), x.new_tensor([n.item(), 2]), x.new_full((2,), n.item()), torch.full_like(x, n.item())
 
     agree(f, [(vec(1, 2, 3), c) for c in counts()])
+
+
+def test_is_integer():
+    def f(x):
+        value = float(x)
+        if value.is_integer():
+            return x * 2
+        return x, value.is_integer()
+
+    agree(f, [num(item) for item in (2.0, 2.5, -3.0, float("inf"), float("nan"), 0.0)])
