@@ -320,13 +320,13 @@ def _is_in(module: str, packages: Iterable[str]) -> bool:
 
 
 @contextlib.contextmanager
-def torch_patched(session: Session) -> Iterator[None]:
+def torch_patched() -> Iterator[None]:
     """What has to be different in torch itself while a capture runs.
 
     Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic
     floats are recorded. Other threads see no difference.
     """
-    with modules.patched(session, call), managers.inference_mode_recorded(), quiet_torch(), number_operators.recorded():
+    with modules.CALLS.applied(), managers.INFERENCE_MODE.applied(), quiet_torch(), number_operators.OPERATORS.applied():
         yield
 
 

@@ -115,7 +115,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
         session.before_raise = lambda: leaving.record(session)
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
     with (
-        translated(session), _plain_grad_mode(), calls.torch_patched(session), _modules_kept(session), session.active() as root,
+        translated(session), _plain_grad_mode(), calls.torch_patched(), _modules_kept(session), session.active() as root,
     ):  # fmt: skip
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)

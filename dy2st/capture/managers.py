@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -13,12 +12,11 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.generators import UserGenerator
+from dy2st.capture.patches import Patch
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st.capture.unwinding import refused
 
-_patch_lock = threading.Lock()
-_patched_by = 0
 _GENERATOR_MANAGER: Any = contextlib._GeneratorContextManager
 _KEPT = "__dy2st_grad_mode__"
 _enter_inference, _exit_inference = torch.inference_mode.__enter__, torch.inference_mode.__exit__
@@ -123,18 +121,14 @@ def _exit(mode: torch.inference_mode, *error: Any) -> None:
     return None
 
 
-@contextlib.contextmanager
-def inference_mode_recorded() -> Iterator[None]:
-    """``torch.inference_mode`` in a capture switches the grad mode: tensors of the program are ordinary ones."""
-    global _patched_by
-    with _patch_lock:
-        _patched_by += 1
-        torch.inference_mode.__enter__, torch.inference_mode.__exit__ = _enter, _exit  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        with _patch_lock:
-            _patched_by -= 1
-            if not _patched_by:
-                torch.inference_mode.__enter__ = _enter_inference  # type: ignore[method-assign]
-                torch.inference_mode.__exit__ = _exit_inference  # type: ignore[method-assign]
+def _record() -> None:
+    torch.inference_mode.__enter__, torch.inference_mode.__exit__ = _enter, _exit  # type: ignore[method-assign]
+
+
+def _record_no_more() -> None:
+    torch.inference_mode.__enter__ = _enter_inference  # type: ignore[method-assign]
+    torch.inference_mode.__exit__ = _exit_inference  # type: ignore[method-assign]
+
+
+INFERENCE_MODE = Patch(_record, _record_no_more)
+"""``torch.inference_mode`` in a capture switches the grad mode: tensors of the program are ordinary ones."""

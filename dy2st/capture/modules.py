@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import operator
-import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from torch.nn.utils.rnn import PackedSequence
 from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.failures import TRACING_ERRORS
+from dy2st.capture.patches import Patch
 from dy2st.capture.session import Session, current
 from dy2st.capture.tracking import PATCH_MARK
 from dy2st.capture.values import Choice
@@ -25,8 +24,6 @@ from dy2st_runtime import control
 from dy2st_runtime.backward_hooks import watch_inputs, watch_outputs
 
 _Call = Callable[..., Any]
-_patch_lock = threading.Lock()
-_patched_by = 0
 _original_call = torch.nn.Module.__call__
 _original_apply = torch.autograd.Function.__dict__["apply"]
 
@@ -157,35 +154,32 @@ def _unsized(kind: lattice.Type, grad: bool) -> lattice.Type:
     return dataclasses.replace(kind, sizes=sizes, strides=None, requires_grad=differentiable)
 
 
-@contextlib.contextmanager
-def patched(session: Session, call: _Call) -> Iterator[None]:
-    """Route ``module(...)`` and ``Function.apply(...)`` in code that is not converted to their handlers."""
+def _routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    capturing = current()
+    if capturing is None:
+        return _original_call(module, *args, **kwargs)
+    _track(capturing, module)
+    return _call_with_hooks(capturing, module, capturing.call, args, kwargs)
 
-    def routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        capturing = current()
-        if capturing is None:
-            return _original_call(module, *args, **kwargs)
-        _track(capturing, module)
-        return _call_with_hooks(capturing, module, call, args, kwargs)
 
-    def routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
-        capturing = current()
-        if capturing is None:
-            return _original_apply.__func__(function, *args, **kwargs)
-        return call_autograd_function(capturing, function, args, kwargs)
+def _routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
+    capturing = current()
+    if capturing is None:
+        return _original_apply.__func__(function, *args, **kwargs)
+    return call_autograd_function(capturing, function, args, kwargs)
 
-    setattr(routed, PATCH_MARK, True)
-    setattr(routed_apply, PATCH_MARK, True)
-    global _patched_by
-    with _patch_lock:
-        _patched_by += 1
-        torch.nn.Module.__call__ = routed  # type: ignore[method-assign]
-        torch.autograd.Function.apply = classmethod(routed_apply)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        with _patch_lock:
-            _patched_by -= 1
-            if not _patched_by:
-                torch.nn.Module.__call__ = _original_call  # type: ignore[method-assign]
-                torch.autograd.Function.apply = _original_apply  # type: ignore[method-assign]
+
+def _route() -> None:
+    torch.nn.Module.__call__ = _routed  # type: ignore[method-assign]
+    torch.autograd.Function.apply = classmethod(_routed_apply)  # type: ignore[assignment]
+
+
+def _route_back() -> None:
+    torch.nn.Module.__call__ = _original_call  # type: ignore[method-assign]
+    torch.autograd.Function.apply = _original_apply  # type: ignore[method-assign]
+
+
+setattr(_routed, PATCH_MARK, True)
+setattr(_routed_apply, PATCH_MARK, True)
+CALLS = Patch(_route, _route_back)
+"""Routes ``module(...)`` and ``Function.apply(...)`` in code that is not converted to their handlers."""

@@ -8,16 +8,15 @@ is exact stays torch's own.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
+from dy2st.capture.patches import Patch
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import SYMBOLIC_NUMBERS, number_kind
 from dy2st_runtime import scalars
@@ -40,8 +39,6 @@ _TO_INT = ("trunc", "floor", "ceil")
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
 _LOGIC = (operator.and_, operator.or_, operator.xor)
 _NUMBERS = (bool, int, float, *SYMBOLIC_NUMBERS)
-_lock = threading.Lock()
-_depth = 0
 _originals: dict[tuple[type, str], Any] = {}
 
 
@@ -144,23 +141,6 @@ def _is_integer(kind: type) -> Callable[..., Any]:
     return method
 
 
-@contextlib.contextmanager
-def recorded() -> Iterator[None]:
-    """Inside, operations on symbolic numbers are recorded, in threads that capture."""
-    global _depth
-    with _lock:
-        _depth += 1
-        if _depth == 1:
-            _install()
-    try:
-        yield
-    finally:
-        with _lock:
-            _depth -= 1
-            if not _depth:
-                _uninstall()
-
-
 def _install() -> None:
     for kind in SYMBOLIC_NUMBERS:
         for name, method in _methods(kind).items():
@@ -175,3 +155,7 @@ def _uninstall() -> None:
         else:
             setattr(kind, name, original)
     _originals.clear()
+
+
+OPERATORS = Patch(_install, _uninstall)
+"""Records operations on symbolic numbers."""

@@ -1,0 +1,36 @@
+"""Changes of libraries that are in place while any thread captures; the threads that do not capture see no difference."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+
+class Patch:
+    """One change, made when the first capture begins and taken back when the last one ends.
+
+    Args:
+        install: makes the change.
+        remove: takes it back.
+    """
+
+    def __init__(self, install: Callable[[], None], remove: Callable[[], None]) -> None:
+        self._install, self._remove = install, remove
+        self._lock = threading.Lock()
+        self._captures = 0
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """A scope in which the change is in place."""
+        with self._lock:
+            self._captures += 1
+            if self._captures == 1:
+                self._install()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._captures -= 1
+                if not self._captures:
+                    self._remove()
