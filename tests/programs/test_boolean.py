@@ -142,7 +142,7 @@ def test_is_none():
             y = x
         return y is None
 
-    agree(f, [(vec(1.0),)])
+    agree(f, [(vec(item),) for item in (1.0, -1.0, 0.0)])
 
 
 def test_is_between_tensors():

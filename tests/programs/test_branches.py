@@ -556,7 +556,7 @@ def test_condition_with_many_elements_raises_as_eager():
             return x
         return -x
 
-    agree(f, [vec(1, 2)], programs=None)
+    agree(f, [vec(1, 2), vec(-1, 2)], programs=None)
 
 
 def test_condition_is_nan():
@@ -704,5 +704,5 @@ def test_identity_of_two_inputs():
         return y * 2, x is y
 
     x = vec(1, 2)
-    agree(f, [(x, vec(1, 2))])
-    agree(f, [(x, x)])
+    agree(f, [(x, vec(1, 2)), (x, vec(-3, 4))])
+    agree(f, [(item, item) for item in (x, vec(-3, 4))])

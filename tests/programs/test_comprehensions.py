@@ -39,14 +39,14 @@ def test_targets_and_nesting():
         pairs = [i * v for i, v in enumerate(x)], [a + b for a, b in zip(x, x)]
         return *pairs, {v for v in (1, 2)}, {k: v for k, v in zip("ab", x)}, [[w + v for w in (1, 2)] for v in (3, 4)]
 
-    agree(f, [torch.tensor([1.0, -2.0, 3.0])])
+    agree(f, [torch.tensor(items) for items in ([1.0, -2.0, 3.0], [0.5, 4.0, -1.0])])
 
 
 def test_unpacking_error_is_pythons():
     def f(x):
         return [a for a, b in ((1, 2, 3),)]
 
-    agree(f, [torch.ones(1)], programs=None)
+    agree(f, [torch.ones(1), -torch.ones(1)], programs=None)
 
 
 def test_folds_over_a_growing_list():

@@ -371,7 +371,7 @@ def test_for_over_rows():
             total = total + row * row[0]
         return total
 
-    agree(f, [torch.arange(6.0).view(3, 2)])
+    agree(f, [torch.arange(6.0).view(3, 2), -torch.ones(3, 2)])
 
 
 def test_for_over_a_filtered_tensor():

@@ -48,9 +48,9 @@ def test_copies():
         e = {**d, "q": x}
         g = dict(d)
         g["c"] = x
-        return e, g, d.copy(), d == e
+        return e, {key: g[key] for key in ("a", "c", "z")}, d.copy(), d == e
 
-    agree(f, signs()[:1])
+    agree(f, signs())
     agree(lambda x: ({**made(x)}, dict(made(x)), made(x).copy(), len(made(x)), bool(made(x))), signs())
 
 
