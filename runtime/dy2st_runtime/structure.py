@@ -114,11 +114,6 @@ def _same_constant(a: Any, b: Any) -> bool:
     return bool(a == b) and repr(a) == repr(b)  # 0.0 is not -0.0, (1,) is not (True,)
 
 
-def is_namedtuple(value: Any) -> bool:
-    """Whether ``value`` is an instance of a ``collections.namedtuple`` class (or one that looks like it)."""
-    return isinstance(value, tuple) and hasattr(type(value), "_fields")
-
-
 def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
     """The parts of a container and how to describe it from those of its parts; ``None`` for anything else."""
     kind = type(value)

@@ -1,8 +1,7 @@
 """Library functions that do something outside of the program, or hold on to what they see.
 
 Logging and warnings happen at each call of the program. A copy of a tensor is a copy that the program makes. A function that keeps
-its results for later is called as if it did not, because the tensors of a capture must not outlive it. The state of the random
-numbers cannot be taken or set.
+its results for later is called as if it did not, because the tensors of a capture must not outlive it.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ import copy
 import functools
 import logging
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
-from dy2st import errors
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
 from dy2st.capture.unwinding import Suppress
@@ -88,12 +86,3 @@ def _copy(session: Session, value: Any) -> Any:
     elif made is not value:
         session.created[id(made)] = made
     return made
-
-
-@handles(torch.random.fork_rng, torch.get_rng_state, torch.initial_seed)
-def _random_state(session: Session, *args: Any, **kwargs: Any) -> NoReturn:
-    raise errors.CaptureError(
-        "the state of the random numbers cannot be taken inside a captured function",
-        session.here(),
-        fix="take it outside of the static function, or pass a torch.Generator as an argument",
-    )

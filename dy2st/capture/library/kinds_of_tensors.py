@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch.nn.utils import rnn
 
-from dy2st import errors
-from dy2st.capture.library.registry import handles
-from dy2st.capture.session import Session
+from dy2st.capture.library.registry import refuses
 
 _NESTED = "pad to one length: torch.nn.utils.rnn.pad_sequence, with a mask"
 _FIXES: dict[Any, str] = {
@@ -24,12 +22,5 @@ _FIXES: dict[Any, str] = {
 }
 
 
-def _refusal(function: Any, fix: str) -> Any:
-    def handle(session: Session, *args: Any, **kwargs: Any) -> NoReturn:
-        raise errors.CaptureError(f"{function.__name__}() cannot be used inside a captured function", session.here(), fix=fix)
-
-    return handle
-
-
 for _function, _fix in _FIXES.items():
-    handles(_function)(_refusal(_function, _fix))
+    refuses(_function, message=f"{_function.__name__}() cannot be used inside a captured function", fix=_fix)

@@ -1,4 +1,7 @@
-"""Functions whose value differs from call to call: they are called when the program runs, or refused."""
+"""Functions whose value differs from call to call: they are called when the program runs, or refused.
+
+The state of the random numbers can neither be set nor taken.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,7 @@ from typing import Any
 import numpy
 import torch
 
-from dy2st import errors
-from dy2st.capture.library.registry import Handler, handler_of, handles
+from dy2st.capture.library.registry import Handler, handler_of, handles, refuses
 from dy2st.capture.recorder import fresh_number
 from dy2st.capture.session import Session
 from dy2st_runtime import control
@@ -39,28 +41,23 @@ for _function, _kind in _DRAWS.items():
     handles(_function)(_draw(_function, _kind))
 
 
-def _unpredictable(function: Any) -> Handler:
-    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        raise errors.CaptureError(
-            f"{function.__name__}() gives another value at each call, and would be called only once, at capture",
-            session.here(),
-            fix="use torch's random functions, or random.random(), or pass the value as an argument",
-        )
-
-    return handle
-
-
 for _module in (random, numpy.random):
     for _name in _module.__all__:
         _function = getattr(_module, _name)
         if callable(_function) and not isinstance(_function, type) and handler_of(_function) is None:
-            handles(_function)(_unpredictable(_function))
+            refuses(
+                _function,
+                message=f"{_function.__name__}() gives another value at each call, and would be called only once, at capture",
+                fix="use torch's random functions, or random.random(), or pass the value as an argument",
+            )
 
-
-@handles(torch.manual_seed, torch.seed, torch.set_rng_state)
-def _seed(session: Session, *args: Any) -> None:
-    raise errors.CaptureError(
-        "the random seed cannot be set inside a captured function",
-        session.here(),
-        fix="call torch.manual_seed before the static function",
-    )
+refuses(
+    torch.manual_seed, torch.seed, torch.set_rng_state,
+    message="the random seed cannot be set inside a captured function",
+    fix="call torch.manual_seed before the static function",
+)  # fmt: skip
+refuses(
+    torch.random.fork_rng, torch.get_rng_state, torch.initial_seed,
+    message="the state of the random numbers cannot be taken inside a captured function",
+    fix="take it outside of the static function, or pass a torch.Generator as an argument",
+)  # fmt: skip

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, NoReturn
+
+from dy2st import errors
+from dy2st.capture.session import Session
 
 Handler = Callable[..., Any]
 _HANDLERS: dict[Any, Handler] = {}
@@ -61,6 +64,19 @@ def handles(*functions: Any, takes_choices: bool = False) -> Callable[[Handler],
         return handler
 
     return register
+
+
+def refuses(*functions: Any, message: str, fix: str) -> None:
+    """Register functions that cannot be captured.
+
+    Args:
+        functions: each call of one is an error.
+        message, fix: what the error says.
+    """
+
+    @handles(*functions)
+    def refuse(session: Session, *args: Any, **kwargs: Any) -> NoReturn:
+        raise errors.CaptureError(message, session.here(), fix=fix)
 
 
 def _original(function: Any) -> Any:

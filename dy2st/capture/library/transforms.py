@@ -8,8 +8,7 @@ So the numbers are those of eager, and transforms nest. For ``vmap``, the functi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch._functorch import eager_transforms, vmap
@@ -18,7 +17,7 @@ from torch.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatte
 from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.journal import CellPlace
-from dy2st.capture.library.registry import handles, handles_made_by
+from dy2st.capture.library.registry import handles, handles_made_by, refuses
 from dy2st.capture.session import Session, current
 from dy2st.capture.transformed import Call, Captured, Kinds, capture, kind_of, outside, record, with_gradient
 from dy2st.capture.values import RuntimeFunction
@@ -247,16 +246,9 @@ def _out_dims(out_dims: Any, spec: TreeSpec) -> tuple[int | None, ...]:
 # -- what is left ----------------------------------------------------------------------------------------------------------
 
 
-def _refusal(name: str) -> Callable[..., NoReturn]:
-    def handle(session: Session, *args: Any, **kwargs: Any) -> NoReturn:
-        raise errors.CaptureError(
-            f"torch.func.{name} cannot be used inside a captured function",
-            session.here(),
-            fix="use torch.func.jvp or torch.func.vjp, or call it outside of the static function",
-        )
-
-    return handle
-
-
 for _function in (torch.func.linearize, torch.func.functionalize):
-    handles(_function)(_refusal(_function.__name__))
+    refuses(
+        _function,
+        message=f"torch.func.{_function.__name__} cannot be used inside a captured function",
+        fix="use torch.func.jvp or torch.func.vjp, or call it outside of the static function",
+    )
