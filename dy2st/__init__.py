@@ -15,6 +15,7 @@
 from dy2st.api import enable_to_static, ignore_module, load, not_to_static, save, to_static
 from dy2st.eager import EagerCalls, EagerWarning
 from dy2st.errors import (
+    BackendError,
     BranchMismatchError,
     CaptureError,
     ConversionError,
@@ -38,6 +39,7 @@ from dy2st_runtime.program import Program, verify
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackendError",
     "BranchMismatchError",
     "CaptureError",
     "ConversionError",

@@ -16,11 +16,11 @@ from dy2st.errors import SignatureError
 from dy2st.frames import plainly
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
+from dy2st_runtime import executors
 from dy2st_runtime.module import LoadedModule
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _M = TypeVar("_M", bound=torch.nn.Module)
-_BACKENDS = (None, "python")
 
 
 @overload
@@ -48,13 +48,15 @@ def to_static(
             constant for anything else.
         full_graph: ``True`` to capture the whole function or raise an error. With ``False``, calls that cannot be captured run as
             the function is written, by signature; a warning says so once for each reason, and ``.report()`` counts them.
-        backend: ``None`` or ``"python"``, the executor that runs the programs.
+        backend: the executor that runs the programs, by name; ``None`` for the default, see
+            :func:`dy2st_runtime.executors.choose`.
 
     Returns:
         A :class:`~dy2st.static_function.StaticFunction`, or the module.
 
     Raises:
         SignatureError: the arguments make no sense together.
+        BackendError: there is no such executor.
         ConversionError: the function has no source, or is written with something that has no static meaning, and ``full_graph``.
 
     Example:
@@ -66,8 +68,8 @@ def to_static(
     """
     if not isinstance(full_graph, bool):
         raise SignatureError(f"full_graph is True or False, not {full_graph!r}")
-    if backend not in _BACKENDS:
-        raise SignatureError(f"there is no backend {backend!r}; choose one of {_BACKENDS}")
+    if backend is not None:
+        executors.choose(backend)
     specs = _checked_specs(input_spec)
     function = _uncompiled(function)
     if function is None:
@@ -206,17 +208,19 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
     saving.save(layer, path, _checked_specs(input_spec))
 
 
-def load(path: str | os.PathLike[str]) -> LoadedModule:
+def load(path: str | os.PathLike[str], *, backend: str | None = None) -> LoadedModule:
     """Read an archive.
 
     Args:
         path: a file that :func:`save` wrote.
+        backend: the executor that runs its programs, as for :func:`to_static`.
 
     Returns:
         An ``nn.Module`` with the ``state_dict`` keys of the original; it runs, trains on, and needs none of its source.
 
     Raises:
         LoadError: it is no archive, was damaged, or was written by a newer major version.
+        BackendError: there is no such executor.
         FileNotFoundError: there is no such file.
     """
-    return saving.load(path)
+    return saving.load(path, backend)

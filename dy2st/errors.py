@@ -12,9 +12,10 @@
     ├── SignatureError (TypeError)           arguments or specifications do not fit the function
     ├── ProgramError                         a program breaks a rule of the representation
     ├── SaveError                            a program cannot be written
-    └── LoadError                            a file is not an archive, or a damaged one
+    ├── LoadError                            a file is not an archive, or a damaged one
+    └── BackendError (ValueError)            an executor that does not exist was asked for
 
-The root and the last four are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
+The root and the last five are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ import linecache
 import types
 from dataclasses import dataclass
 
-from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError
+from dy2st_runtime.errors import BackendError, Dy2stError, LoadError, ProgramError, SaveError, SignatureError
 
 __all__ = [
+    "BackendError",
     "BranchMismatchError",
     "CaptureError",
     "ConversionError",

@@ -32,7 +32,7 @@ from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotF
 from dy2st.frames import hide, level_outside, plainly
 from dy2st.report import Report
 from dy2st.signature import Call, CallSignature
-from dy2st_runtime.executors import python
+from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.program import Program
 from dy2st_runtime.structure import Structure, unflatten
 
@@ -191,9 +191,9 @@ class StaticFunction:
             return self._run_eager(call, args, kwargs, found)
         captured, values = found
         inputs = [*call.tensors, *(get(values) for get in captured.states)]
-        run = _timed_run if logs.execution.isEnabledFor(logging.DEBUG) else python.run
+        run = runner(captured.program, self._backend)
         try:
-            outputs = run(captured.program, inputs)
+            outputs = _timed(run, captured.program.name, inputs) if logs.execution.isEnabledFor(logging.DEBUG) else run(inputs)
         except BaseException:
             leaving.write(values)
             raise
@@ -371,11 +371,11 @@ class StaticFunction:
         return f"<StaticFunction {self.__qualname__}, {len(self._cache)} programs>"
 
 
-def _timed_run(program: Program, inputs: Sequence[Any]) -> tuple[Any, ...]:
+def _timed(run: Runner, name: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Run a program and tell how long it took."""
     start = time.perf_counter()
-    outputs = python.run(program, inputs)
-    logs.execution.debug("%s: %.3f ms", program.name, 1e3 * (time.perf_counter() - start))
+    outputs = run(inputs)
+    logs.execution.debug("%s: %.3f ms", name, 1e3 * (time.perf_counter() - start))
     return outputs
 
 

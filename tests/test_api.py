@@ -228,7 +228,7 @@ def test_what_cannot_be_static(given: Any) -> None:
 def test_bad_options() -> None:
     with pytest.raises(SignatureError, match="full_graph"):
         to_static(choose, full_graph=0)
-    with pytest.raises(SignatureError, match="backend 'xla'"):
+    with pytest.raises(dy2st.BackendError, match="backend 'xla'"):
         to_static(choose, backend="xla")
     for spec in (3, "float32", {"x": InputSpec([2])}):
         with pytest.raises(SignatureError, match="input_spec"):

@@ -4,7 +4,8 @@
     ├── ProgramError      a program breaks one of its own rules (a defect of a pass or of an archive)
     ├── SaveError         a program cannot be written
     ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
-    └── SignatureError    (TypeError) the arguments of a call do not fit the program
+    ├── SignatureError    (TypeError) the arguments of a call do not fit the program
+    └── BackendError      (ValueError) an executor that does not exist was asked for
 
 The front end adds its own branches to the same root in ``dy2st.errors``.
 """
@@ -50,4 +51,12 @@ class SignatureError(Dy2stError, TypeError):
     that is a constant of the program; an ``InputSpec`` that does not describe the arguments.
     Example: a loaded model was captured for ``f32[batch, 8]`` and is called with ``f64[3, 8]``.
     Fix: the message names the argument, what it must be, and what it was; save the model for the signature you need.
+    """
+
+
+class BackendError(Dy2stError, ValueError):
+    """An executor that does not exist was asked for.
+
+    Cause: a misspelled ``backend=``, or environment variable ``DY2ST_BACKEND``.
+    Fix: the message lists those there are.
     """

@@ -14,7 +14,7 @@ from torch import nn
 from dy2st_runtime import archive, effects
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.effects import container
-from dy2st_runtime.executors import python
+from dy2st_runtime.executors import choose, runner
 from dy2st_runtime.passes.devices import move_to_device
 from dy2st_runtime.paths import Path, parse
 from dy2st_runtime.program import Program
@@ -28,25 +28,28 @@ _DESCRIBED = ("module", "container")
 """Kinds of entries that hold no value of their own."""
 
 
-def load(path: archive.Path, *, namespaces: Collection[str] = ()) -> LoadedModule:
+def load(path: archive.Path, *, namespaces: Collection[str] = (), backend: str | None = None) -> LoadedModule:
     """Load a saved model. Nothing in the file is executed by loading it, and a damaged file is refused.
 
     Args:
         path: a file that ``dy2st.save`` wrote.
         namespaces: namespaces of operators, besides PyTorch's own, that the model may call (``["torchvision"]``).
+        backend: the executor that runs its programs, see :func:`dy2st_runtime.executors.choose`.
 
     Returns:
         A module on the CPU with the parameters, buffers and ``state_dict`` keys of the one that was saved.
 
     Raises:
         LoadError: it is not an archive, is damaged, or asks for what this version does not have.
+        BackendError: there is no such executor.
         OSError: the file is missing or cannot be read.
 
     Example:
         >>> model = load("model.dy2st")  # doctest: +SKIP
         >>> model(torch.randn(3, 8))  # doctest: +SKIP
     """
-    return LoadedModule(*archive.read(path, namespaces))
+    choose(backend)
+    return LoadedModule(*archive.read(path, namespaces), backend)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +84,12 @@ class LoadedModule(nn.Module):
     Args:
         programs: at least one; the first decides the mode to start in.
         state: the values of all their state slots.
+        backend: the executor that runs them.
     """
 
-    def __init__(self, programs: Sequence[Program], state: State) -> None:
+    def __init__(self, programs: Sequence[Program], state: State, backend: str | None = None) -> None:
         super().__init__()
+        self._dy2st_backend = backend
         self._dy2st_constants: dict[str, torch.Tensor] = {}
         self._dy2st_state = [entry if entry.kind in _DESCRIBED else dataclasses.replace(entry, value=None) for entry in state]
         self._dy2st_device = torch.device("cpu")
@@ -153,7 +158,7 @@ class LoadedModule(nn.Module):
         state = [self._value(path) for path in entry.paths]
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state))
         with _default_dtype(entry.program.default_dtype):
-            outputs = python.run(entry.moved, [*leaves, *state])
+            outputs = runner(entry.moved, self._dy2st_backend)([*leaves, *state])
         made: dict[int, Any] = {}
         effects.apply(self, entry.program, outputs, made)
         return unflatten(entry.program.out_structure, outputs, made)

@@ -9,7 +9,7 @@ arguments of it. :func:`verify` checks these rules.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -39,10 +39,12 @@ class Block:
 
     Attributes:
         graph: placeholders first, one output node last.
+        runners: of a root block, what runs it, by the name of the executor; see :mod:`dy2st_runtime.executors`.
     """
 
     def __init__(self, graph: fx.Graph) -> None:
         self.graph = graph
+        self.runners: dict[str, Callable[[Sequence[Any]], tuple[Any, ...]]] = {}
 
     @property
     def inputs(self) -> list[fx.Node]:

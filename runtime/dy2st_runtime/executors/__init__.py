@@ -1,1 +1,66 @@
-"""What runs programs."""
+"""What runs programs, by name.
+
+An executor takes a program apart once and gives a function that runs it. All of them take every program and do what the
+reference executor ``"python"`` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dy2st_runtime.errors import BackendError
+from dy2st_runtime.executors import python
+from dy2st_runtime.program import Program
+
+Runner = Callable[[Sequence[Any]], tuple[Any, ...]]
+"""Runs one program: takes the values of the root block's inputs, gives those of its outputs."""
+
+BACKENDS: dict[str, Callable[[Program], Runner]] = {"python": python.runner}
+"""Every executor by name: what makes the runner of a program."""
+
+DEFAULT = "python"
+"""The executor where nothing else is asked for."""
+
+
+def choose(backend: str | None) -> str:
+    """The executor that a name stands for.
+
+    Args:
+        backend: a key of :data:`BACKENDS`; ``None`` for what the environment variable ``DY2ST_BACKEND`` says, or else for
+            :data:`DEFAULT`.
+
+    Returns:
+        A key of :data:`BACKENDS`.
+
+    Raises:
+        BackendError: there is no such executor.
+
+    Example:
+        >>> choose("python")
+        'python'
+    """
+    asked = os.environ.get("DY2ST_BACKEND") or DEFAULT if backend is None else backend
+    if asked not in BACKENDS:
+        where = " (the environment variable DY2ST_BACKEND says so)" if backend is None else ""
+        raise BackendError(f"there is no backend {asked!r}{where}; choose one of {', '.join(map(repr, BACKENDS))}")
+    return asked
+
+
+def runner(program: Program, backend: str | None = None) -> Runner:
+    """What runs a program, made when it is asked for first and kept with the program's root block.
+
+    Args:
+        program: any program. Change its blocks before, not after.
+        backend: see :func:`choose`.
+
+    Returns:
+        The function that runs it.
+
+    Raises:
+        BackendError: there is no such executor.
+    """
+    name = choose(backend)
+    kept = program.block.runners
+    return kept.get(name) or kept.setdefault(name, BACKENDS[name](program))

@@ -8,6 +8,7 @@ debugger.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import types
@@ -76,6 +77,11 @@ def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
             torch.amp.autocast_mode._exit_autocast(mode)
         tell(error, compiled.line_of, run.__code__)
         raise
+
+
+def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`."""
+    return functools.partial(run, program)
 
 
 def prepared(program: Program) -> Compiled:
