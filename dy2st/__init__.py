@@ -27,6 +27,7 @@ from dy2st.errors import (
     SaveError,
     SignatureError,
     SourceNotFoundError,
+    StepLimitError,
     UndefinedNameError,
     UnsupportedSyntaxError,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "SignatureError",
     "SourceNotFoundError",
     "StaticFunction",
+    "StepLimitError",
     "UndefinedNameError",
     "UnsupportedSyntaxError",
     "enable_to_static",

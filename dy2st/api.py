@@ -208,12 +208,14 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
     saving.save(layer, path, _checked_specs(input_spec))
 
 
-def load(path: str | os.PathLike[str], *, backend: str | None = None) -> LoadedModule:
+def load(path: str | os.PathLike[str], *, backend: str | None = None, max_steps: int | None = None) -> LoadedModule:
     """Read an archive.
 
     Args:
         path: a file that :func:`save` wrote.
         backend: the executor that runs its programs, as for :func:`to_static`.
+        max_steps: how many trips the loops of one call may make, all together; ``None`` for any number. A call that makes more
+            raises :class:`StepLimitError`.
 
     Returns:
         An ``nn.Module`` with the ``state_dict`` keys of the original; it runs, trains on, and needs none of its source.
@@ -223,4 +225,4 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None) -> LoadedM
         BackendError: there is no such executor.
         FileNotFoundError: there is no such file.
     """
-    return saving.load(path, backend)
+    return saving.load(path, backend, max_steps)

@@ -13,9 +13,10 @@
     ├── ProgramError                         a program breaks a rule of the representation
     ├── SaveError                            a program cannot be written
     ├── LoadError                            a file is not an archive, or a damaged one
-    └── BackendError (ValueError)            an executor that does not exist was asked for
+    ├── BackendError (ValueError)            an executor that does not exist was asked for
+    └── StepLimitError                       the loops of a call make more trips than the caller allows
 
-The root and the last five are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
+The root and the last six are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import linecache
 import types
 from dataclasses import dataclass
 
-from dy2st_runtime.errors import BackendError, Dy2stError, LoadError, ProgramError, SaveError, SignatureError
+from dy2st_runtime.errors import BackendError, Dy2stError, LoadError, ProgramError, SaveError, SignatureError, StepLimitError
 
 __all__ = [
     "BackendError",
@@ -40,6 +41,7 @@ __all__ = [
     "SaveError",
     "SignatureError",
     "SourceNotFoundError",
+    "StepLimitError",
     "UndefinedNameError",
     "UnsupportedSyntaxError",
 ]

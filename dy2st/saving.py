@@ -90,9 +90,9 @@ def _with_names(program: Program, specs: Sequence[Any] | None) -> Program:
     return dataclasses.replace(program, inputs=tuple(inputs))
 
 
-def load(path: str | os.PathLike[str], backend: str | None) -> runtime.LoadedModule:
+def load(path: str | os.PathLike[str], backend: str | None, max_steps: int | None) -> runtime.LoadedModule:
     """See :func:`dy2st.load`."""
-    return runtime.load(path, backend=backend)
+    return runtime.load(path, backend=backend, max_steps=max_steps)
 
 
 def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:

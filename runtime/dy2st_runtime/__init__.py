@@ -1,7 +1,7 @@
-"""The back end of dy2st: programs, executors and archives. It needs torch and safetensors, nothing of the front end."""
+"""The back end of dy2st: programs, executors and archives. It needs torch and numpy, nothing of the front end."""
 
 from dy2st_runtime.archive import save_programs
-from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError
+from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError, StepLimitError
 from dy2st_runtime.module import LoadedModule, load
 from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
 
@@ -19,6 +19,7 @@ __all__ = [
     "SaveError",
     "SignatureError",
     "StateSlot",
+    "StepLimitError",
     "load",
     "save_programs",
     "verify",

@@ -19,12 +19,10 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import nn
 
-from dy2st_runtime import container, effects, serialize, state
+from dy2st_runtime import container, effects, serialize, state, weights
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.constants import dtype_name
 from dy2st_runtime.document import Json, dump, parse
@@ -36,6 +34,8 @@ Path = str | os.PathLike[str]
 
 MANIFEST, PROGRAM, SIGNATURE, WEIGHTS = "manifest.json", "program.json", "signature.json", "weights.safetensors"
 _HASHED = (PROGRAM, SIGNATURE, WEIGHTS)
+SMALLEST_MAPPED = 1 << 20
+"""From how many bytes on weights are used where they lie in the file; fewer are read."""
 
 
 def save_programs(
@@ -67,17 +67,17 @@ def write(path: Path, programs: Sequence[Program], values: State) -> None:
     Raises:
         SaveError: see :func:`save_programs`.
     """
-    for program in programs:
-        verify(program)
-        effects.check(program)
+    for made in programs:
+        verify(made)
+        effects.check(made)
     table, tensors = state.to_json(values)
     document = serialize.stamp() | {"torch": torch.__version__, "state": table}
-    members = {
-        PROGRAM: dump(document | {"programs": [serialize.to_json(program) for program in programs]}),
+    members: dict[str, container.Contents] = {
+        PROGRAM: (program := dump(document | {"programs": [serialize.to_json(program) for program in programs]})),
         SIGNATURE: dump(serialize.stamp() | _describe(programs, values), indent=2),
-        WEIGHTS: safetensors.torch.save(tensors),
+        WEIGHTS: weights.save(tensors),
     }
-    _check_readable(members[PROGRAM], programs, tensors)
+    _check_readable(program, programs, tensors)
     _replace(path, {MANIFEST: _manifest(members), **members})
 
 
@@ -94,9 +94,16 @@ def _operator_name(node: torch.fx.Node) -> str:
     return node.target.name() if isinstance(node.target, torch._ops.OpOverload) else ""
 
 
-def _manifest(members: Mapping[str, bytes]) -> bytes:
-    described = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
+def _manifest(members: Mapping[str, container.Contents]) -> bytes:
+    described = {name: _measure(contents) for name, contents in members.items()}
     return dump(serialize.stamp() | {"members": described}, indent=2)
+
+
+def _measure(contents: container.Contents) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    for part in container.parts(contents):
+        digest.update(part)
+    return {"size": sum(map(len, container.parts(contents))), "sha256": digest.hexdigest()}
 
 
 def _describe(programs: Sequence[Program], values: State) -> dict[str, Any]:
@@ -133,7 +140,7 @@ def _describe_value(entry: StateValue) -> dict[str, Any]:
     return made
 
 
-def _replace(path: Path, members: Mapping[str, bytes]) -> None:
+def _replace(path: Path, members: Mapping[str, container.Contents]) -> None:
     """Write to a new file beside the old one, then put it in its place; on any failure the old one stays."""
     target = os.path.realpath(os.fspath(path))
     folder = os.path.dirname(target)
@@ -194,17 +201,16 @@ def _read(archive: container.Container, namespaces: Collection[str]) -> tuple[tu
         raise LoadError(f"it has a member {min(unexpected)!r}, which archives do not have")
     archive.check()
     described = manifest.field("members")
-    data = {name: _read_checked(archive, name, described.field(name)) for name in _HASHED}
-    try:
-        tensors = safetensors.torch.load(data[WEIGHTS])
-    except (safetensors.SafetensorError, ValueError, KeyError) as error:
-        raise LoadError(f"{WEIGHTS} is not a safetensors file: {error}") from None
-    return _read_document(parse(data[PROGRAM], PROGRAM), tensors, namespaces)
+    program, _, tensors = (_read_checked(archive, name, described.field(name)) for name in _HASHED)
+    copy = len(tensors) < SMALLEST_MAPPED or not isinstance(tensors, memoryview)
+    stored = weights.load(memoryview(tensors), WEIGHTS, copy=copy)
+    return _read_document(parse(bytes(program), PROGRAM), stored, namespaces)
 
 
-def _read_checked(archive: container.Container, name: str, described: Json) -> bytes:
-    data = archive.read(name)
+def _read_checked(archive: container.Container, name: str, described: Json) -> container.Part:
     size, sha256 = described.field("size").integer(0), described.field("sha256").text()
+    mapped = archive.map(name) if name == WEIGHTS and size >= SMALLEST_MAPPED else None
+    data = archive.read(name) if mapped is None else mapped
     if len(data) != size or hashlib.sha256(data).hexdigest() != sha256:
         raise LoadError(f"its member {name} was altered: the SHA-256 differs")
     return data

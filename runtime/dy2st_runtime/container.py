@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import mmap
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO
 
 from dy2st_runtime.errors import LoadError
+
+Part = bytes | memoryview
+Contents = bytes | tuple[Part, ...]
+"""What a member holds: in one piece, or in several that follow each other."""
 
 ALIGNMENT = 64
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
@@ -99,14 +104,26 @@ def _directory_entry(member: Member, position: int) -> bytes:
     )  # fmt: skip
 
 
-def write(file: BinaryIO, members: Mapping[str, bytes]) -> None:
+def parts(contents: Contents) -> tuple[Part, ...]:
+    """The pieces of a member's contents."""
+    return contents if isinstance(contents, tuple) else (contents,)
+
+
+def write(file: BinaryIO, members: Mapping[str, Contents]) -> None:
     """Write a container; the same members give the same bytes."""
-    described = [Member(name, len(data), zlib.crc32(data)) for name, data in members.items()]
-    layout = _lay_out(described)
-    for header, data in zip(layout.headers, members.values(), strict=True):
+    layout = _lay_out([_measure(name, contents) for name, contents in members.items()])
+    for header, contents in zip(layout.headers, members.values(), strict=True):
         file.write(header)
-        file.write(data)
+        for part in parts(contents):
+            file.write(part)
     file.write(layout.directory)
+
+
+def _measure(name: str, contents: Contents) -> Member:
+    size = checksum = 0
+    for part in parts(contents):
+        size, checksum = size + len(part), zlib.crc32(part, checksum)
+    return Member(name, size, checksum)
 
 
 class Container:
@@ -151,16 +168,44 @@ class Container:
         Raises:
             LoadError: it is missing, reaches beyond the file, or does not have its checksum.
         """
+        offset, member = self._find(name)
+        data = _read_at(self._file, offset, member.size)
+        _compare(member, data)
+        return data
+
+    def map(self, name: str) -> memoryview | None:
+        """The contents of a member where they lie in the file; what is written to them stays in this process.
+
+        The view must not outlive the contents of the file: nobody may write to it or cut it short.
+
+        Returns:
+            The contents; ``None`` where the file cannot be mapped.
+
+        Raises:
+            LoadError: as for :meth:`read`.
+        """
+        offset, member = self._find(name)
+        try:
+            mapped = mmap.mmap(self._file.fileno(), self._length, access=mmap.ACCESS_COPY)
+        except (OSError, ValueError):  # no memory that could be reserved, a file system that cannot, a file that is none
+            return None
+        data = memoryview(mapped)[offset : offset + member.size]
+        _compare(member, data)
+        return data
+
+    def _find(self, name: str) -> tuple[int, Member]:
         if name not in self.members:
             raise LoadError(f"it has no member {name}")
         member = self.members[name]
         offset = self._layout.offsets[list(self.members).index(name)]
         if offset + member.size > self._length:
             raise LoadError(f"its member {name} reaches beyond its end: it was cut short or altered")
-        data = _read_at(self._file, offset, member.size)
-        if zlib.crc32(data) != member.checksum:
-            raise LoadError(f"its member {name} was altered: the checksum differs")
-        return data
+        return offset, member
+
+
+def _compare(member: Member, data: Part) -> None:
+    if len(data) != member.size or zlib.crc32(data) != member.checksum:
+        raise LoadError(f"its member {member.name} was altered: the checksum differs")
 
 
 def _read_at(file: BinaryIO, offset: int, size: int) -> bytes:

@@ -5,7 +5,8 @@
     ├── SaveError         a program cannot be written
     ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
     ├── SignatureError    (TypeError) the arguments of a call do not fit the program
-    └── BackendError      (ValueError) an executor that does not exist was asked for
+    ├── BackendError      (ValueError) an executor that does not exist was asked for
+    └── StepLimitError    the loops of a call make more trips than the caller allows
 
 The front end adds its own branches to the same root in ``dy2st.errors``.
 """
@@ -59,4 +60,12 @@ class BackendError(Dy2stError, ValueError):
 
     Cause: a misspelled ``backend=``, or environment variable ``DY2ST_BACKEND``.
     Fix: the message lists those there are.
+    """
+
+
+class StepLimitError(Dy2stError):
+    """The loops of one call make more trips than the caller allows.
+
+    Cause: the model was loaded with ``max_steps``, and a loop of it does not end, or not soon enough.
+    Fix: load it with a larger ``max_steps``, or without; the traceback shows the loop.
     """

@@ -13,6 +13,7 @@ from torch import nn
 
 from dy2st_runtime import archive, effects
 from dy2st_runtime.binding import Binder
+from dy2st_runtime.budget import limited
 from dy2st_runtime.effects import container
 from dy2st_runtime.executors import choose, runner
 from dy2st_runtime.passes.devices import move_to_device
@@ -28,13 +29,17 @@ _DESCRIBED = ("module", "container")
 """Kinds of entries that hold no value of their own."""
 
 
-def load(path: archive.Path, *, namespaces: Collection[str] = (), backend: str | None = None) -> LoadedModule:
+def load(
+    path: archive.Path, *, namespaces: Collection[str] = (), backend: str | None = None, max_steps: int | None = None
+) -> LoadedModule:
     """Load a saved model. Nothing in the file is executed by loading it, and a damaged file is refused.
 
     Args:
         path: a file that ``dy2st.save`` wrote.
         namespaces: namespaces of operators, besides PyTorch's own, that the model may call (``["torchvision"]``).
         backend: the executor that runs its programs, see :func:`dy2st_runtime.executors.choose`.
+        max_steps: how many trips the loops of one call may make, all together; ``None`` for any number. A call that makes more
+            raises :class:`~dy2st_runtime.errors.StepLimitError`.
 
     Returns:
         A module on the CPU with the parameters, buffers and ``state_dict`` keys of the one that was saved.
@@ -49,7 +54,7 @@ def load(path: archive.Path, *, namespaces: Collection[str] = (), backend: str |
         >>> model(torch.randn(3, 8))  # doctest: +SKIP
     """
     choose(backend)
-    return LoadedModule(*archive.read(path, namespaces), backend)
+    return LoadedModule(*archive.read(path, namespaces), backend, max_steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +63,7 @@ class _Entry:
 
     Attributes:
         program: as it was captured.
-        moved: the same for the device that the module is on.
+        moved: the same for the device that the module is on, within the limit of steps.
         binder: takes the arguments of a call apart.
         paths: where on the module the state is.
     """
@@ -85,15 +90,18 @@ class LoadedModule(nn.Module):
         programs: at least one; the first decides the mode to start in.
         state: the values of all their state slots.
         backend: the executor that runs them.
+        max_steps: see :func:`load`.
     """
 
-    def __init__(self, programs: Sequence[Program], state: State, backend: str | None = None) -> None:
+    def __init__(self, programs: Sequence[Program], state: State, backend: str | None = None, max_steps: int | None = None) -> None:
         super().__init__()
-        self._dy2st_backend = backend
+        if max_steps is not None and (type(max_steps) is not int or max_steps < 0):
+            raise ValueError(f"max_steps is a number of trips or None, not {max_steps!r}")
+        self._dy2st_backend, self._dy2st_max_steps = backend, max_steps
         self._dy2st_constants: dict[str, torch.Tensor] = {}
         self._dy2st_state = [entry if entry.kind in _DESCRIBED else dataclasses.replace(entry, value=None) for entry in state]
         self._dy2st_device = torch.device("cpu")
-        self._dy2st_entries = [_prepare(program) for program in programs]
+        self._dy2st_entries = [_prepare(program, max_steps) for program in programs]
         items = {entry.name: entry.value for entry in state if entry.kind in _PLAIN}
         for entry in state:
             if entry.kind == "container":
@@ -181,7 +189,8 @@ class LoadedModule(nn.Module):
         if device != self._dy2st_device:
             self._dy2st_device = device
             self._dy2st_entries = [
-                dataclasses.replace(entry, moved=move_to_device(entry.program, device)) for entry in self._dy2st_entries
+                dataclasses.replace(entry, moved=_ready(entry.program, device, self._dy2st_max_steps))
+                for entry in self._dy2st_entries
             ]
             self._dy2st_constants = {
                 name: constant.detach().to(device).requires_grad_(constant.requires_grad)
@@ -208,9 +217,14 @@ class LoadedModule(nn.Module):
         return "\n".join(str(program).partition("\n")[0] for program in self.programs)
 
 
-def _prepare(program: Program) -> _Entry:
+def _prepare(program: Program, max_steps: int | None) -> _Entry:
     paths = tuple(parse(slot.name, items=slot.kind in _PLAIN) for slot in program.states)
-    return _Entry(program, move_to_device(program, torch.device("cpu")), Binder(program), paths)
+    return _Entry(program, _ready(program, torch.device("cpu"), max_steps), Binder(program), paths)
+
+
+def _ready(program: Program, device: torch.device, max_steps: int | None) -> Program:
+    """What runs: the program on a device, within the limit."""
+    return limited(move_to_device(program, device), max_steps)
 
 
 @contextlib.contextmanager

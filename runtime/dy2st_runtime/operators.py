@@ -15,8 +15,12 @@ from dy2st_runtime.errors import LoadError
 NAMESPACES = ("aten", "prims")
 """Operators of PyTorch itself; a library's own namespace has to be asked for."""
 
-FORBIDDEN = frozenset({"aten::from_file"})
-"""Operators of these namespaces that reach outside of the process."""
+FORBIDDEN = re.compile(
+    r"aten::(from_file|_print|set_data|record_stream|_foobar|_test_\w+|_debug_\w+|_cufft_\w+|_cslt_\w+|_mps_\w+|_propagate_xla_data"
+    r"|_sparse_\w+_unsafe|_unsafe_masked_index\w*|_wrapped_\w+|_make_dep_token)",
+    re.ASCII,
+)
+"""Operators of these namespaces that reach outside of the program, or trust their arguments without a look."""
 
 _NAMED: dict[str, Callable[..., Any]] = {
     **{name: target for name, target in control.TARGETS.items() if target is not control.call_},
@@ -48,7 +52,7 @@ def resolve(json: Json, namespaces: Collection[str] = ()) -> Callable[..., Any]:
             f"{json.path} calls {name}, which is not an operator of PyTorch; import the library that defines it and "
             f"pass namespaces=[{namespace!r}] if you trust it"
         )
-    if f"{namespace}::{operator}" in FORBIDDEN:
+    if FORBIDDEN.fullmatch(f"{namespace}::{operator}"):
         raise LoadError(f"{json.path} calls {name}, which an archive may not do")
     qualified = f"{namespace}::{operator}" + ("" if overload == "default" else f".{overload}")
     if not torch._C._dispatch_has_kernel(qualified):

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import constants, control, structure
+from dy2st_runtime import constants, control, signatures, structure
 from dy2st_runtime.document import Json
 from dy2st_runtime.errors import LoadError, ProgramError, SaveError
 from dy2st_runtime.operators import resolve
@@ -30,7 +30,7 @@ from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter,
 
 FORMAT = "dy2st"
 VERSION = (1, 0)
-"""A minor version adds fields that older readers may ignore; a major version is another format."""
+"""A minor version adds what older readers may leave out; a major version is another format."""
 
 STATE_KINDS = ("parameter", "buffer", "attribute", "constant", "number")
 EFFECT_KINDS = ("set", "delete", "extend")
@@ -200,6 +200,7 @@ def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
         json.field("in_structure").fail("each input once")
     try:
         verify(program)
+        signatures.check(program)
     except ProgramError as error:
         raise LoadError(f"{json.path} breaks a rule: {error}") from None
     return program
