@@ -1,0 +1,1 @@
+"""Measured comparisons with eager PyTorch and its compilers: ``python -m benchmarks``."""

@@ -1,0 +1,10 @@
+"""All workloads, in the order of the table."""
+
+from __future__ import annotations
+
+from benchmarks import loops, models, ode, recurrent
+from benchmarks.case import WORKLOADS
+
+assert loops and ode and recurrent and models, "importing them registers their workloads"
+
+__all__ = ["WORKLOADS"]
