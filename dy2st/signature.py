@@ -226,7 +226,7 @@ class CallSignature:
         dims = [frozenset[int]()] * len(leaves)
         if self.specs is not None:
             dims = self._check_specs(bound, leaves)
-        return Call(structure, leaves, names, (structure, _leaf_keys(leaves, dims), _modes()), dims, given)
+        return Call(structure, leaves, names, (structure, _leaf_keys(leaves, dims), modes()), dims, given)
 
     def _check_specs(self, bound: inspect.BoundArguments, leaves: list[Any]) -> list[frozenset[int]]:
         assert self.specs is not None
@@ -339,7 +339,7 @@ def _leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[A
     return tuple(keys)
 
 
-def _modes() -> tuple[Any, ...]:
+def modes() -> tuple[Any, ...]:
     """The modes of the running thread that change what torch does."""
     autocast = tuple((kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind))
     hooks = (*_module._global_forward_pre_hooks.values(), *_module._global_forward_hooks.values())

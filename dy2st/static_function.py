@@ -19,7 +19,7 @@ from typing import Any, cast
 import torch
 
 from dy2st import config, constructs, logs
-from dy2st.cache import ProgramCache
+from dy2st.cache import Entry, ProgramCache
 from dy2st.capture import leaving
 from dy2st.capture.capture import Captured, Request, capture
 from dy2st.capture.session import current
@@ -31,6 +31,7 @@ from dy2st.eager import Fallback, random_states, set_random_states
 from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
 from dy2st.frames import hide, level_outside, plainly
 from dy2st.report import Report
+from dy2st.route import find as find_route
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.program import Program
@@ -39,6 +40,7 @@ from dy2st_runtime.structure import Structure, unflatten
 assert constructs is not None
 capture_lock = threading.RLock()
 """Held by every capture: one runs at a time."""
+_routes_lock = threading.Lock()
 _OPERATORS = namespace()
 
 
@@ -179,19 +181,29 @@ class StaticFunction:
         if not config.is_enabled():
             return self.__dy2st_original__(*args, **kwargs)
         try:
-            return self._run(args, kwargs)
+            spelling = (len(args), tuple(kwargs)) if kwargs else len(args)
+            if routes := self._cache.routes.get(spelling):
+                instance = None if self._instance is None else self._instance()
+                for route in routes:
+                    if (matched := route.match(args, kwargs, instance)) is not None and not _logs_calls():
+                        self._cache.used(route.entry)
+                        return route.follow(*matched)
+            return self._run(args, kwargs, spelling)
         except BaseException as error:
             hide(error)
             raise
 
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], spelling: Any) -> Any:
         call = self._call(args, kwargs)
         found = self._find(call) if self._eager is None else self._find_or_fall_back(call, self._eager)
         if isinstance(found, Exception):
             return self._run_eager(call, args, kwargs, found)
-        captured, values = found
-        inputs = [*call.tensors, *(get(values) for get in captured.states)]
+        entry, values = found
+        captured = entry.captured
         run = runner(captured.program, self._backend)
+        if spelling not in entry.routed:
+            self._add_route(call, entry, spelling, run)
+        inputs = [*call.tensors, *(get(values) for get in captured.states)]
         try:
             outputs = _timed(run, captured.program.name, inputs) if logs.execution.isEnabledFor(logging.DEBUG) else run(inputs)
         except BaseException:
@@ -202,10 +214,22 @@ class StaticFunction:
         written.write(values, outputs, made)
         return unflatten(captured.program.out_structure, outputs, made)
 
+    def _add_route(self, call: Call, entry: Entry, spelling: Any, run: Runner) -> None:
+        """Make later calls like this one short; the first only counts, since many programs are called once."""
+        if not entry.served:
+            entry.served = True
+            return
+        entry.routed.add(spelling)
+        given = spelling if isinstance(spelling, tuple) else (spelling, ())
+        route = find_route(self._signature, call, entry, given, self._instance is not None, run)
+        if route is not None:
+            with _routes_lock:
+                self._cache.add_route(spelling, route)
+
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return self._signature.call(args, kwargs, self.instance)
 
-    def _find_or_fall_back(self, call: Call, eager: Fallback) -> tuple[Captured, list[Any]] | Exception:
+    def _find_or_fall_back(self, call: Call, eager: Fallback) -> tuple[Entry, list[Any]] | Exception:
         """The program for a call, or why there is none."""
         found = self._cache.find(call.key, call.arguments) or eager.error_of(call.key)
         if found is None:
@@ -225,7 +249,7 @@ class StaticFunction:
         self._eager.note(call.key, error)
         return result
 
-    def _find(self, call: Call) -> tuple[Captured, list[Any]]:
+    def _find(self, call: Call) -> tuple[Entry, list[Any]]:
         found = self._cache.find(call.key, call.arguments)
         if found is not None:
             logs.cache.debug("%s: hit", self.__qualname__)
@@ -237,8 +261,7 @@ class StaticFunction:
                 if logs.cache.isEnabledFor(logging.INFO):
                     logs.cache.info("%s: miss, %s", self.__qualname__, self._cache.miss(call))
                 captured = self._capture(call)
-                self._cache.add(call.key, captured)
-                found = captured, fetch(captured.sources, call.arguments)
+                found = self._cache.add(call.key, captured), fetch(captured.sources, call.arguments)
         return found
 
     def _warn_about_captures(self, call: Call) -> None:
@@ -315,7 +338,7 @@ class StaticFunction:
         """What :meth:`program` gives, with its guards and state."""
         if not args and not kwargs and self._input_spec is not None:
             args = self._signature.examples()
-        return self._find(self._call(args, kwargs))[0]
+        return self._find(self._call(args, kwargs))[0].captured
 
     def example_call(self, device: torch.device | None = None) -> Call:
         """A call with made-up arguments: as the ``input_spec`` says, or else like the calls so far.
@@ -369,6 +392,11 @@ class StaticFunction:
 
     def __repr__(self) -> str:
         return f"<StaticFunction {self.__qualname__}, {len(self._cache)} programs>"
+
+
+def _logs_calls() -> bool:
+    """Whether each call is told, which the long way does."""
+    return logs.execution.isEnabledFor(logging.DEBUG) or logs.cache.isEnabledFor(logging.DEBUG)
 
 
 def _timed(run: Runner, name: str, inputs: Sequence[Any]) -> tuple[Any, ...]:

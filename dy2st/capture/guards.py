@@ -10,7 +10,7 @@ import dataclasses
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ import torch
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.sources import GONE, Source, fetch
 
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""The tables of a module that hold the hooks that run when it is called."""
 _Check = Callable[[Any], bool]
 
 
@@ -31,6 +33,8 @@ class Guard:
         check: whether the program is right for a value.
         expected: the condition in words.
         value: the number, or the shape of the tensor, that was met.
+        data: what the value is compared with, where that is more than equality: a class, a :class:`TensorShape`, a
+            :class:`ModuleShape`.
     """
 
     source: Source
@@ -38,6 +42,7 @@ class Guard:
     check: _Check
     expected: str
     value: Any = None
+    data: Any = None
 
     @property
     def alias(self) -> Source | None:
@@ -71,9 +76,9 @@ class GuardTable:
         """Whether the program is right for one call only."""
         return any(guard.kind == "never" for guard in self._guards.values())
 
-    def add(self, source: Source, kind: str, check: _Check, expected: str, value: Any = None) -> None:
+    def add(self, source: Source, kind: str, check: _Check, expected: str, value: Any = None, data: Any = None) -> None:
         """Add a condition; the first of a kind for a source counts."""
-        self._guards.setdefault((source.index, kind), Guard(source, kind, check, expected, value))
+        self._guards.setdefault((source.index, kind), Guard(source, kind, check, expected, value, data))
 
     def equal(self, source: Source, value: Any) -> None:
         """The value must stay equal, and of the same type."""
@@ -126,7 +131,7 @@ class GuardTable:
     def same_type(self, source: Source, value: Any) -> None:
         """The value must keep its class."""
         kind = type(value)
-        self.add(source, "type", lambda now: type(now) is kind, f"is a {kind.__qualname__}")
+        self.add(source, "type", lambda now: type(now) is kind, f"is a {kind.__qualname__}", data=kind)
 
     def same_keys(self, source: Source, container: Any) -> None:
         """A container must keep its class, length and keys."""
@@ -135,18 +140,21 @@ class GuardTable:
 
     def same_module(self, source: Source, module: torch.nn.Module) -> None:
         """A module must keep its class, its children's names, which tensors it has, and its hooks."""
-        kind, shape, hooks = type(module), _module_shape(module), module_hooks(module)
-        forwards = _forwards(module)
+        shape = ModuleShape.of(module)
 
         def check(now: Any) -> bool:
-            return type(now) is kind and _module_shape(now) == shape and module_hooks(now) == hooks and _forwards(now) == forwards
+            return isinstance(now, torch.nn.Module) and ModuleShape.of(now) == shape
 
-        self.add(source, "module", check, f"is a {kind.__name__} with the same children and hooks")
+        self.add(source, "module", check, f"is a {shape.kind.__name__} with the same children and hooks", data=shape)
 
     def tensor(self, source: Source, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> None:
         """A tensor must keep dtype, device, layout, whether it requires a gradient, and its sizes except the dynamic ones."""
-        expected = tensor_shape(tensor, dynamic)
-        self.add(source, "tensor", lambda now: tensor_shape(now, dynamic) == expected, f"is a tensor {expected}", tensor.shape)
+        expected = TensorShape.of(tensor, dynamic)
+
+        def check(now: Any) -> bool:
+            return isinstance(now, torch.Tensor) and TensorShape.of(now, dynamic) == expected
+
+        self.add(source, "tensor", check, f"is a tensor {tuple(expected)}", tensor.shape, expected)
 
     def same_layout(self, source: Source, tensor: torch.Tensor) -> None:
         """A tensor must lie in memory in the same way."""
@@ -193,36 +201,46 @@ class _Alias:
         raise AssertionError("checked with both values at hand")
 
 
-def tensor_shape(value: Any, dynamic: Collection[int] = ()) -> Any:
-    """What a program relies on in a tensor; the class of anything else."""
-    if not isinstance(value, torch.Tensor):
-        return type(value)
-    sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(value.shape))
-    return (value.dtype, sizes, value.device, value.requires_grad, value.layout)
+class TensorShape(NamedTuple):
+    """What a program relies on in a tensor; ``None`` stands for a size that may differ."""
+
+    dtype: torch.dtype
+    sizes: tuple[int | None, ...]
+    device: torch.device
+    requires_grad: bool
+    layout: torch.layout
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorShape:
+        """That of a tensor whose sizes at ``dynamic`` may differ."""
+        sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(tensor.shape))
+        return cls(tensor.dtype, sizes, tensor.device, tensor.requires_grad, tensor.layout)
+
+
+class ModuleShape(NamedTuple):
+    """What a program relies on in a module; of its parameters and buffers, by name, whether they are ``None``."""
+
+    kind: type[torch.nn.Module]
+    children: tuple[str, ...]
+    parameters: tuple[tuple[str, bool], ...]
+    buffers: tuple[tuple[str, bool], ...]
+    hooks: tuple[Any, ...]
+    own_forward: Any
+    forward: Any
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> ModuleShape:
+        """That of a module; of methods that stand for ``forward``, their functions."""
+        parameters = tuple((name, tensor is None) for name, tensor in module._parameters.items())
+        buffers = tuple((name, tensor is None) for name, tensor in module._buffers.items())
+        own, kind = vars(module).get("forward"), type(module)
+        own = getattr(own, "__func__", own)
+        return cls(kind, tuple(module._modules), parameters, buffers, module_hooks(module), own, kind.forward)
 
 
 def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
     """The hooks that run when a module is called."""
-    return (
-        *module._forward_pre_hooks.values(),
-        *module._forward_hooks.values(),
-        *module._backward_hooks.values(),
-        *module._backward_pre_hooks.values(),
-    )
-
-
-def _forwards(module: torch.nn.Module) -> tuple[Any, Any]:
-    """The ``forward`` of the module itself, if it has one, and that of its class; of methods, the functions."""
-    own = vars(module).get("forward")
-    return getattr(own, "__func__", own), type(module).forward
-
-
-def _module_shape(module: torch.nn.Module) -> tuple[Any, ...]:
-    return (
-        tuple(module._modules),
-        tuple((name, tensor is None) for name, tensor in module._parameters.items()),
-        tuple((name, tensor is None) for name, tensor in module._buffers.items()),
-    )
+    return tuple(hook for name in HOOKS for hook in getattr(module, name).values())
 
 
 def _typed(container: Any) -> Any:

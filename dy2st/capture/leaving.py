@@ -13,6 +13,7 @@ from typing import Any
 from dy2st.capture import results
 from dy2st.capture.session import Session
 from dy2st_runtime import control
+from dy2st_runtime.program import Program
 
 _local = threading.local()
 
@@ -38,6 +39,15 @@ def record(session: Session) -> None:
     written, outputs = results.until_now(session)
     if written.effects:
         session.builder.call(control.call_, (Leaving(written), outputs, {}))
+
+
+def may_leave(program: Program) -> bool:
+    """Whether a program keeps something before it may raise."""
+    return any(
+        node.target is control.call_ and isinstance(node.args[0], Leaving)
+        for block in program.blocks()
+        for node in block.graph.find_nodes(op="call_function", target=control.call_)
+    )
 
 
 def write(values: Sequence[Any]) -> None:

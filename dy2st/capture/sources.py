@@ -23,12 +23,13 @@ class Source:
         name: the path as the user would write it (``self.conv.weight``).
         step: takes the parent's value (for a root: the arguments) to this one.
         index: its position in the table.
+        key: what kind of step it is, the index of the parent, and the name or item it goes to.
     """
 
-    __slots__ = ("index", "name", "parent", "step")
+    __slots__ = ("index", "key", "name", "parent", "step")
 
-    def __init__(self, parent: Source | None, name: str, step: Callable[[Any], Any], index: int) -> None:
-        self.parent, self.name, self.step, self.index = parent, name, step, index
+    def __init__(self, parent: Source | None, name: str, step: Callable[[Any], Any], index: int, key: tuple[Any, ...]) -> None:
+        self.parent, self.name, self.step, self.index, self.key = parent, name, step, index, key
 
 
 class SourceTable:
@@ -74,7 +75,7 @@ class SourceTable:
 
     def _make(self, key: tuple[Any, ...], parent: Source | None, name: str, step: Callable[[Any], Any]) -> Source:
         if key not in self._known:
-            self._known[key] = source = Source(parent, name, step, len(self.sources))
+            self._known[key] = source = Source(parent, name, step, len(self.sources), key)
             self.sources.append(source)
         return self._known[key]
 
@@ -84,11 +85,12 @@ def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:
     values: list[Any] = []
     for source in sources:
         start = arguments if source.parent is None else values[source.parent.index]
-        values.append(_step(source, start))
+        values.append(step(source, start))
     return values
 
 
-def _step(source: Source, start: Any) -> Any:
+def step(source: Source, start: Any) -> Any:
+    """The value of a source, from its parent's (or the arguments)."""
     if start is GONE or start is None:
         return GONE
     try:

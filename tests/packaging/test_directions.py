@@ -19,6 +19,8 @@ LAYERS = (
     ("state_names",),
     ("attribute_state",),
     ("static_function",),
+    ("route",),
+    ("matching",),
     ("report", "cache", "convert"),
     ("constructs",),
     ("signature", "eager"),
