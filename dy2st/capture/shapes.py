@@ -13,6 +13,7 @@ from typing import Any
 
 import sympy
 import torch
+import torch.fx.experimental.validator  # half a second that the first capture would spend
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 _FACTS = (
