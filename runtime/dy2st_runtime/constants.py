@@ -165,7 +165,12 @@ def _decode_complex(json: Json, inner: Decode) -> complex:
     return complex(*parts)
 
 
-def _decode_device(json: Json, inner: Decode) -> torch.device:
+def device(json: Json) -> torch.device:
+    """A device by its name.
+
+    Raises:
+        LoadError: there is no such kind of device.
+    """
     try:
         return torch.device(json.text())
     except RuntimeError:
@@ -178,7 +183,7 @@ _DECODERS: dict[str, Callable[[Json, Decode], Any]] = {
     "tuple": _decode_tuple,
     "slice": _decode_slice,
     "complex": _decode_complex,
-    "device": _decode_device,
+    "device": lambda json, inner: device(json),
 }
 
 

@@ -232,7 +232,7 @@ def _read_input(json: Json) -> InputSlot:
         json.field("name").text(),
         dtype,
         shape,
-        device=device.text() if device else "cpu",
+        device=str(constants.device(device)) if device else "cpu",
         requires_grad=requires_grad,
         number=number.text(NUMBERS) if number else None,
     )
