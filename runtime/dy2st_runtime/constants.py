@@ -177,9 +177,13 @@ def device(json: Json) -> torch.device:
         json.fail("a device")
 
 
+def _decode_text(json: Json, inner: Decode) -> str:
+    return json.value if isinstance(json.value, str) else json.text()  # a constant may hold any character
+
+
 _DECODERS: dict[str, Callable[[Json, Decode], Any]] = {
     "float": _decode_float,
-    "str": lambda json, inner: json.text(),
+    "str": _decode_text,
     "tuple": _decode_tuple,
     "slice": _decode_slice,
     "complex": _decode_complex,

@@ -56,6 +56,8 @@ class Json:
         """A string; with ``among``, one of these."""
         if not isinstance(self.value, str):
             self.fail("a string")
+        if "\0" in self.value:
+            self.fail("a string without a null character")
         if among and self.value not in among:
             self.fail(f"one of {', '.join(among)}")
         return self.value

@@ -55,7 +55,11 @@ def resolve(json: Json, namespaces: Collection[str] = ()) -> Callable[..., Any]:
     if FORBIDDEN.fullmatch(f"{namespace}::{operator}"):
         raise LoadError(f"{json.path} calls {name}, which an archive may not do")
     qualified = f"{namespace}::{operator}" + ("" if overload == "default" else f".{overload}")
-    if not torch._C._dispatch_has_kernel(qualified):
+    try:
+        known = torch._C._dispatch_has_kernel(qualified)
+    except RuntimeError:  # no name that an operator could have
+        known = False
+    if not known:
         raise LoadError(f"{json.path} calls {name}, which torch {torch.__version__} does not have")
     found: Callable[..., Any] = getattr(getattr(getattr(torch.ops, namespace), operator), overload)
     return found

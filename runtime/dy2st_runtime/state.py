@@ -208,7 +208,8 @@ def from_json(json: Json, stored: Mapping[str, torch.Tensor]) -> State:
         entry = _read_entry(item, stored, found)
         if entry.name in found or not all(entry.name.split(".")):
             item.field("name").fail("a dotted name that is not used before")
-        if entry.kind in ("attribute", "number", "container") and hasattr(_MODULE, parse(entry.name).name):
+        own = parse(entry.name).name
+        if entry.kind in ("attribute", "number", "container") and (hasattr(_MODULE, own) or own.startswith("_dy2st")):
             item.field("name").fail("a name that every module does not already have")
         if entry.kind == "module":
             _check_alias(item, [other for other in found.values() if other.kind == "module"])

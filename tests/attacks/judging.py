@@ -196,7 +196,6 @@ def leave_after(task: Callable[[], Any]) -> None:
         os._exit(status)
 
 
-
 def attack(count: int, first: int = 0) -> collections.Counter[Kind]:
     """Judge many mutants and print those that went wrong; how many there were of each kind."""
     start, total = time.monotonic(), collections.Counter[Kind]()

@@ -176,6 +176,8 @@ def sealed(members: Mapping[str, bytes]) -> bytes:
     """An archive with these members and a manifest that fits them."""
     manifest = json.loads(members["manifest.json"])
     manifest["members"] = {
-        name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items() if name != "manifest.json"
+        name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in members.items()
+        if name != "manifest.json"
     }
     return written(dict(members) | {"manifest.json": json.dumps(manifest).encode()})

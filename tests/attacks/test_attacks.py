@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dy2st_runtime import load
-from tests.attacks import judging, references
+from tests.attacks import references
 
 ROOT = Path(__file__).parents[2]
 
