@@ -19,6 +19,7 @@ What it accepts, the way over keys and guards accepts; what it does not accept g
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import operator
 import weakref
@@ -31,9 +32,9 @@ from torch.nn.modules import module as _module
 
 from dy2st.capture import expressions, leaving
 from dy2st.capture.capture import Captured
-from dy2st.capture.guards import HOOKS, Guard, ModuleShape, TensorShape
+from dy2st.capture.guards import HOOKS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen
 from dy2st.capture.lattice import same_constant
-from dy2st.capture.sources import GONE, Source, step
+from dy2st.capture.sources import GONE, Source, fetch, step
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.signature import Call, CallSignature, InputSpec, modes
 from dy2st_runtime.scalars import NAMES
@@ -73,6 +74,10 @@ class Writer:
             return repr(value)
         if type(value) in (int, str):
             return repr(value)
+        return self.held(value)
+
+    def held(self, value: Any) -> str:
+        """The name of an object."""
         if id(value) not in self._known:
             self._known[id(value)] = name = f"k{len(self.names)}"
             self.names[name] = value
@@ -137,6 +142,9 @@ class _Matcher:
         self.out = Writer("def match(args, kwargs, instance):")
         self.leaves: dict[int, str] = {}
         self.registers: dict[int, str] = {}
+        self.values = fetch(captured.sources, call.arguments)
+        self.tables: dict[int, str] = {}
+        """For sources that are modules, the name of their ``__dict__``: a module's attributes take four times as long."""
 
     def written(self) -> Match:
         """The whole function."""
@@ -274,9 +282,9 @@ class _Matcher:
             last = max(guard.source.index, guard.alias.index if guard.alias is not None else -1)
             guards.setdefault(last, []).append(guard)
         fragile: set[int] = set()
-        wanted = self._wanted()
+        wanted, frozen = self._wanted(), self._frozen()
         for source in self.captured.sources:
-            if source.index not in wanted:
+            if source.index not in wanted or (source.parent is not None and source.parent.index in frozen):
                 continue
             parent = None if source.parent is None else self.registers[source.parent.index]
             own = guards.get(source.index, ())
@@ -287,8 +295,29 @@ class _Matcher:
                 text = self._read(source, parent, given)
             name = self.registers[source.index] = f"v{source.index}"
             self.out.line(f"{name} = {text}")
+            if source.index in frozen:
+                kept = self.out.constant(frozen[source.index])
+                self.out.need(f"{name} is {kept} or {self.out.constant(same_frozen)}({name}, {kept})")
+                continue
             for guard in own:
                 self.out.need(*self._guard(guard))
+
+    def _frozen(self) -> dict[int, tuple[Any, ...]]:
+        """Tuples of constants: most often it is the very same tuple, and nobody has to look inside."""
+        if self._wants_values:
+            return {}
+        looked_at = {source.index for source in self.captured.state_sources if source is not None}
+        for guard in self.captured.guards:
+            if guard.alias is not None:
+                looked_at |= {guard.source.index, guard.alias.index}
+        found: dict[int, tuple[Any, ...]] = {}
+        for source in reversed(self.captured.sources):
+            if source.index in looked_at and source.parent is not None:
+                looked_at.add(source.parent.index)
+        for guard in self.captured.guards:
+            if guard.kind == "keys" and type(guard.data) is tuple and guard.source.index not in looked_at:
+                found[guard.source.index] = guard.data
+        return found
 
     def _wanted(self) -> set[int]:
         """The sources that something looks at."""
@@ -312,14 +341,29 @@ class _Matcher:
         if kind == "held":
             return f"{self.out.constant(source.step)}(None)"
         if kind == "attribute" and all(map(str.isidentifier, key[1].split("."))):
-            return f"{parent}.{key[1]}"
+            return self._attribute(source, key[1], f"{parent}.{key[1]}")
         if kind == "item":
             return f"{parent}[{self.out.constant(key[2])}]"
         if kind == "cell":
             return f"{parent}.cell_contents"
         if kind in ("_modules", "_parameters", "_buffers"):
-            return f"{parent}.{kind}[{key[1]!r}]"
+            return f"{self._member(source.parent, kind)}[{key[1]!r}]"
         return f"{self.out.constant(source.step)}({parent})"
+
+    def _attribute(self, source: Source, name: str, plainly: str) -> str:
+        """An attribute; of a module that has it itself, from its ``__dict__``."""
+        assert source.parent is not None
+        owner = self.values[source.parent.index]
+        if source.parent.index not in self.tables or name not in owner.__dict__:
+            return plainly
+        of_class = inspect.getattr_static(type(owner), name, None)
+        return plainly if inspect.isdatadescriptor(of_class) else f"{self.tables[source.parent.index]}[{name!r}]"
+
+    def _member(self, source: Source | None, table: str) -> str:
+        """One of the tables that every module has."""
+        assert source is not None
+        known = self.tables.get(source.index)
+        return f"{known}[{table!r}]" if known else f"{self.registers[source.index]}.{table}"
 
     def _guard(self, guard: Guard) -> list[str]:
         value = self.registers[guard.source.index]
@@ -334,21 +378,26 @@ class _Matcher:
             return [self._equal(value, guard.value)]
         if guard.kind == "type":
             return [f"type({value}) is {self.out.constant(guard.data)}"]
+        if guard.kind == "keys":
+            kind = type(guard.data) if is_frozen(guard.data) else guard.data
+            kept = self.out.constant(kind)
+            keys = f"[*{value}] == {self.out.constant(guard.value)}" if issubclass(kind, dict) else f"len({value}) == {guard.value}"
+            return [f"type({value}) is {kept}", keys]
         if guard.kind == "tensor" and isinstance(guard.data, TensorShape):
             return self._tensor(value, guard.data)
         if guard.kind == "module" and isinstance(guard.data, ModuleShape) and not guard.data.hooks:
-            return self._module(value, guard.data)
+            return self._module(guard.source, guard.data)
         return [*there, f"{self.out.constant(guard.check)}({value})"]
 
     def _equal(self, text: str, value: Any) -> str:
         if value is None or value is True or value is False or value is ...:
             return f"{text} is {self.out.constant(value)}"
-        if type(value) in (int, str):
-            name = self.out.fresh()
-            return f"type({name} := {text}) is {self.out.constant(type(value))} and {name} == {self.out.constant(value)}"
         if isinstance(value, (torch.dtype, type)):
             return f"{text} is {self.out.constant(value)}"
-        return f"{self.out.constant(same_constant)}({text}, {self.out.constant(value)})"
+        name, kept = self.out.fresh(), self.out.held(value)  # most often it is the very same object
+        if type(value) in (int, str):
+            return f"(({name} := {text}) is {kept} or type({name}) is {self.out.constant(type(value))} and {name} == {kept})"
+        return f"(({name} := {text}) is {kept} or {self.out.constant(same_constant)}({name}, {kept}))"
 
     def _tensor(self, name: str, shape: TensorShape, kind: type | None = None) -> list[str]:
         """What a tensor must be; its class too if one is given."""
@@ -366,25 +415,26 @@ class _Matcher:
         found.append(f"{name}.layout is {constant(shape.layout)}")
         return found
 
-    def _module(self, name: str, shape: ModuleShape) -> list[str]:
-        tables = {
+    def _module(self, source: Source, shape: ModuleShape) -> list[str]:
+        name, table = self.registers[source.index], f"d{source.index}"
+        self.out.line(f"{table} = {name}.__dict__")
+        self.tables[source.index] = table
+        members = {
             "_modules": shape.children,
             "_parameters": tuple(key for key, _ in shape.parameters),
             "_buffers": tuple(key for key, _ in shape.buffers),
         }
         found = [f"type({name}) is {self.out.constant(shape.kind)}"]
-        for table, keys in tables.items():
-            found.append(f"[*{name}.{table}] == {self.out.constant(list(keys))}" if keys else f"not {name}.{table}")
-        for table, entries in (("_parameters", shape.parameters), ("_buffers", shape.buffers)):
-            found += [f"{name}.{table}[{key!r}] is {'' if gone else 'not '}None" for key, gone in entries]
-        found += [f"not {name}.{hooks}" for hooks in HOOKS]
+        for member, keys in members.items():
+            found.append(f"[*{table}[{member!r}]] == {self.out.constant(list(keys))}" if keys else f"not {table}[{member!r}]")
+        for member, entries in (("_parameters", shape.parameters), ("_buffers", shape.buffers)):
+            found += [f"{table}[{member!r}][{key!r}] is {'' if gone else 'not '}None" for key, gone in entries]
+        found += [f"not {table}[{hooks!r}]" for hooks in HOOKS]
         if shape.own_forward is None:
-            found.append(f"'forward' not in {name}.__dict__")
+            found.append(f"'forward' not in {table}")
         else:
             own = self.out.fresh()
-            found.append(
-                f"getattr({own} := {name}.__dict__['forward'], '__func__', {own}) is {self.out.constant(shape.own_forward)}"
-            )
+            found.append(f"getattr({own} := {table}['forward'], '__func__', {own}) is {self.out.constant(shape.own_forward)}")
         found.append(f"{self.out.constant(shape.kind)}.forward is {self.out.constant(shape.forward)}")
         return found
 

@@ -20,6 +20,7 @@ from dy2st.capture.sources import GONE, Source, fetch
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 """The tables of a module that hold the hooks that run when it is called."""
+_FROZEN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _Check = Callable[[Any], bool]
 
 
@@ -34,7 +35,7 @@ class Guard:
         expected: the condition in words.
         value: the number, or the shape of the tensor, that was met.
         data: what the value is compared with, where that is more than equality: a class, a :class:`TensorShape`, a
-            :class:`ModuleShape`.
+            :class:`ModuleShape`, a tuple of constants whose items are guarded too.
     """
 
     source: Source
@@ -136,7 +137,10 @@ class GuardTable:
     def same_keys(self, source: Source, container: Any) -> None:
         """A container must keep its class, length and keys."""
         kind, keys = type(container), _keys(container)
-        self.add(source, "keys", lambda now: type(now) is kind and _keys(now) == keys, f"is a {kind.__name__} with {keys}")
+        data = container if is_frozen(container) else kind
+        self.add(
+            source, "keys", lambda now: type(now) is kind and _keys(now) == keys, f"is a {kind.__name__} with {keys}", keys, data
+        )
 
     def same_module(self, source: Source, module: torch.nn.Module) -> None:
         """A module must keep its class, its children's names, which tensors it has, and its hooks."""
@@ -250,6 +254,18 @@ def _typed(container: Any) -> Any:
     if isinstance(container, dict):
         return list(container.items()), list(map(type, container)), list(map(type, container.values()))
     return list(container), list(map(type, container))
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether a value is a tuple of constants, or of such tuples."""
+    return type(value) is tuple and all(is_frozen(item) or type(item) in _FROZEN for item in value)
+
+
+def same_frozen(now: Any, value: Any) -> bool:
+    """Whether a value can stand for a tuple of constants everywhere."""
+    if type(value) is not tuple:
+        return same_constant(now, value)
+    return type(now) is tuple and len(now) == len(value) and all(map(same_frozen, now, value))
 
 
 def _keys(container: Any) -> Any:
