@@ -16,7 +16,7 @@ from dy2st.capture.blame import is_users
 from dy2st.capture.failures import in_users_words, user_line
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
-from dy2st.capture.unwinding import unwound
+from dy2st.capture.unwinding import outstanding, unwound
 from dy2st.capture.values import Choice
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
@@ -52,7 +52,11 @@ def records(session: Session, error: BaseException) -> bool:
 
     Raises:
         Refused: a handler of the user's outside of the block would catch it.
+        Signal, Dy2stError: it was raised on the way out of this one, where the program never gets.
     """
+    before = outstanding(error)
+    if before is not None:
+        raise before
     if isinstance(error, Signal) or not is_users(session, error):
         return False
     if session.at_root and not text.has_runtime_parts(session, error.args) and not _acts_before(session):

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map_only
 
 from dy2st.capture import recurrent
 from dy2st.capture.block import BlockBuilder
+from dy2st.capture.overlap import refused_overlap
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.errors import CaptureError, Location
 from dy2st_runtime import scalars
@@ -67,6 +68,7 @@ class Capturing(Protocol):
     def here(self) -> Location | None: ...
 
     failed: Any
+    asks_strides: bool
 
     def emit_checks(self) -> None: ...
 
@@ -96,6 +98,7 @@ class Recorder(ProxyTorchDispatchMode):
             result = recurrent.shapes_of(func, args, kwargs)
             if result is None:
                 result = func(*args, **kwargs)
+            self._check_overlap(func, args)
         except Exception as error:
             self.session.failed = (error, func, args, kwargs)
             raise
@@ -107,6 +110,12 @@ class Recorder(ProxyTorchDispatchMode):
         self.session.builder.call(func, args, kwargs, result)
         self.session.emit_checks()
         return result
+
+    def _check_overlap(self, func: Any, args: Any) -> None:
+        message = refused_overlap(func, args)
+        if message is not None:
+            self.session.asks_strides = True  # it is so for arguments that lie in memory as these do
+            raise RuntimeError(message)
 
     def _stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
         if not isinstance(tensor, FakeTensor):

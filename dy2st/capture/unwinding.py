@@ -15,7 +15,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import user_line
-from dy2st.capture.regions import Refused, cells_of
+from dy2st.capture.regions import Refused, Signal, cells_of
 from dy2st.capture.session import Session, current
 
 
@@ -120,9 +120,23 @@ def handled(kinds: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            if not is_users(session, error):
-                raise Refused(error) from error.__cause__
+            before = outstanding(error) or error
+            if isinstance(before, Signal):
+                raise before from None
+            if not is_users(session, before):
+                raise Refused(before) from before.__cause__
             raise
+
+
+def outstanding(error: BaseException) -> Signal | errors.Dy2stError | None:
+    """The error or signal of the capture that was on its way out when a ``finally`` clause raised a user's exception instead.
+
+    What such a clause does then is nothing that the program does: the names that it reads may not be bound yet.
+    """
+    before = error.__context__
+    while before is not None and not isinstance(before, (Signal, errors.Dy2stError)):
+        before = before.__context__
+    return before
 
 
 def finalized(function: FunctionType) -> contextlib.AbstractContextManager[Any]:

@@ -202,3 +202,64 @@ def test_name_that_is_not_bound_passes_a_finally_clause():
         return x
 
     agree(f, inputs())
+
+
+def test_error_on_the_way_out_of_a_refusal_does_not_hide_it():
+    def f(x, v, n):
+        xs = [x]
+        try:
+            try:
+                for j in range(n):
+                    xs += [0]
+            finally:
+                x += j
+        except NameError:
+            return v
+        return x
+
+    with pytest.raises(dy2st.errors.LoopVariableError, match="the elements of this list are not of one kind"):
+        dy2st.to_static(f)(*inputs()[0])
+
+
+def test_what_was_written_before_an_operation_on_overlapping_memory_fails():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("t", torch.tensor(0.5, dtype=torch.float64))
+
+        def forward(self, x, v, n):
+            self.t = v.sum().clone()
+            try:
+                if n > 0:
+                    v *= v[0]
+            finally:
+                x += 1
+            return v
+
+    agree(Net(), inputs())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda v: v[1:].add_(v[:2]), lambda v: v[:2].copy_(v[1:]), lambda v: v[0].expand(3).add_(1), lambda v: v.view(3, 1).mul_(v)],
+)
+def test_operations_on_overlapping_memory(change):
+    def f(x, v, n):
+        if n > 1:
+            change(v)
+        return v
+
+    agree(f, inputs())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda v: v.mul_(v), lambda v: v[1:].add_(v[0]), lambda v: v[::2].add_(v[:2]), lambda v: v.fill_(v[0]), lambda v: v.copy_(v)],
+)
+def test_operations_on_memory_that_torch_accepts(change):
+    def f(x, v, n):
+        if n > 1:
+            change(v)
+        return v
+
+    agree(f, inputs())

@@ -1,0 +1,72 @@
+"""Operations that torch refuses because what they write and what they read lie in the same memory.
+
+    v *= v[0]                                   v[0] would change on the way
+    x.expand(3).add_(1)                         which of the three is it
+
+The stand-ins of a capture have no memory, so torch's own check, made by the kernels, sees nothing. Done here, the error is one that
+the capture knows of: ``finally`` clauses run, and what was written outside by then stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+_ALSO = {torch.ops.aten.copy_.default}
+_UNCHECKED = {torch.ops.aten.conj_physical_, torch.ops.aten.ldexp_, torch.ops.aten.float_power_, torch.ops.aten.fill_}
+"""In-place operations, element by element, in which torch accepts it."""
+_SEVERAL = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+_SOME = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+
+
+def refused_overlap(func: Any, args: Sequence[Any]) -> str | None:
+    """What torch says to an operation that writes its first argument in place; ``None`` if it accepts it, or that is not known."""
+    in_place = func.__name__.split(".")[0].endswith("_") and (torch.Tag.pointwise in func.tags or func in _ALSO)
+    if not in_place or func.overloadpacket in _UNCHECKED or not args or not _is_known(args[0]):
+        return None
+    written = args[0]
+    if any(size > 1 and stride == 0 for size, stride in zip(written.shape, written.stride())):
+        return _SEVERAL
+    return _SOME if any(_is_known(read) and _partly(written, read) for read in args[1:]) else None
+
+
+def _is_known(tensor: Any) -> bool:
+    """Whether it is known where in its memory a tensor lies."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+        return False
+    return all(type(number) is int for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()))
+
+
+def _partly(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have a part of their memory in common; torch looks no closer at those with holes."""
+    if one is other or not one.numel() or not other.numel() or one.untyped_storage()._cdata != other.untyped_storage()._cdata:
+        return False
+    if not (_is_dense(one) and _is_dense(other)):
+        return False
+    (begin, end), (other_begin, other_end) = _extent(one), _extent(other)
+    if (begin, end) == (other_begin, other_end):
+        return one.stride() != other.stride()
+    return begin < other_end and other_begin < end
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements fill a stretch of memory, each once."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    begin = tensor.storage_offset() * tensor.itemsize
+    return begin, begin + tensor.numel() * tensor.itemsize
