@@ -68,5 +68,5 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    begin = tensor.storage_offset() * tensor.itemsize
-    return begin, begin + tensor.numel() * tensor.itemsize
+    begin, size = int(tensor.storage_offset()), int(tensor.numel())
+    return begin * tensor.itemsize, (begin + size) * tensor.itemsize
