@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 import torch
@@ -185,7 +185,15 @@ def enable_to_static(enable: bool = True) -> _Switch:
     return switch
 
 
-def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None = None) -> None:
+def save(
+    layer: Any,
+    path: str | os.PathLike[str],
+    input_spec: Sequence[Any] | None = None,
+    *,
+    methods: Mapping[str, Sequence[Any] | None] | None = None,
+    example_inputs: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> None:
     """Write a model as one archive that loads and runs without its source.
 
     A module is captured in the mode that it is in, with the flags of its submodules as they are, and then in the other mode, for
@@ -198,14 +206,39 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
         path: the file to write; an existing one is replaced only when the new one is complete.
         input_spec: as for :func:`to_static`; left out, the one given there, or else the arguments of the calls so far if they are
             all alike. Tensors may stand in for specifications.
+        methods: several methods of a module instead of its ``forward`` alone, each with its ``input_spec``. They share parameters,
+            buffers and attributes, which are stored once; the loaded model has methods of the same names.
+        example_inputs: arguments to keep in the archive as an example: those of ``forward``, or by method those of each.
+        about: texts to keep in the archive; the documentation of the module and its methods is there anyway.
 
     Raises:
         SaveError: something in the program only exists in this process, an attribute is of another type after a call than before
             it, or the file cannot be written.
         SignatureError: it is not known for which arguments to save.
         CaptureError: the function cannot be captured.
+
+    Example:
+        >>> save(model, "model.dy2st", methods={"forward": [images], "generate": [tokens]})  # doctest: +SKIP
     """
-    saving.save(layer, path, _checked_specs(input_spec))
+    if methods is not None and not isinstance(methods, Mapping):
+        raise SignatureError(f"methods gives the specifications by the name of the method, not as a {type(methods).__name__}")
+    specs = None if methods is None else {name: _checked_specs(entry) for name, entry in methods.items()}
+    saving.save(layer, path, _checked_specs(input_spec), specs, _examples(example_inputs), _checked_about(about))
+
+
+def _examples(given: Any) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    by_method = given if isinstance(given, Mapping) else {} if given is None else {"forward": given}
+    for args in by_method.values():
+        if not isinstance(args, (list, tuple)):
+            raise SignatureError(f"example_inputs is a sequence of arguments, not a {type(args).__name__}")
+    return {name: (tuple(args), {}) for name, args in by_method.items()}
+
+
+def _checked_about(about: Any) -> Mapping[str, str]:
+    texts = {} if about is None else about
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for entry in texts.items() for text in entry):
+        raise SignatureError("about gives texts by name")
+    return texts
 
 
 def load(path: str | os.PathLike[str], *, backend: str | None = None, max_steps: int | None = None) -> LoadedModule:

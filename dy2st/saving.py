@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.metadata
+import inspect
 import os
 import types
 import warnings
@@ -21,7 +23,8 @@ from dy2st.state_names import Names
 from dy2st.static_function import StaticFunction, capture_lock, convert_root
 from dy2st_runtime import module as runtime
 from dy2st_runtime import serialize
-from dy2st_runtime.archive import save_programs
+from dy2st_runtime.archive import FORWARD, Example, save_programs
+from dy2st_runtime.binding import Binder
 from dy2st_runtime.program import Location, Program
 from dy2st_runtime.state import StateValue
 from dy2st_runtime.structure import flatten
@@ -29,16 +32,51 @@ from dy2st_runtime.structure import flatten
 _FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
 
 
-def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None) -> None:
+def save(
+    layer: Any,
+    path: str | os.PathLike[str],
+    input_spec: Sequence[Any] | None,
+    methods: Mapping[str, Sequence[Any] | None] | None = None,
+    examples: Mapping[str, Example] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> None:
     """See :func:`dy2st.save`."""
     if isinstance(layer, runtime.LoadedModule):
-        if input_spec is not None:
-            raise SignatureError("a loaded model is saved with the signature that it has: leave input_spec out")
+        if input_spec is not None or methods or examples or about:
+            raise SignatureError("a loaded model is saved with the signature that it has: leave input_spec and the like out")
         layer.save(path)
         return
-    static = _static(layer, input_spec)
-    with _whole(static):
-        _save(static, layer, path)
+    statics = {FORWARD: _static(layer, input_spec)} if methods is None else _methods(layer, input_spec, methods)
+    with contextlib.ExitStack() as stack:
+        for static in statics.values():
+            stack.enter_context(_whole(static))
+        _save(statics, layer, path, examples or {}, _about(layer, statics) | dict(about or {}))
+
+
+def _methods(layer: Any, specs: Sequence[Any] | None, methods: Mapping[str, Sequence[Any] | None]) -> dict[str, StaticFunction]:
+    if specs is not None:
+        raise SignatureError("with methods, each has its own specifications: leave input_spec out")
+    if not isinstance(layer, torch.nn.Module) or not methods:
+        raise SignatureError("methods names at least one method of an nn.Module")
+    found = {}
+    for name in sorted(methods, key=lambda name: name != FORWARD):
+        method = layer if name == FORWARD else getattr(layer, name, None)
+        if method is None or (isinstance(method, torch.nn.Module) and name != FORWARD):
+            raise SignatureError(f"{type(layer).__qualname__} has no method {name}")
+        found[name] = _static(method, methods[name])
+        if found[name].instance is not layer:
+            raise SignatureError(f"{name} is no method of this {type(layer).__qualname__}")
+    return found
+
+
+def _about(layer: Any, statics: Mapping[str, StaticFunction]) -> dict[str, str]:
+    """The documentation of a model, and what it is saved with."""
+    made = {}
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # run from a folder
+        made["dy2st"] = importlib.metadata.version("dy2st")
+    found = {"documentation": type(layer).__doc__ if isinstance(layer, torch.nn.Module) else None}
+    found |= {f"documentation of {name}": static.function.__doc__ for name, static in statics.items()}
+    return made | {key: inspect.cleandoc(text) for key, text in found.items() if text}
 
 
 @contextlib.contextmanager
@@ -60,16 +98,35 @@ def _runs_eager(static: StaticFunction, reason: str) -> str:
     return f"{static.__qualname__} cannot be saved, since it runs as it is written (full_graph=False): {reason}"
 
 
-def _save(static: StaticFunction, layer: Any, path: str | os.PathLike[str]) -> None:
-    owner = static.instance
+def _save(
+    statics: Mapping[str, StaticFunction],
+    layer: Any,
+    path: str | os.PathLike[str],
+    examples: Mapping[str, Example],
+    about: Mapping[str, str],
+) -> None:
+    owner = next(iter(statics.values())).instance
     module = owner if isinstance(owner, torch.nn.Module) else None
     with capture_lock, _plain_modes():
-        call = static.example_call(_device(module))
-        _check_arguments(static, call)
-        saved = _saved(_Capture(static, call, module, _is_wrapped(layer)), module)
+        captures = []
+        for name, static in statics.items():
+            call = static.example_call(_device(module))
+            _check_arguments(static, call)
+            captures.append(_Capture(static, call, module, name == FORWARD and _is_wrapped(layer)))
+        saved = _saved(captures, module)
     _warn_about_modes(saved)
-    programs = [_with_names(program, static.input_spec) for program in saved.programs]
-    save_programs(path, programs, saved.values, module, saved.attributes)
+    names = list(statics)
+    methods = [names[number] for number in saved.methods]
+    programs = [_with_names(program, statics[method].input_spec) for program, method in zip(saved.programs, methods, strict=True)]
+    _check_examples(examples, dict(zip(methods, programs, strict=True)))
+    save_programs(path, programs, saved.values, module, saved.attributes, methods=methods, about=about, examples=examples)
+
+
+def _check_examples(examples: Mapping[str, Example], programs: Mapping[str, Program]) -> None:
+    for name, (args, kwargs) in examples.items():
+        if name not in programs:
+            raise SignatureError(f"there are examples for {name}, which is not saved")
+        Binder(programs[name]).bind(args, kwargs, lambda: ())
 
 
 def _warn_about_modes(saved: _Saved) -> None:
@@ -157,47 +214,76 @@ def _plain_modes() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class _Saved:
-    """What goes into an archive, and what each program asked about the mode of its call."""
+    """What goes into an archive, what each program asked about the mode of its call, and the number of the method it is of."""
 
     programs: list[Program]
     values: list[list[Any]]
     attributes: list[StateValue]
     asked: list[Mapping[str, Location | None]]
+    methods: list[int]
+
+    def taking(self, positions: Sequence[int]) -> _Saved:
+        """With some of the programs only."""
+        some = {name: [getattr(self, name)[at] for at in positions] for name in ("programs", "values", "asked", "methods")}
+        return dataclasses.replace(self, **some)
 
 
-def _saved(capture: _Capture, module: torch.nn.Module | None) -> _Saved:
-    """The program for the mode that the module is in, which must be right, and the one for the other mode if it is."""
-    current = _named(capture.settled([None]), module)
+def _saved(captures: Sequence[_Capture], module: torch.nn.Module | None) -> _Saved:
+    """The programs for the mode that the module is in, which must be right, and those for the other mode if they are."""
+    current = _named(captures, [None], module)
     if module is None:
         return dataclasses.replace(current, programs=[dataclasses.replace(current.programs[0], any_mode=True)])
     other = not module.training
     try:
-        both = _named(capture.settled([None, other]), module)
+        both = _named(captures, [None, other], module)
     except Exception as error:
         here, there = ("evaluation", "training") if other else ("training", "evaluation")
         warnings.warn(
-            f"{current.programs[0].name} is saved for {here} mode only; it cannot be saved for {there} mode: "
-            f"{type(error).__name__}: {error}",
+            f"{', '.join(program.name for program in current.programs)} is saved for {here} mode only; "
+            f"it cannot be saved for {there} mode: {type(error).__name__}: {error}",
             stacklevel=level_outside(),
         )
         return current
-    first, second = both.programs
-    if _text(first) != _text(second):
-        return both
-    return dataclasses.replace(both, programs=[dataclasses.replace(first, any_mode=True)], values=both.values[:1])
+    kept = []
+    for first in range(0, len(both.programs), 2):
+        if _text(both.programs[first]) == _text(both.programs[first + 1]):
+            both.programs[first] = dataclasses.replace(both.programs[first], any_mode=True)
+            kept.append(first)
+        else:
+            kept += [first, first + 1]
+    return both.taking(kept)
 
 
 def _text(program: Program) -> Any:
     return serialize.to_json(dataclasses.replace(program, training=False))
 
 
-def _named(programs: list[Taken], module: torch.nn.Module | None) -> _Saved:
+def _named(captures: Sequence[_Capture], modes: Sequence[bool | None], module: torch.nn.Module | None) -> _Saved:
+    """The programs of each capture in each mode (``None`` for the flags as they are), with the state that they share."""
+    programs = _settled(captures, modes)
     names = Names(module, programs)
     named = [names.program(taken) for taken in programs]
     for program in named:
         serialize.to_json(program)
     values = [[get(taken.values) for get in taken.captured.states] for taken in programs]
-    return _Saved(named, values, names.attributes(), [taken.captured.asked for taken in programs])
+    methods = [number for number in range(len(captures)) for _ in modes]
+    return _Saved(named, values, names.attributes(), [taken.captured.asked for taken in programs], methods)
+
+
+def _settled(captures: Sequence[_Capture], modes: Sequence[bool | None]) -> list[Taken]:
+    """The programs; what one keeps from call to call and one reads is an input of the one that reads it.
+
+    Raises:
+        SaveError: that cannot be.
+        Exception: what a capture raises.
+    """
+    dynamic: dict[str, Dims] = {}
+    while True:
+        programs = [capture.taken(mode, dynamic) for capture in captures for mode in modes]
+        found = carried(programs)
+        if not found:
+            return programs
+        dynamic = {**dynamic, **found}
 
 
 class _Capture:
@@ -207,22 +293,8 @@ class _Capture:
         self.static, self.call, self.module, self.with_hooks = static, call, module, with_hooks
         self._made: dict[Any, Taken] = {}
 
-    def settled(self, modes: Sequence[bool | None]) -> list[Taken]:
-        """The program for each mode (``None`` for the flags as they are); what they keep from call to call is an input of them.
-
-        Raises:
-            SaveError: that cannot be.
-            Exception: what a capture raises.
-        """
-        dynamic: dict[str, Dims] = {}
-        while True:
-            programs = [self._in(mode, dynamic) for mode in modes]
-            found = carried(programs)
-            if not found:
-                return programs
-            dynamic = {**dynamic, **found}
-
-    def _in(self, mode: bool | None, dynamic: dict[str, Dims]) -> Taken:
+    def taken(self, mode: bool | None, dynamic: Mapping[str, Dims]) -> Taken:
+        """The program for one mode."""
         key = (mode, frozenset(dynamic.items()))
         if key not in self._made:
             with contextlib.nullcontext() if mode is None or self.module is None else _in_mode(self.module, mode):

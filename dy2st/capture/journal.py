@@ -173,6 +173,11 @@ class Journal:
                 found[key] = Write(entry.place, entry.seen, new)
         return found
 
+    def unchanged(self) -> list[Entry]:
+        """The attributes that were written and hold what they held."""
+        entries = [entry for entry in self.entries.values() if isinstance(entry.place, AttributePlace)]
+        return [entry for entry in entries if _unchanged(entry.place, entry.seen, entry.place.read())]
+
     def undo(self) -> None:
         """Put everything back, the latest first."""
         for entry in reversed(self.entries.values()):

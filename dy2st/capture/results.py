@@ -115,6 +115,7 @@ def of(session: Session, result: Any) -> Results:
     """Everything that the captured function leaves, given what it returns."""
     describer = _Describer(session)
     structure = describer.describe(result, "returns")
+    session.rely_on_unchanged(session.region.journal)
     effects, writers, written = _effects(session, outside(session, session.region.journal), describer)
     plain = describer.simplified
     return Results(

@@ -27,7 +27,7 @@ from dy2st.capture.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.regions import Frame, Refused, Region, Site, State, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import Source
-from dy2st.capture.tracking import Tracker
+from dy2st.capture.tracking import CONSTANTS, Tracker
 from dy2st.capture.twins import Twins
 from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, refused_kind, unpack_list
 from dy2st.errors import CaptureError
@@ -362,12 +362,24 @@ class Session:
         if not isinstance(place, CellPlace):
             for twin in self.twins.take(place.owner):
                 self._outdate(twin)
-        if len(self._regions) > 1 or not isinstance(place, AttributePlace):  # at the root, an attribute is overwritten in any case
-            self.read(place)
+        if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self._is_carried(place):
+            self.read(place)  # at the root, an attribute is overwritten in any case
         if place.key not in self.written_at:
             self.written_at[place.key] = self.locate()
         if not self._made_inside(place, self.region):
             self.region.journal.note(place)
+
+    def _is_carried(self, place: Place) -> bool:
+        """Whether what a place holds is an input of the program: what it held at the capture says nothing then."""
+        source = self._source_of_place(place)
+        return source is not None and source.name in self.tracker.dynamic
+
+    def rely_on_unchanged(self, journal: Journal) -> None:
+        """A constant that is written where it was already is no effect, as long as it is there when the program is called."""
+        for entry in journal.unchanged():
+            source = self._source_of_place(entry.place)
+            if source is not None and isinstance(entry.seen, CONSTANTS):
+                self.tracker.guards.equal(source, entry.seen)
 
     def _outdate(self, twin: Any) -> None:
         """Nobody may use what is in an object any more: it may be one that is changed now."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from dy2st_runtime import archive, effects
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.budget import limited
 from dy2st_runtime.effects import container
+from dy2st_runtime.errors import SignatureError
 from dy2st_runtime.executors import choose, runner
 from dy2st_runtime.passes.devices import move_to_device
 from dy2st_runtime.paths import Path, parse
@@ -54,7 +56,8 @@ def load(
         >>> model(torch.randn(3, 8))  # doctest: +SKIP
     """
     choose(backend)
-    return LoadedModule(*archive.read(path, namespaces), backend, max_steps)
+    found = archive.read_model(path, namespaces)
+    return LoadedModule(found.methods, found.state, backend, max_steps, about=found.about, examples=found.examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,14 +89,27 @@ class LoadedModule(nn.Module):
     buffers have the names of the saved module; constants of the programs are no part of the ``state_dict``, follow the
     module to another device and keep their dtype.
 
+    Other methods than ``forward`` that were saved are called by their names.
+
     Args:
-        programs: at least one; the first decides the mode to start in.
+        programs: those of ``forward``, or by name those of each method; the first decides the mode to start in.
         state: the values of all their state slots.
         backend: the executor that runs them.
         max_steps: see :func:`load`.
+        about: texts for people and tools, as they were saved.
+        examples: by method, arguments that fit, as they were saved.
     """
 
-    def __init__(self, programs: Sequence[Program], state: State, backend: str | None = None, max_steps: int | None = None) -> None:
+    def __init__(
+        self,
+        programs: Sequence[Program] | Mapping[str, Sequence[Program]],
+        state: State,
+        backend: str | None = None,
+        max_steps: int | None = None,
+        *,
+        about: Mapping[str, str] | None = None,
+        examples: Mapping[str, archive.Example] | None = None,
+    ) -> None:
         super().__init__()
         if max_steps is not None and (type(max_steps) is not int or max_steps < 0):
             raise ValueError(f"max_steps is a number of trips or None, not {max_steps!r}")
@@ -101,13 +117,15 @@ class LoadedModule(nn.Module):
         self._dy2st_constants: dict[str, torch.Tensor] = {}
         self._dy2st_state = [entry if entry.kind in _DESCRIBED else dataclasses.replace(entry, value=None) for entry in state]
         self._dy2st_device = torch.device("cpu")
-        self._dy2st_entries = [_prepare(program, max_steps) for program in programs]
+        methods = programs if isinstance(programs, Mapping) else {archive.FORWARD: programs}
+        self._dy2st_about, self._dy2st_examples = dict(about or {}), dict(examples or {})
+        self._dy2st_entries = {name: tuple(_prepare(program, max_steps) for program in some) for name, some in methods.items()}
         items = {entry.name: entry.value for entry in state if entry.kind in _PLAIN}
         for entry in state:
             if entry.kind == "container":
                 entry = dataclasses.replace(entry, value=build(entry.value, entry.name, items))
             self._place(entry)
-        self.train(programs[0].training)
+        self.train(self.programs[0].training)
 
     def _place(self, entry: StateValue) -> None:
         if entry.kind == "constant":
@@ -126,34 +144,67 @@ class LoadedModule(nn.Module):
         elif not path.items:  # an item comes with its container
             owner.__dict__[name] = entry.value
 
+    def __getattr__(self, name: str) -> Any:
+        if name in self.__dict__.get("_dy2st_entries", ()):
+            return functools.partial(self._run, name)
+        return super().__getattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.methods]  # type: ignore[no-untyped-call]  # torch has no annotations here
+
     @property
     def program(self) -> Program:
-        """The program that a call runs now."""
-        return self._entry().program
+        """The program that a call runs now; that of the first method where there is no ``forward``."""
+        return self._entry(archive.FORWARD if archive.FORWARD in self._dy2st_entries else self.methods[0]).program
 
     @property
     def programs(self) -> tuple[Program, ...]:
         """All programs."""
-        return tuple(entry.program for entry in self._dy2st_entries)
+        return tuple(entry.program for entries in self._dy2st_entries.values() for entry in entries)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of the methods that were saved."""
+        return tuple(self._dy2st_entries)
+
+    def programs_of(self, method: str) -> tuple[Program, ...]:
+        """The programs of one method, the one for the mode to start in first.
+
+        Raises:
+            KeyError: no such method was saved.
+        """
+        return tuple(entry.program for entry in self._dy2st_entries[method])
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What was said about the model when it was saved: documentation, versions, and what the caller of ``save`` added."""
+        return dict(self._dy2st_about)
+
+    @property
+    def examples(self) -> dict[str, archive.Example]:
+        """By method, the arguments that were saved as examples, as ``(args, kwargs)``."""
+        return dict(self._dy2st_examples)
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The modes that it was saved for: ``"train"``, ``"eval"``, or both."""
-        saved = {mode for program in self.programs for mode in program.modes}
-        return tuple(mode for mode in _MODES if mode in saved)
+        """The modes that all its methods were saved for: ``"train"``, ``"eval"``, or both."""
+        saved = [{mode for program in self.programs_of(name) for mode in program.modes} for name in self.methods]
+        return tuple(mode for mode in _MODES if all(mode in of for of in saved))
 
     def train(self, mode: bool = True) -> LoadedModule:
         """Choose the mode, as for every module; warns if the model was not saved for it."""
-        if (wanted := _MODES[not mode]) not in self.modes:
-            (other,) = self.modes
+        wanted, other = _MODES[not mode], _MODES[mode]
+        fixed = [name for name in self.methods if not any(wanted in program.modes for program in self.programs_of(name))]
+        if fixed:
+            which = "this model was" if fixed == [archive.FORWARD] else f"{', '.join(fixed)} of this model was"
             warnings.warn(
-                f"this model was saved for {other} mode only: in {wanted} mode it does the same as in {other} mode",
+                f"{which} saved for {other} mode only: in {wanted} mode it does the same as in {other} mode",
                 stacklevel=2,
             )
         return super().train(mode)
 
-    def _entry(self) -> _Entry:
-        entries, mode = self._dy2st_entries, _MODES[not self.training]
+    def _entry(self, method: str) -> _Entry:
+        entries, mode = self._dy2st_entries[method], _MODES[not self.training]
         return next((entry for entry in entries if mode in entry.program.modes), entries[0])
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -162,7 +213,12 @@ class LoadedModule(nn.Module):
         Raises:
             SignatureError: the arguments do not fit it.
         """
-        entry = self._entry()
+        if archive.FORWARD not in self._dy2st_entries:
+            raise SignatureError(f"this model was saved without forward; call one of its methods: {', '.join(self.methods)}")
+        return self._run(archive.FORWARD, *args, **kwargs)
+
+    def _run(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        entry = self._entry(method)
         state = [self._value(path) for path in entry.paths]
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state))
         with _default_dtype(entry.program.default_dtype):
@@ -188,10 +244,10 @@ class LoadedModule(nn.Module):
         device = fn(torch.empty(0, device=self._dy2st_device)).device
         if device != self._dy2st_device:
             self._dy2st_device = device
-            self._dy2st_entries = [
-                dataclasses.replace(entry, moved=_ready(entry.program, device, self._dy2st_max_steps))
-                for entry in self._dy2st_entries
-            ]
+            self._dy2st_entries = {
+                name: tuple(_on_device(entry, device, self._dy2st_max_steps) for entry in entries)
+                for name, entries in self._dy2st_entries.items()
+            }
             self._dy2st_constants = {
                 name: constant.detach().to(device).requires_grad_(constant.requires_grad)
                 for name, constant in self._dy2st_constants.items()
@@ -210,7 +266,8 @@ class LoadedModule(nn.Module):
             else dataclasses.replace(entry, value=self._value(parse(entry.name, items=entry.kind in _PLAIN)))
             for entry in self._dy2st_state
         )
-        archive.write(path, self.programs, values)
+        methods = {name: self.programs_of(name) for name in self.methods}
+        archive.write(path, archive.Model(methods, values, self._dy2st_about, self._dy2st_examples))
 
     def extra_repr(self) -> str:
         """The heads of the programs, for ``print(module)``."""
@@ -220,6 +277,10 @@ class LoadedModule(nn.Module):
 def _prepare(program: Program, max_steps: int | None) -> _Entry:
     paths = tuple(parse(slot.name, items=slot.kind in _PLAIN) for slot in program.states)
     return _Entry(program, _ready(program, torch.device("cpu"), max_steps), Binder(program), paths)
+
+
+def _on_device(entry: _Entry, device: torch.device, max_steps: int | None) -> _Entry:
+    return dataclasses.replace(entry, moved=_ready(entry.program, device, max_steps))
 
 
 def _ready(program: Program, device: torch.device, max_steps: int | None) -> Program:

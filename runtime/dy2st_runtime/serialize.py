@@ -29,7 +29,7 @@ from dy2st_runtime.printing import target_name
 from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
 
 FORMAT = "dy2st"
-VERSION = (1, 0)
+VERSION = (1, 1)
 """A minor version adds what older readers may leave out; a major version is another format."""
 
 STATE_KINDS = ("parameter", "buffer", "attribute", "constant", "number")

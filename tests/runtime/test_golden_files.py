@@ -34,6 +34,16 @@ def test_it_gives_its_answers(file):
     assert "scale" not in model.state_dict() and "layer.weight" in model.state_dict()
 
 
+def test_several_methods():
+    """From version 1.1 on."""
+    model = load(FILES[-1])
+    (x, times), named = model.examples["fixed"]
+    assert not named and times == 2
+    torch.testing.assert_close(model.fixed(x, times), model.fixed_twice)
+    assert model.methods == ("forward", "fixed") and model.calls == 1
+    assert model.about["task"] == "golden" and model.about["documentation of fixed"] == "As many trips as asked for."
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_it_can_be_written_again(file, tmp_path):
     load(file).save(tmp_path / "once")

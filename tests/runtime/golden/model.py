@@ -34,6 +34,14 @@ class Golden(nn.Module):
         self.calls = self.calls + 1
         return {"y": y, "trips": trips}, torch.stack(seen)
 
+    def fixed(self, x, times):
+        """As many trips as asked for."""
+        self.calls = self.calls + 1
+        y = self.layer(x)
+        for _ in range(int(times)):
+            y = y * self.scale + x
+        return y
+
 
 def examples():
     x = torch.arange(12.0).reshape(3, 4) / 32
@@ -50,8 +58,12 @@ def made():
         model.register_buffer(f"trips{index}", torch.tensor(found["trips"]))
         model.register_buffer(f"stacked{index}", stacked.detach())
     model.register_buffer("last_in_the_end", fresh.last)
+    model.register_buffer("fixed_twice", fresh.fixed(examples()[0], torch.tensor(2)).detach())
     return model
 
 
 if __name__ == "__main__":
-    dy2st.save(made(), sys.argv[1], [dy2st.InputSpec([None, 4])])
+    specs = {"forward": [dy2st.InputSpec([None, 4])], "fixed": [dy2st.InputSpec([None, 4]), dy2st.InputSpec([], "int64")]}
+    dy2st.save(
+        made(), sys.argv[1], methods=specs, example_inputs={"fixed": (examples()[0], torch.tensor(2))}, about={"task": "golden"}
+    )
