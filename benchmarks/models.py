@@ -194,9 +194,6 @@ class LlamaLayer(nn.Module):
 class SmallLlama(nn.Module):
     """Four layers of width 128."""
 
-    cos: Tensor
-    sin: Tensor
-
     def __init__(self, width: int = 128, heads: int = 4, groups: int = 2, layers: int = 4, vocabulary: int = 1000) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary, width)
@@ -210,7 +207,7 @@ class SmallLlama(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Scores of the next token."""
         x = self.words(tokens)
-        cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]
+        cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]  # type: ignore[index]  # TorchScript refuses to have it declared
         for layer in self.layers:
             x = layer(x, cos, sin)
         return self.head(self.norm(x))  # type: ignore[no-any-return]

@@ -18,6 +18,7 @@ from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
 from dy2st_runtime import executors
 from dy2st_runtime.module import LoadedModule
+from dy2st_runtime.passes.application import Pass
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _M = TypeVar("_M", bound=torch.nn.Module)
@@ -25,19 +26,39 @@ _M = TypeVar("_M", bound=torch.nn.Module)
 
 @overload
 def to_static(  # type: ignore[overload-overlap]  # a module is callable, and comes back as a module
-    function: _M, *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
+    function: _M,
+    *,
+    input_spec: Sequence[Any] | None = ...,
+    full_graph: bool = ...,
+    backend: str | None = ...,
+    passes: Sequence[Pass] = ...,
 ) -> _M: ...
 @overload
 def to_static(
-    function: Callable[..., Any], *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
+    function: Callable[..., Any],
+    *,
+    input_spec: Sequence[Any] | None = ...,
+    full_graph: bool = ...,
+    backend: str | None = ...,
+    passes: Sequence[Pass] = ...,
 ) -> StaticFunction: ...
 @overload
 def to_static(
-    function: None = None, *, input_spec: Sequence[Any] | None = ..., full_graph: bool = ..., backend: str | None = ...
+    function: None = None,
+    *,
+    input_spec: Sequence[Any] | None = ...,
+    full_graph: bool = ...,
+    backend: str | None = ...,
+    passes: Sequence[Pass] = ...,
 ) -> Callable[[Any], Any]: ...
 @plainly
 def to_static(
-    function: Any = None, *, input_spec: Sequence[Any] | None = None, full_graph: bool = True, backend: str | None = None
+    function: Any = None,
+    *,
+    input_spec: Sequence[Any] | None = None,
+    full_graph: bool = True,
+    backend: str | None = None,
+    passes: Sequence[Pass] = (),
 ) -> Any:
     """Make a function, method or module run as programs.
 
@@ -50,6 +71,8 @@ def to_static(
             the function is written, by signature; a warning says so once for each reason, and ``.report()`` counts them.
         backend: the executor that runs the programs, by name; ``None`` for the default, see
             :func:`dy2st_runtime.executors.choose`.
+        passes: functions from a program to a program, applied in order to each program that is captured; see :func:`rewrite` and
+            :mod:`dy2st_runtime.passes`.
 
     Returns:
         A :class:`~dy2st.static_function.StaticFunction`, or the module.
@@ -71,9 +94,17 @@ def to_static(
     if backend is not None:
         executors.choose(backend)
     specs = _checked_specs(input_spec)
-    function = _uncompiled(function)
+    _check_passes(passes)
     if function is None:
-        return lambda given: to_static(given, input_spec=input_spec, full_graph=full_graph, backend=backend)
+        return lambda given: to_static(given, input_spec=input_spec, full_graph=full_graph, backend=backend, passes=passes)
+    made = _made_static(_uncompiled(function), specs, full_graph, backend)
+    inner: Any = made.forward if isinstance(made, torch.nn.Module) else getattr(made, "__func__", made)
+    if passes:
+        inner.passes = tuple(passes)
+    return made
+
+
+def _made_static(function: Any, specs: Sequence[Any] | None, full_graph: bool, backend: str | None) -> Any:
     if isinstance(function, StaticFunction):
         return StaticFunction(function.function, specs, function.instance, backend, full_graph=full_graph)
     if isinstance(function, torch.nn.Module):
@@ -130,6 +161,11 @@ def _checked_specs(specs: Any) -> Sequence[Any] | None:
     if not isinstance(specs, (list, tuple)):
         raise SignatureError(f"input_spec is a list with one entry for each parameter, not a {type(specs).__name__}")
     return specs
+
+
+def _check_passes(passes: Any) -> None:
+    if not isinstance(passes, (list, tuple)) or not all(map(callable, passes)):
+        raise SignatureError(f"passes is a list of functions from a program to a program, not {passes!r}")
 
 
 def not_to_static(function: _F) -> _F:

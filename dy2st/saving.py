@@ -25,6 +25,7 @@ from dy2st_runtime import module as runtime
 from dy2st_runtime import serialize
 from dy2st_runtime.archive import FORWARD, Example, save_programs
 from dy2st_runtime.binding import Binder
+from dy2st_runtime.passes.application import Pass
 from dy2st_runtime.program import Location, Program
 from dy2st_runtime.state import StateValue
 from dy2st_runtime.structure import flatten
@@ -158,6 +159,7 @@ def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
     if isinstance(own_call, types.MethodType):
         found = own_call
     instance, whole = None, True
+    passes: Sequence[Pass] = ()
     if isinstance(found, types.MethodType):
         instance, found = found.__self__, found.__func__
     if isinstance(found, StaticFunction):
@@ -165,11 +167,13 @@ def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
             return found
         specs = found.input_spec if specs is None else specs
         instance = found.instance if instance is None else instance
-        whole, found = found.full_graph, found.function
+        whole, passes, found = found.full_graph, found.passes, found.function
     if not isinstance(found, types.FunctionType):
         raise SignatureError(f"save takes an nn.Module, or a function or method of Python, not a {type(layer).__name__}")
     made = None if specs is None else [_spec(entry) for entry in specs]
-    return StaticFunction(found, made, instance, full_graph=whole)
+    static = StaticFunction(found, made, instance, full_graph=whole)
+    static.passes = passes
+    return static
 
 
 def _spec(entry: Any) -> Any:

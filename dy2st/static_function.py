@@ -34,6 +34,7 @@ from dy2st.report import Report
 from dy2st.route import find as find_route
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import Runner, runner
+from dy2st_runtime.passes.application import Pass, apply_passes
 from dy2st_runtime.program import Program
 from dy2st_runtime.structure import Structure, unflatten
 
@@ -74,7 +75,12 @@ class StaticFunction:
         instance: the object it is bound to.
         backend: which executor runs the programs.
         full_graph: whether it is an error that a call cannot be captured; otherwise it runs as it is written.
+
+    Attributes:
+        passes: what is applied to each program that is captured.
     """
+
+    passes: Sequence[Pass] = ()
 
     def __init__(
         self,
@@ -123,7 +129,7 @@ class StaticFunction:
 
     def _bind(self, instance: Any) -> StaticFunction:
         bound = StaticFunction(self._function, self._input_spec, instance, self._backend, full_graph=self.full_graph)
-        bound._unbound = self
+        bound._unbound, bound.passes = self, self.passes
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -139,7 +145,7 @@ class StaticFunction:
             return self.__qualname__
         of_class = getattr(type(self.instance), self.__name__, None)
         own = None if self._function in (of_class, getattr(of_class, "function", None)) else self._function
-        return _restore, (self.instance, self.__name__, own, self._input_spec, self._backend, self.full_graph)
+        return _restore, (self.instance, self.__name__, own, self._input_spec, self._backend, self.full_graph, self.passes)
 
     @property
     def __dy2st_original__(self) -> Callable[..., Any]:
@@ -283,13 +289,19 @@ class StaticFunction:
         request = dataclasses.replace(request, fixed=self._cache.broken_sizes(call.key, call.arguments))
         random, start = random_states(), time.perf_counter()
         try:
-            captured = capture(request, convert_callee, _OPERATORS)
+            captured = self._captured(request)
             _log_capture(captured, time.perf_counter() - start)
             return captured
         except BaseException as error:
             logs.capture.info("%s cannot be captured: %s: %s", self.__qualname__, type(error).__name__, error)
             set_random_states(random)
             raise
+
+    def _captured(self, request: Request) -> Captured:
+        captured = capture(request, convert_callee, _OPERATORS)
+        if not self.passes:
+            return captured
+        return dataclasses.replace(captured, program=apply_passes(captured.program, self.passes))
 
     def _request(self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None]) -> Request:
         return Request(
@@ -371,7 +383,7 @@ class StaticFunction:
         """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
         with capture_lock:
             request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks, leaves_early=False)
-            captured = capture(request, convert_callee, _OPERATORS)
+            captured = self._captured(request)
             return captured, fetch(captured.sources, call.arguments)
 
     @plainly
@@ -442,6 +454,7 @@ def _restore(
     specs: Sequence[Any] | None,
     backend: str | None,
     full_graph: bool = True,
+    passes: Sequence[Pass] = (),
 ) -> StaticFunction:
     """What was pickled; the object that it is bound to may not have its attributes yet."""
     of_class = getattr(type(instance), name, None)
@@ -449,6 +462,7 @@ def _restore(
         function = of_class.function if isinstance(of_class, StaticFunction) else of_class
     made = StaticFunction(cast(Any, function), specs, instance, backend, full_graph=full_graph)
     made._unbound = of_class if isinstance(of_class, StaticFunction) else None
+    made.passes = passes
     return made
 
 

@@ -1,9 +1,24 @@
-"""Every test starts from the same random numbers and leaves PyTorch's settings as it found them."""
+"""Every test starts from the same random numbers and leaves PyTorch's settings as it found them.
 
+With ``DY2ST_OPTIMIZE=1`` in the environment, every captured program goes through ``optimize``.
+"""
+
+import os
 from collections.abc import Iterator
 
 import pytest
 import torch
+
+from dy2st import StaticFunction
+from dy2st_runtime.passes.pipeline import optimize
+from dy2st_runtime.program import Program
+
+if os.environ.get("DY2ST_OPTIMIZE"):
+
+    def _optimized(program: Program) -> Program:
+        return optimize(program, gradients=any(slot.requires_grad for slot in (*program.inputs, *program.states)))
+
+    StaticFunction.passes = (_optimized,)
 
 
 @pytest.fixture(autouse=True)

@@ -88,7 +88,7 @@ class _Liveness:
             for node in block.graph.nodes:
                 self._owner |= {inner.graph: (node, inner) for inner in node_blocks(node)}
         for block in nested_blocks(root):
-            self._mark(node for node in block.graph.nodes if not _removable(node))
+            self._mark(node for node in block.graph.nodes if not is_removable(node))
         self._mark(value for value in root.outputs if isinstance(value, fx.Node))
         while self._todo:
             self._follow(self._todo.pop())
@@ -184,7 +184,7 @@ def _prune(owner: fx.Node, live: _Liveness) -> list[fx.Node]:
     return dropped
 
 
-def _removable(node: fx.Node) -> bool:
+def is_removable(node: fx.Node) -> bool:
     """Whether a node can go when nobody uses its value: it has no effect and never raises."""
     if node.op != "call_function":
         return True  # inputs and outputs are no reason to keep anything
