@@ -201,13 +201,12 @@ class SmallLlama(nn.Module):
         self.norm, self.head = RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
         half = torch.arange(0, width // heads, 2) / (width // heads)
         angles = torch.outer(torch.arange(128), 10000.0**-half).repeat(1, 2)
-        self.register_buffer("cos", angles.cos())
-        self.register_buffer("sin", angles.sin())
+        self.cos, self.sin = nn.Buffer(angles.cos()), nn.Buffer(angles.sin())
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Scores of the next token."""
         x = self.words(tokens)
-        cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]  # type: ignore[index]  # TorchScript refuses to have it declared
+        cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]
         for layer in self.layers:
             x = layer(x, cos, sin)
         return self.head(self.norm(x))  # type: ignore[no-any-return]

@@ -27,7 +27,8 @@ _OUTSIDE = "outside"
 
 _NEW_RESULTS = frozenset(
     {
-        "linear", "matmul", "batch_norm", "instance_norm", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "rms_norm", "softmax",
+        "batch_norm", "instance_norm",
+        "linear", "matmul", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "rms_norm", "softmax",
         "log_softmax", "square", "max_pool2d", "max_pool1d", "cross_entropy_loss", "binary_cross_entropy_with_logits",
         "scaled_dot_product_attention", "multiply", "divide", "subtract", "greater", "less", "greater_equal",
         "less_equal", "not_equal", "true_divide", "std", "var", "vstack", "hstack", "dstack", "column_stack", "argsort",
