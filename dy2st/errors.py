@@ -9,6 +9,7 @@
     │   ├── BranchMismatchError              the two ways to a point cannot be joined; names both places
     │   ├── UndefinedNameError (UnboundLocalError)   a name is bound on some ways only, and read
     │   └── LoopVariableError                a loop changes a variable in a way that one program cannot follow
+    ├── ExportError                          a program cannot be told in another format, or the result is not right
     ├── SignatureError (TypeError)           arguments or specifications do not fit the function
     ├── ProgramError                         a program breaks a rule of the representation
     ├── SaveError                            a program cannot be written
@@ -34,6 +35,7 @@ __all__ = [
     "ConversionError",
     "DataDependentError",
     "Dy2stError",
+    "ExportError",
     "LoadError",
     "Location",
     "LoopVariableError",
@@ -172,4 +174,14 @@ class LoopVariableError(CaptureError):
     Cause: the variable changes its dtype, its number of dimensions or its kind from one iteration to the next.
     Example: `h = None` before a tensor `while` whose body sets `h = x`.
     Fix: give the variable its final kind before the loop.
+    """
+
+
+class ExportError(Dy2stError):
+    """A program cannot be written in another format, or what was written does not do what the program does.
+
+    Cause: the format has no form for an operation (the message names it and your line), a value grows in a loop without a
+    bound, a result is of another kind for other inputs; or the exported file gave another result than the program.
+    Example: `while more(x): xs = torch.cat([xs, x])` to `.pt2`: nobody knows how long `xs` becomes.
+    Fix: what the message says; a bound is given with `max_growth=`.
     """

@@ -20,7 +20,7 @@ from dy2st_runtime.errors import SignatureError
 from dy2st_runtime.executors import choose, runner
 from dy2st_runtime.passes.devices import move_to_device
 from dy2st_runtime.paths import Path, parse
-from dy2st_runtime.program import Program
+from dy2st_runtime.program import Program, StateSlot
 from dy2st_runtime.state import State, StateValue, build
 from dy2st_runtime.structure import unflatten
 
@@ -226,6 +226,10 @@ class LoadedModule(nn.Module):
         made: dict[int, Any] = {}
         effects.apply(self, entry.program, outputs, made)
         return unflatten(entry.program.out_structure, outputs, made)
+
+    def state_value(self, slot: StateSlot) -> Any:
+        """The value that a state slot of one of the programs has now."""
+        return self._value(parse(slot.name, items=slot.kind in _PLAIN))
 
     def _value(self, path: Path) -> Any:
         constant = self._dy2st_constants.get(str(path))

@@ -1,0 +1,190 @@
+"""Which inputs of a block are changed in place by it, and which results may share memory with them.
+
+``torch.cond`` and ``while_loop`` take copies: a block works on its own copy of what it changes, and the copy is written back
+afterwards. That is eager's meaning as long as nobody looks at the same memory under another name that got lost on the way;
+:func:`hazard` finds where somebody might.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import fx
+
+from dy2st_runtime import control, scalars
+from dy2st_runtime.program import Block, node_blocks
+
+_LIST_CHANGES = (
+    control.list_append, control.list_extend, control.list_insert, control.list_set, control.list_pop, control.list_clear,
+    control.list_reverse, control.list_delete, control.list_assign,
+)  # fmt: skip
+_SAME_WITHOUT_SAYING = ("aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout")
+"""Operators that give back their input itself in evaluation mode, though their schemas do not say so."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a block does to its inputs.
+
+    Attributes:
+        tensors: the positions of inputs whose memory is written.
+        lists: the positions of lists that change.
+        origins: for each output, the positions of inputs it may share memory with.
+        hazard: an operation that writes what may be seen under a name that a block of ``torch.cond`` would cut off.
+    """
+
+    tensors: frozenset[int]
+    lists: frozenset[int]
+    origins: tuple[frozenset[int], ...]
+    hazard: fx.Node | None = None
+
+
+_known: WeakKeyDictionary[Block, Facts] = WeakKeyDictionary()
+
+
+def facts(block: Block) -> Facts:
+    """What a block does to its inputs; computed once."""
+    found = _known.get(block)
+    if found is None:
+        found = _known[block] = _Analysis(block).facts()
+    return found
+
+
+class _Analysis:
+    """One walk through a block; a value's roots are the inputs and operations that made its memory."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.roots: dict[fx.Node, frozenset[fx.Node]] = {node: frozenset([node]) for node in block.inputs}
+        self.inside: dict[fx.Node, frozenset[fx.Node]] = {}  # of a list: the roots of its items
+        self.cut: list[tuple[fx.Node, frozenset[fx.Node]]] = []  # results of blocks, and what they may share memory with
+        self.tensors: set[fx.Node] = set()
+        self.lists: set[fx.Node] = set()
+        self.hazard: fx.Node | None = None
+        self.order = {node: number for number, node in enumerate(block.graph.nodes)}
+
+    def facts(self) -> Facts:
+        for node in self.block.graph.nodes:
+            if node.op == "call_function":
+                self.visit(node)
+        position = {node: number for number, node in enumerate(self.block.inputs)}
+
+        def places(nodes: frozenset[fx.Node] | set[fx.Node]) -> frozenset[int]:
+            return frozenset(position[node] for node in nodes if node in position)
+
+        origins = tuple(places(self.of(value)) for value in self.block.outputs)
+        return Facts(places(self.tensors), places(self.lists), origins, self.hazard)
+
+    def of(self, value: Any) -> frozenset[fx.Node]:
+        """The roots of an argument."""
+        if isinstance(value, fx.Node):
+            return self.roots.get(value, frozenset([value])) | self.inside.get(value, frozenset())
+        if isinstance(value, (tuple, list)):
+            return frozenset[fx.Node]().union(*(self.of(item) for item in value))
+        return frozenset()
+
+    def visit(self, node: fx.Node) -> None:
+        blocks = node_blocks(node)
+        if node.target in (control.if_, control.while_):
+            self.nested(node, blocks)
+        elif node.target in _LIST_CHANGES:
+            self.change_list(node)
+        elif node.target is control.list_:
+            self.roots[node] = frozenset([node])
+            self.inside[node] = self.of(node.args[0])
+        elif isinstance(node.target, control.Control):
+            self.roots[node] = self.of(node.args) | {node}
+        elif isinstance(node.target, torch._ops.OpOverload) and node.target not in scalars.NAMES:
+            self.operator(node, node.target)
+        else:
+            self.roots[node] = self.of(node.args)
+
+    def change_list(self, node: fx.Node) -> None:
+        changed = node.args[0]
+        assert isinstance(changed, fx.Node)
+        for root in self.roots.get(changed, frozenset([changed])):
+            self.lists.add(root)
+            self.inside[root] = self.inside.get(root, frozenset()) | self.of(node.args[1:])
+        self.roots[node] = self.of(changed)
+
+    def operator(self, node: fx.Node, target: torch._ops.OpOverload) -> None:
+        written = frozenset[fx.Node]().union(*(self.of(value) for value in _written(node, target)))
+        if written:
+            self.write(node, written)
+        shared = [value for value, alias in _aliased(node, target) if alias]
+        if target._schema.name in _SAME_WITHOUT_SAYING:
+            shared.append(node.args[0])
+        self.roots[node] = frozenset([node]).union(*(self.of(value) for value in shared)) if shared else frozenset([node])
+
+    def write(self, node: fx.Node, written: frozenset[fx.Node]) -> None:
+        self.tensors |= written
+        for result, shared in self.cut:
+            names = {result}
+            if written & names:
+                others = shared
+            elif written & shared:
+                others = frozenset(names)
+            else:
+                continue
+            if any(self.used_after(other, node) for other in others):
+                self.hazard = self.hazard or node
+
+    def used_after(self, root: fx.Node, node: fx.Node) -> bool:
+        """Whether a value with a root is used after an operation; the caller sees what came in as an input."""
+        if root.op == "placeholder":
+            return True
+        mine = (value for value in self.order if root in self.of(value))
+        return any(self.order[user] > self.order[node] for value in mine for user in value.users)
+
+    def nested(self, node: fx.Node, blocks: Sequence[Block]) -> None:
+        if node.target is control.if_:
+            outer: tuple[Any, ...] = node.args[3]  # type: ignore[assignment]  # checked by verify
+            carried = 0
+        else:
+            outer = (*node.args[2], *node.args[3])  # type: ignore[misc]
+            carried = len(node.args[2])  # type: ignore[arg-type]
+        inner = [facts(block) for block in blocks]
+        for found in inner:
+            self.hazard = self.hazard or found.hazard and node
+            for position in found.tensors:
+                self.write(node, self.of(outer[position]))
+            for position in found.lists:
+                self.lists |= self.roots.get(outer[position], frozenset())
+        shared = frozenset[fx.Node]()
+        for found in inner:
+            for origins in found.origins[1:] if carried else found.origins:
+                shared = shared.union(*(self.of(outer[position]) for position in origins))
+        if carried:
+            shared = shared.union(*(self.of(value) for value in outer[:carried]))
+        self.roots[node] = frozenset([node])
+        if shared:
+            self.cut.append((node, shared))
+
+
+def _aliased(node: fx.Node, target: torch._ops.OpOverload) -> Iterator[tuple[Any, bool]]:
+    """The arguments of an operator, and whether a result may share memory with each."""
+    returned = set[str]()
+    for result in target._schema.returns:
+        if result.alias_info is not None:
+            returned |= set(result.alias_info.before_set)
+    for value, argument in _paired(node, target):
+        own = set() if argument.alias_info is None else set(argument.alias_info.before_set)
+        yield value, bool(own & returned)
+
+
+def _written(node: fx.Node, target: torch._ops.OpOverload) -> Iterator[Any]:
+    for value, argument in _paired(node, target):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield value
+
+
+def _paired(node: fx.Node, target: torch._ops.OpOverload) -> Iterator[tuple[Any, Any]]:
+    for number, argument in enumerate(target._schema.arguments):
+        if number < len(node.args):
+            yield node.args[number], argument
+        elif argument.name in node.kwargs:
+            yield node.kwargs[argument.name], argument

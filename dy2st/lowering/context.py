@@ -1,0 +1,106 @@
+"""What the parts of lowering share: the run of a block, rehearsals of it, notes, and refusals that name the user's line."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+from dy2st.errors import ExportError
+from dy2st.lowering.aliasing import facts
+from dy2st.lowering.values import ListValue, Unbound
+from dy2st_runtime.program import Block
+
+
+class Context(abc.ABC):
+    """One lowering of one program.
+
+    Args:
+        checks: whether assertions and exceptions become assertions of the result.
+        max_growth: by how many entries a value may grow in a loop where no bound is known.
+    """
+
+    def __init__(self, checks: bool, max_growth: int | None) -> None:
+        self.checks, self.max_growth = checks, max_growth
+        self.notes: dict[str, None] = {}
+        self.rehearsing = 0
+
+    @abc.abstractmethod
+    def run_block(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a block."""
+
+    def note(self, node: fx.Node, text: str) -> None:
+        """Something that the result does otherwise than the program, for the report."""
+        self.notes.setdefault(f"{place(node)}{text}")
+
+    @contextlib.contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """What runs inside leaves no trace in the graph: it tells what a block gives."""
+        mode = detect_fake_mode()
+        self.rehearsing += 1
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(disable_proxy_modes_tracing())
+                if mode is not None and mode.shape_env is not None:
+                    stack.enter_context(mode.shape_env.ignore_fresh_unbacked_symbols())
+                yield
+        finally:
+            self.rehearsing -= 1
+
+    def assert_true(self, node: fx.Node, condition: torch.Tensor, text: str) -> None:
+        """Stop with a message when a condition is false."""
+        if not self.checks:
+            self.note(node, f"not checked: {text}")
+        elif not self.rehearsing:
+            torch.ops.aten._assert_async.msg(condition, f"{place(node)}{text}")
+
+
+def place(node: fx.Node) -> str:
+    """The user's line of a node, as the beginning of a message."""
+    location = node.meta.get("location")
+    return f"{location}: " if location is not None else ""
+
+
+def refuse(node: fx.Node, what: str, fix: str = "") -> ExportError:
+    """The error for what the formats outside cannot express."""
+    return ExportError(f"{place(node)}{what}" + (f"; {fix}" if fix else ""))
+
+
+def own_copies(node: fx.Node, block: Block, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs of a block with copies of the tensors that it changes.
+
+    Raises:
+        ExportError: it changes tensors that are in a list.
+    """
+    found = facts(block)
+    copies: dict[int, Any] = {}
+    for position in found.tensors:
+        value = inputs[position]
+        if isinstance(value, (ListValue, tuple, Unbound)):
+            raise refuse(node, "a branch or loop changes in place a tensor that is in a list", "assign a new tensor to its place")
+        if isinstance(value, torch.Tensor):
+            copies[id(value)] = value.clone()
+    return [copies.get(id(value), value) if isinstance(value, torch.Tensor) else value for value in inputs]
+
+
+def check_aliases(node: fx.Node, values: Sequence[Any], written: Sequence[torch.Tensor]) -> None:
+    """Refuse blocks that write a tensor which they also see through another one.
+
+    Raises:
+        ExportError: they do.
+    """
+    for tensor in written:
+        for value in values:
+            inner = value.tensor if isinstance(value, Unbound) else value
+            if isinstance(inner, torch.Tensor) and inner is not tensor and torch._C._is_alias_of(inner, tensor):
+                raise refuse(
+                    node,
+                    "a branch or loop changes a tensor in place and uses a view of it that was made before",
+                    "make the view inside, or change a clone",
+                )

@@ -1,0 +1,203 @@
+"""The operations on lists, on lists with a known number of items and on those in a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st.lowering.values import ListValue, Number, Unbound, as_tensor, is_number, kind_of, new_form
+from dy2st_runtime import control
+
+
+class NoListError(Exception):
+    """An operation on lists that tensors cannot do."""
+
+
+def run(target: Any, args: tuple[Any, ...]) -> Any:
+    """Carry out an operation on lists.
+
+    Raises:
+        NoListError: tensors cannot do it.
+    """
+    if target is control.list_:
+        return ListValue(list(args[0]))
+    found = args[0]
+    if isinstance(found, Unbound) and target in _UNBOUND:
+        return _UNBOUND[target](found, *args[1:])
+    if isinstance(found, (list, tuple)):
+        found = ListValue(list(found))
+    if not isinstance(found, ListValue):
+        raise NoListError(f"{target.name} of a {type(found).__name__}")
+    if found.items is None:
+        if target not in _BUFFERED:
+            raise NoListError(f"{target.name} of a list whose length is known only when the program runs")
+        return _BUFFERED[target](found, *args[1:])
+    return _on_items(target, found, found.items, args[1:])
+
+
+def as_sequence(value: ListValue | Unbound) -> Any:
+    """A list of tensors, or their stack where the number of items is not known."""
+    if isinstance(value, Unbound):
+        return torch.movedim(value.tensor, value.dim, 0)
+    if value.items is not None:
+        return value.items
+    return filled(value)
+
+
+def filled(value: ListValue) -> torch.Tensor:
+    """The part of a buffer that holds items."""
+    assert value.buffer is not None and value.length is not None
+    return prefix(value.buffer, 0, value.length.tensor.item())
+
+
+def prefix(tensor: torch.Tensor, dim: int, size: Any) -> torch.Tensor:
+    """The first entries along a dimension, ``size`` of them."""
+    torch._check(size >= 0)
+    torch._check(size <= tensor.shape[dim])
+    return torch.narrow(tensor, dim, 0, size)
+
+
+def at(tensor: torch.Tensor, dim: int, index: Any, size: Any) -> torch.Tensor:
+    """The entry at an index that is not known; a negative one counts from the end.
+
+    Args:
+        tensor: from where.
+        dim: along which dimension.
+        index: the index.
+        size: how many entries there are.
+    """
+    position = as_tensor(index, "int")
+    position = torch.where(position < 0, position + as_tensor(size, "int"), position)
+    return torch.index_select(tensor, dim, position.reshape(1).to(tensor.device)).squeeze(dim)
+
+
+def _on_items(target: Any, found: ListValue, items: list[Any], args: tuple[Any, ...]) -> Any:
+    if target is control.list_get and isinstance(args[0], (Number, torch.SymInt)):
+        return _chosen(items, args[0])
+    if target is control.list_set and isinstance(args[0], (Number, torch.SymInt)):
+        return _replace(items, *args)
+    places = args[:-1] if target in _VALUES else args
+    if any(isinstance(value, (Number, torch.SymInt)) for value in places):
+        raise NoListError(f"{target.name} at a position that is known only when the program runs")
+    if target in (control.list_extend, control.list_concat, control.list_assign):
+        args = (*args[:-1], _known_items(args[-1]))
+    if target in _SIMPLE:
+        result = _SIMPLE[target](items, *args)
+        found.added = found.added if found.items is None else 0
+        return ListValue(result) if isinstance(result, list) else result
+    raise NoListError(f"{target.name}")
+
+
+def _known_items(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if isinstance(value, ListValue) and value.items is not None:
+        return value.items
+    raise NoListError("joining a list whose length is known only when the program runs")
+
+
+def _stacked(items: list[Any]) -> torch.Tensor:
+    if items and all(is_number(item) for item in items) and len({kind_of(item) for item in items}) == 1:
+        return torch.stack([as_tensor(item) for item in items])
+    if items and all(isinstance(item, torch.Tensor) and item.shape == items[0].shape for item in items):
+        return torch.stack(items)
+    raise NoListError("an item at a position that is known only when the program runs, of items that are not alike")
+
+
+def _chosen(items: list[Any], index: Any) -> Any:
+    found = at(_stacked(items), 0, index, len(items))
+    return Number(kind_of(items[0]), found) if is_number(items[0]) else found
+
+
+def _replace(items: list[Any], index: Any, value: Any) -> None:
+    _stacked([*items, value])
+    for number, item in enumerate(items):
+        here = torch.logical_or(as_tensor(index) == number, as_tensor(index) == number - len(items))
+        if is_number(item):
+            items[number] = Number(kind_of(item), torch.where(here, as_tensor(value), as_tensor(item)))
+        else:
+            items[number] = torch.where(here, value, item)
+
+
+def _append(found: ListValue, value: Any) -> None:
+    assert found.buffer is not None and found.length is not None
+    if not isinstance(value, torch.Tensor) or value.dtype != found.buffer.dtype or value.dim() != found.buffer.dim() - 1:
+        raise NoListError("a list that grows in a loop, and holds something else than tensors of one size,")
+    place = found.length.tensor.reshape(1)
+    found.buffer = torch.index_put(found.buffer, (place,), value.unsqueeze(0))
+    found.length = Number("int", found.length.tensor + 1, None if found.length.form is None else found.length.form + 1)
+    found.added = None if found.added is None else found.added + 1
+
+
+def _get(found: ListValue, index: Any) -> torch.Tensor:
+    assert found.buffer is not None
+    return at(found.buffer, 0, index, found.length)
+
+
+def _set(found: ListValue, index: Any, value: torch.Tensor) -> None:
+    assert found.buffer is not None
+    position = as_tensor(index, "int")
+    position = torch.where(position < 0, position + as_tensor(found.length, "int"), position)
+    found.buffer = torch.index_put(found.buffer, (position.reshape(1),), value.unsqueeze(0))
+
+
+def _pop(found: ListValue, index: Any = -1) -> torch.Tensor:
+    if index != -1:
+        raise NoListError("pop from somewhere else than the end, of a list whose length is known only when the program runs,")
+    last = _get(found, -1)
+    assert found.length is not None
+    found.length = Number("int", found.length.tensor - 1, new_form())
+    return last
+
+
+def _copy(found: ListValue) -> ListValue:
+    return ListValue(None, found.buffer, found.length, found.added)
+
+
+def _extend(found: ListValue, other: Any) -> None:
+    for item in _known_items(other):
+        _append(found, item)
+
+
+def _slice(items: list[Any], part: slice) -> list[Any]:
+    return items[part]
+
+
+_VALUES = (control.list_append, control.list_set, control.list_insert)
+"""These take any value as their last argument."""
+
+_SIMPLE: dict[Any, Callable[..., Any]] = {
+    control.list_append: list.append,
+    control.list_extend: list.extend,
+    control.list_insert: list.insert,
+    control.list_set: list.__setitem__,
+    control.list_pop: list.pop,
+    control.list_clear: list.clear,
+    control.list_reverse: list.reverse,
+    control.list_get: list.__getitem__,
+    control.list_slice: _slice,
+    control.list_len: len,
+    control.list_copy: list,
+    control.list_concat: list.__add__,
+    control.list_delete: list.__delitem__,
+    control.list_assign: list.__setitem__,
+    control.list_repeat: list.__mul__,
+}
+
+_BUFFERED: dict[Any, Callable[..., Any]] = {
+    control.list_append: _append,
+    control.list_extend: _extend,
+    control.list_get: _get,
+    control.list_set: _set,
+    control.list_pop: _pop,
+    control.list_len: lambda found: found.length,
+    control.list_copy: _copy,
+}
+
+_UNBOUND: dict[Any, Callable[..., Any]] = {
+    control.list_get: lambda found, index: at(found.tensor, found.dim, index, found.tensor.shape[found.dim]),
+    control.list_len: lambda found: found.tensor.shape[found.dim],
+    control.list_copy: lambda found: found,
+}
