@@ -12,7 +12,7 @@
 8
 """
 
-from dy2st.api import enable_to_static, ignore_module, load, not_to_static, save, to_static
+from dy2st.api import enable_to_static, export, ignore_module, load, not_to_static, save, to_static
 from dy2st.eager import EagerCalls, EagerWarning
 from dy2st.errors import (
     BackendError,
@@ -21,6 +21,7 @@ from dy2st.errors import (
     ConversionError,
     DataDependentError,
     Dy2stError,
+    ExportError,
     LoadError,
     LoopVariableError,
     ProgramError,
@@ -31,6 +32,7 @@ from dy2st.errors import (
     UndefinedNameError,
     UnsupportedSyntaxError,
 )
+from dy2st.exporting import ExportReport
 from dy2st.logs import set_code_level, set_verbosity
 from dy2st.report import Report
 from dy2st.signature import InputSpec
@@ -48,6 +50,8 @@ __all__ = [
     "Dy2stError",
     "EagerCalls",
     "EagerWarning",
+    "ExportError",
+    "ExportReport",
     "InputSpec",
     "LoadError",
     "LoopVariableError",
@@ -62,6 +66,7 @@ __all__ = [
     "UndefinedNameError",
     "UnsupportedSyntaxError",
     "enable_to_static",
+    "export",
     "ignore_module",
     "load",
     "not_to_static",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from dy2st import config, saving
+from dy2st import config, exporting, saving
 from dy2st.capture import calls
 from dy2st.errors import SignatureError
 from dy2st.frames import plainly
@@ -275,6 +275,53 @@ def _checked_about(about: Any) -> Mapping[str, str]:
     if not isinstance(texts, Mapping) or not all(isinstance(text, str) for entry in texts.items() for text in entry):
         raise SignatureError("about gives texts by name")
     return texts
+
+
+@plainly
+def export(
+    layer: Any,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    inputs: Sequence[Any] | None = None,
+    verify: bool = True,
+    input_spec: Sequence[Any] | None = None,
+    max_growth: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    opset: int | None = None,
+) -> exporting.ExportReport:
+    """Write a model in the format of another tool, and check that the file does what the model does.
+
+    The model is exported in evaluation mode. The file is run and compared on calls that take both directions of each branch and
+    different numbers of loop trips, as far as such calls are found; if it differs, nothing is left at ``path``.
+
+    Args:
+        layer: an ``nn.Module``, a function or a method, static or not; or the path of an archive, or a loaded one.
+        path: the file to write; an existing one is replaced only when the new one is complete and right.
+        format: ``"pt2"`` for ``torch.export.load``, ``"onnx"``, or ``"aoti"`` for a package of AOTInductor; from the name of the
+            file if left out, where ``.pt2`` means the first.
+        inputs: calls to verify with, one tuple of arguments (or dict of keyword arguments) each; made up if left out.
+        verify: whether to run the file and compare.
+        input_spec: as for :func:`save`.
+        max_growth: by how many entries a tensor or list may grow in a loop whose number of trips is not bounded. The file fails
+            where it would grow further.
+        rtol, atol: how far results may be off; by dtype if left out.
+        opset: of ONNX; the exporter's choice if left out.
+
+    Returns:
+        What was done: calls compared, largest difference, what the file does otherwise than the model.
+
+    Raises:
+        ExportError: the format cannot hold the program, with your line; or the file does not do the same.
+        SignatureError: it is not known for which arguments to export, or which format is meant.
+        CaptureError: the function cannot be captured.
+
+    Example:
+        >>> print(dy2st.export(model, "model.onnx", input_spec=[InputSpec([None, 8])]))  # doctest: +SKIP
+    """
+    options = exporting.Options(inputs, verify, max_growth, rtol, atol, opset)
+    return exporting.export(layer, path, format, _checked_specs(input_spec), options)
 
 
 def load(path: str | os.PathLike[str], *, backend: str | None = None, max_steps: int | None = None) -> LoadedModule:

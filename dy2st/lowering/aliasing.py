@@ -149,7 +149,7 @@ class _Analysis:
             carried = len(node.args[2])  # type: ignore[arg-type]
         inner = [facts(block) for block in blocks]
         for found in inner:
-            self.hazard = self.hazard or found.hazard and node
+            self.hazard = self.hazard or (found.hazard and node)
             for position in found.tensors:
                 self.write(node, self.of(outer[position]))
             for position in found.lists:

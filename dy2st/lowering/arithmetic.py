@@ -34,9 +34,32 @@ _BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "lshift": torch.bitwise_left_shift,
     "rshift": torch.bitwise_right_shift,
 }
-_UNARY_FLOAT = (
-    "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc lgamma"
-).split()
+_UNARY_FLOAT = frozenset(
+    [
+        "sqrt",
+        "exp",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "expm1",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "erfc",
+        "lgamma",
+    ]
+)
 _ROUNDING = {"floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc}
 
 

@@ -11,7 +11,7 @@ from torch import fx
 from dy2st.lowering import slots
 from dy2st.lowering.aliasing import facts
 from dy2st.lowering.arithmetic import truth
-from dy2st.lowering.context import Context, check_aliases, own_copies, refuse
+from dy2st.lowering.context import Context, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.slots import NoJoinError, Slot
 from dy2st.lowering.values import ListValue, flatten, unflatten
 from dy2st_runtime import control
@@ -57,8 +57,8 @@ class _Branch:
     def __init__(self, context: Context, node: fx.Node, blocks: Sequence[Block], operands: Sequence[Any]) -> None:
         self.context, self.node, self.blocks, self.operands = context, node, blocks, operands
         found = [facts(block) for block in blocks]
-        if any(each.hazard for each in found):
-            raise refuse(node, "a tensor is changed in place that may be visible under another name", "change a clone of it")
+        for block in blocks:
+            check_hazards(block, node)
         positions = sorted(set().union(*(each.tensors for each in found)))
         self.tensors = [position for position in positions if isinstance(operands[position], torch.Tensor)]
         self.lists = sorted(set().union(*(each.lists for each in found)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -61,6 +61,9 @@ class Context(abc.ABC):
             torch.ops.aten._assert_async.msg(condition, f"{place(node)}{text}")
 
 
+_is_alias_of: Callable[[torch.Tensor, torch.Tensor], bool] = getattr(torch._C, "_is_alias_of")  # noqa: B009  # not in its stubs
+
+
 def place(node: fx.Node) -> str:
     """The user's line of a node, as the beginning of a message."""
     location = node.meta.get("location")
@@ -70,6 +73,26 @@ def place(node: fx.Node) -> str:
 def refuse(node: fx.Node, what: str, fix: str = "") -> ExportError:
     """The error for what the formats outside cannot express."""
     return ExportError(f"{place(node)}{what}" + (f"; {fix}" if fix else ""))
+
+
+def check_hazards(block: Block, node: fx.Node | None = None) -> None:
+    """Refuse a block that writes a tensor which somebody may see under a name that ``torch.cond`` cuts off.
+
+    Args:
+        block: the block.
+        node: where it belongs; ``None`` for the whole program.
+
+    Raises:
+        ExportError: it does.
+    """
+    found = facts(block).hazard
+    if found is not None:
+        raise refuse(
+            found if node is None else node,
+            "a tensor is changed in place that may be one of several, depending on the way that was taken; which one else sees the "
+            "change cannot be exported",
+            "change a clone of it",
+        )
 
 
 def own_copies(node: fx.Node, block: Block, inputs: Sequence[Any]) -> list[Any]:
@@ -98,7 +121,7 @@ def check_aliases(node: fx.Node, values: Sequence[Any], written: Sequence[torch.
     for tensor in written:
         for value in values:
             inner = value.tensor if isinstance(value, Unbound) else value
-            if isinstance(inner, torch.Tensor) and inner is not tensor and torch._C._is_alias_of(inner, tensor):
+            if isinstance(inner, torch.Tensor) and inner is not tensor and _is_alias_of(inner, tensor):
                 raise refuse(
                     node,
                     "a branch or loop changes a tensor in place and uses a view of it that was made before",

@@ -2,8 +2,8 @@
 
 What a loop carries is found by rehearsal: first with the values that it starts from, then, where a trip gives something else,
 with a number or size in its place of which nothing is known, until a trip gives what it took. A tensor whose size changes travels
-in a buffer with room for the largest one and is cut out at the beginning of each trip; a list that grows likewise. A first trip that
-surely happens is made before the loop when sizes change, for often they change less afterwards.
+in a buffer with room for the largest one and is cut out at the beginning of each trip; a list that grows likewise. A first trip
+that surely happens is made before the loop when sizes change, for often they change less afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import fx
 from dy2st.lowering import growth, slots
 from dy2st.lowering.aliasing import Facts, facts
 from dy2st.lowering.arithmetic import truth
-from dy2st.lowering.context import Context, check_aliases, own_copies, refuse
+from dy2st.lowering.context import Context, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.lists import prefix
 from dy2st.lowering.slots import BufferSlot, Fixed, ListSlot, NoJoinError, NumberSlot, Slot, TensorSlot, TupleSlot, UnboundSlot
 from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, as_tensor, flatten, form_of, new_form, unflatten
@@ -68,7 +68,9 @@ class PaddedSlot:
         return [dim for dim, size in enumerate(self.tensor.sizes) if size is None]
 
 
-def loop(context: Context, node: fx.Node, pred: Any, body: Block, carried: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+def loop(
+    context: Context, node: fx.Node, pred: Any, body: Block, carried: Sequence[Any], operands: Sequence[Any]
+) -> tuple[Any, ...]:
     """Run a body as long as a condition holds.
 
     Raises:
@@ -83,8 +85,7 @@ class _Loop:
     def __init__(self, context: Context, node: fx.Node, body: Block, operands: Sequence[Any]) -> None:
         self.context, self.node, self.body, self.operands = context, node, body, list(operands)
         self.facts: Facts = facts(body)
-        if self.facts.hazard:
-            raise refuse(node, "a tensor is changed in place that may be visible under another name", "change a clone of it")
+        check_hazards(body, node)
 
     def run(self, pred: Any, carried: list[Any]) -> tuple[Any, ...]:
         count = len(carried)
@@ -173,19 +174,19 @@ class _Loop:
         inside = [_named(slot, found.names, (number,)) for number, slot in enumerate(self.roomy(found, pred))]
         leaves, recipes = flatten(self.operands)
         first = pred.tensor if isinstance(pred, Number) else as_tensor(True)
-        start = (first.clone(), *slots.enter(inside, variables))  # type: ignore[arg-type]  # PaddedSlot is a slot here
+        start = (first.clone(), *slots.enter(inside, variables))
 
         def condition(going: torch.Tensor, *rest: Any) -> torch.Tensor:
             return going.clone()
 
         def body(going: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, ...]:
-            mine = slots.leave(inside, rest[: len(start) - 1])  # type: ignore[arg-type]
+            mine = slots.leave(inside, rest[: len(start) - 1])
             following, results = self.trip(mine, unflatten(recipes, rest[len(start) - 1 :]))
-            return (as_tensor(truth(following), "bool").clone(), *slots.enter(inside, results))  # type: ignore[arg-type]
+            return (as_tensor(truth(following), "bool").clone(), *slots.enter(inside, results))
 
         made = torch.ops.higher_order.while_loop(condition, body, start, tuple(leaves))
         outside = [_unnamed(slot) for slot in inside]
-        return self.given_back(slots.leave(outside, made[1:]), found, variables)  # type: ignore[arg-type]
+        return self.given_back(slots.leave(outside, made[1:]), found, variables)
 
     def given_back(self, values: list[Any], found: _Analysis, variables: Sequence[Any]) -> tuple[Any, ...]:
         count = len(values) - len(self.written)
@@ -207,7 +208,7 @@ class _Loop:
         for number, (slot, value) in enumerate(zip(found.slots, found.variables)):
             if isinstance(slot, TensorSlot) and None in slot.sizes:
                 room = [
-                    None if size is not None else self.bound(value, dim, bounds.get(found.names[(number, dim)]), found)
+                    None if size is not None else self.bound(value, dim, bounds.get(found.names[number, dim]), found)
                     for dim, size in enumerate(slot.sizes)
                 ]
                 made.append(PaddedSlot(slot, tuple(room)))
@@ -340,9 +341,13 @@ def _blank_tensor(slot: TensorSlot, names: dict[tuple[int, ...], sympy.Symbol], 
     for dim, size in enumerate(slot.sizes):
         if size is None:
             size = _any_size()
-            names[(*path, dim)] = size.node.expr
+            names[_join(path, dim)] = size.node.expr
         sizes.append(size)
     return torch.zeros(sizes, dtype=slot.dtype, device=slot.device)
+
+
+def _join(path: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    return (*path, dim)
 
 
 def _any_size() -> Any:
@@ -354,7 +359,9 @@ def _any_size() -> Any:
 def _known_sizes(slot: Slot, sizes: growth.Sizes) -> Slot:
     """A slot in terms of sizes that are known before the loop."""
     if isinstance(slot, TensorSlot):
-        known = tuple(size if isinstance(size, int) or (size is not None and _outside(size, sizes)) else None for size in slot.sizes)
+        known = tuple(
+            size if isinstance(size, int) or (size is not None and _outside(size, sizes)) else None for size in slot.sizes
+        )
         return dataclasses.replace(slot, sizes=known)
     if isinstance(slot, (ListSlot, TupleSlot)):
         return dataclasses.replace(slot, items=tuple(_known_sizes(item, sizes) for item in slot.items))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import operator
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.fx.experimental import _config as shape_settings
 
 from dy2st.errors import ExportError
+from dy2st.lowering.context import check_hazards
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.lists import prefix
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
@@ -61,6 +63,7 @@ class LoweredModule(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The program's result, with numbers as tensors."""
+        check_hazards(self.program.block)
         leaves = input_leaves(self.program, args, kwargs)
         leaves = _with_opaque_sizes(self.program, leaves) if self.opaque else leaves
         state = [self._state(number) for number in range(len(self.program.states))]
@@ -178,8 +181,9 @@ def _chosen(program: Program, structure: ChoiceOf | CollectionOf, leaves: Sequen
                 first = torch.where(tag == number, option, first)
             return first
     raise ExportError(
-        f"{program.origin}: what {program.name} returns is of one kind for some inputs and of another for others (None or a tensor, "
-        "a number or a tensor, another structure), which the result of an exported model cannot be; return the same kind always"
+        f"{program.origin}: what {program.name} returns is of one kind for some inputs and of another for others (None or a "
+        "tensor, a number or a tensor, another structure), which the result of an exported model cannot be; "
+        "return the same kind always"
     )
 
 
@@ -234,14 +238,17 @@ def lower(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(f"{module.program.origin}: torch.export cannot follow {module.program.name}: {_first(error)}") from error
+        raise ExportError(
+            f"{module.program.origin}: torch.export cannot follow {module.program.name}: {type(error).__name__}: {brief(error)}"
+        ) from error
     return Lowered(exported, tuple(module.context.notes))
 
 
 def _export(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> torch.export.ExportedProgram:
     # Sizes of 0 and 1 are like all others: without the setting, a size that is 2 in the example is taken to be 2 or more for ever.
-    with _quietly(), torch.no_grad(), shape_settings.patch(backed_size_oblivious=True):
-        return torch.export.export(
+    settings: Any = shape_settings  # its own type does not know of patch
+    with _quietly(), torch.no_grad(), settings.patch(backed_size_oblivious=True):
+        exported = torch.export.export(
             module,
             args,
             kwargs,
@@ -249,6 +256,26 @@ def _export(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any]
             strict=False,
             prefer_deferred_runtime_asserts_over_guards=module.opaque,
         )
+    for part in exported.graph_module.modules():
+        if isinstance(part, fx.GraphModule):
+            _write_sums_out(part.graph)
+    return exported
+
+
+def _write_sums_out(graph: fx.Graph) -> None:
+    """Sums of several sizes one by one: torch has an operator for all at once, and cannot write it to a file."""
+    for node in list(graph.nodes):
+        if node.target is not torch.sym_sum:
+            continue
+        first, *rest = node.args[0]
+        total = first
+        with graph.inserting_before(node):
+            for size in rest:
+                made = graph.call_function(operator.add, (total, size))
+                made.meta["val"] = sum(part.meta["val"] if isinstance(part, fx.Node) else part for part in (total, size))
+                total = made
+        node.replace_all_uses_with(total)
+        graph.erase_node(node)
 
 
 def _with_opaque_sizes(program: Program, leaves: Sequence[Any]) -> list[Any]:
@@ -265,9 +292,10 @@ def _with_opaque_sizes(program: Program, leaves: Sequence[Any]) -> list[Any]:
     return made
 
 
-def _first(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines[:3])}"
+def brief(error: Exception) -> str:
+    """The beginning of a message that may go on for pages."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:4])[:600]
 
 
 @contextlib.contextmanager

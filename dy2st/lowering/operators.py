@@ -17,8 +17,8 @@ _EXAMPLES = {"bool": True, "int": 1, "float": 1.0}
 def call(target: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call an operator.
 
-    A number goes in as a tensor where the operator has a form that takes one, with the dtype that a Python number would lead to, and
-    as a size otherwise. Where a tensor belongs and there is none, as on ways that are never taken, there is no result.
+    A number goes in as a tensor where the operator has a form that takes one, with the dtype that a Python number would lead to,
+    and as a size otherwise. Where a tensor belongs and there is none, as on ways that are never taken, there is no result.
     """
     given = dict(_by_name(target, args, kwargs))
     if any(value is None and str(argument.type) == "Tensor" for argument, value in _paired(target, given)):
@@ -82,7 +82,9 @@ def _has_numbers(given: dict[str, Any]) -> bool:
 
 def _taking_tensors(target: torch._ops.OpOverload, given: dict[str, Any]) -> tuple[torch._ops.OpOverload, dict[str, Any]]:
     """The form of an operator that takes tensors where this one takes the numbers that are not known."""
-    wanted = [argument for argument, value in _paired(target, given) if isinstance(value, Number) and "number" in str(argument.type)]
+    wanted = [
+        argument for argument, value in _paired(target, given) if isinstance(value, Number) and "number" in str(argument.type)
+    ]
     wanted = [argument for argument in wanted if argument.name != "alpha"]
     if not wanted:
         return target, given

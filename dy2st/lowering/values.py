@@ -117,7 +117,8 @@ def as_tensor(value: Any, kind: str | None = None) -> torch.Tensor:
     if isinstance(value, Number):
         return value.tensor.to(dtype)
     if isinstance(value, torch.SymInt):
-        return torch.scalar_tensor(value, dtype=torch.int64).to(dtype)
+        made: torch.Tensor = torch.ops.aten.scalar_tensor.default(value, dtype=torch.int64)
+        return made.to(dtype)
     return torch.full((), value, dtype=dtype)
 
 

@@ -15,6 +15,7 @@ LAYERS = (
     ("cli", "__main__"),
     ("__init__",),
     ("api",),
+    ("exporting",),
     ("saving", "lowering"),
     ("state_names",),
     ("attribute_state",),

@@ -1,0 +1,77 @@
+"""The formats: how each is written, and how what was written is run again to be checked."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from dy2st.errors import ExportError
+from dy2st.lowering.inputs import example
+from dy2st.lowering.module import Lowered, LoweredModule, lower
+from dy2st_runtime.module import LoadedModule
+from dy2st_runtime.program import Program
+
+Runner = Callable[[tuple[Any, ...], dict[str, Any]], Sequence[torch.Tensor]]
+"""Calls what was written; gives the tensors of its result."""
+
+
+_TALKATIVE = ("torch._export.serde.serialize", "torch.onnx", "torch._inductor", "onnxscript")
+"""Loggers that tell of what is no concern of the caller."""
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """What PyTorch's exporters warn about is of no use to who did not write the graph."""
+    loggers = [logging.getLogger(name) for name in _TALKATIVE]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def to_exported_program(loaded: LoadedModule, program: Program, checks: bool, max_growth: int | None) -> Lowered:
+    """The program as ``torch.export`` has it.
+
+    Raises:
+        ExportError: it cannot be.
+    """
+    module = LoweredModule(loaded, program, checks, max_growth)
+    return lower(module, *example(program))
+
+
+def write_pt2(lowered: Lowered, path: str) -> None:
+    """Write a ``.pt2`` file."""
+    with quietly():
+        torch.export.save(lowered.exported, path)
+
+
+def read_pt2(path: str) -> Runner:
+    """What runs a ``.pt2`` file that was just written here; loading one from elsewhere may run code from it."""
+    with quietly():
+        module = torch.export.load(path).module()
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[torch.Tensor]:
+        with torch.no_grad():
+            return [leaf for leaf in torch.utils._pytree.tree_leaves(module(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+
+    return run
+
+
+def sized(path: str) -> int:
+    """The size of a file in bytes."""
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise ExportError(f"{path} was not written: {error}") from error

@@ -1,0 +1,220 @@
+"""Programs as ``.pt2`` files: verified when they are written, and compared here once more with inputs of their own."""
+
+import os
+
+import pytest
+import torch
+
+import dy2st
+from dy2st import ExportError, InputSpec
+from dy2st.lowering.comparison import tensors_of
+from tests.lowering.programs import FUNCTIONS, grows_sometimes, made, spec
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_program(name, tmp_path):
+    layer, specification = made(name)
+    report = dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
+    assert report.format == "pt2"
+    assert report.verified >= 4
+    assert report.compared_with == "eager"
+    assert report.largest_difference == 0
+    assert report.size == os.path.getsize(tmp_path / "model.pt2")
+    assert os.listdir(tmp_path) == ["model.pt2"]
+    assert str(report).count("\n") == 1 + len(report.coverage) + len(report.notes)
+
+
+def reload(path):
+    return torch.export.load(path).module()
+
+
+def test_other_tools_read_the_file(tmp_path):
+    layer, specification = made("branch_in_loop")
+    dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
+    exported = torch.export.load(tmp_path / "model.pt2")
+    targets = {node.target for part in exported.graph_module.modules() for node in part.graph.nodes}
+    assert {torch.ops.higher_order.while_loop, torch.ops.higher_order.cond} <= targets
+    x = torch.tensor([5.0, -7.0, 1.0])
+    y, steps = exported.run_decompositions().module()(x)
+    expected, count = layer(x)
+    assert torch.equal(y, expected)
+    assert steps.item() == count
+
+
+def test_a_dynamic_size_is_dynamic(tmp_path):
+    layer, specification = made("grows_in_a_list")
+    dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
+    model = reload(tmp_path / "model.pt2")
+    for length in (1, 2, 30):
+        x = torch.randn(length, 3)
+        for mine, theirs in zip(model(x), layer(x), strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+
+def test_state_goes_on_from_call_to_call(tmp_path):
+    layer, specification = made("Counter")
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
+    assert layer.steps == 0
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+    model = reload(tmp_path / "model.pt2")
+    assert set(before) <= set(model.state_dict())
+    with torch.no_grad():
+        for sign in (1, -1, 1, 1):
+            x = torch.full((2,), float(sign))
+            y, steps = model(x)
+            expected, count = layer(x)
+            torch.testing.assert_close(y, expected)
+            assert steps.item() == count
+
+
+def test_a_module_keeps_its_mode(tmp_path):
+    layer, specification = made("Normalized")
+    layer.train()
+    layer.drop.eval()
+    dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
+    assert layer.training
+    assert layer.norm.training
+    assert not layer.drop.training
+
+
+def test_an_archive_and_a_loaded_model(tmp_path):
+    layer, specification = made("Normalized")
+    dy2st.save(layer, tmp_path / "model.dy2st", specification)
+    report = dy2st.export(tmp_path / "model.dy2st", tmp_path / "model.pt2")
+    assert report.compared_with == "program"
+    assert report.verified
+    dy2st.export(dy2st.load(tmp_path / "model.dy2st").eval(), tmp_path / "again.pt2")
+    x = torch.randn(3, 1, 4, 4)
+    assert torch.equal(reload(tmp_path / "model.pt2")(x), reload(tmp_path / "again.pt2")(x))
+
+
+def test_exceptions_become_assertions(tmp_path):
+    layer, specification = made("guarded")
+    dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
+    model = reload(tmp_path / "model.pt2")
+    assert torch.equal(model(torch.ones(3)), torch.full((3,), 2.0))
+    with pytest.raises(RuntimeError, match=r"programs.py:\d+: ValueError: not a number"):
+        model(torch.tensor([1.0, float("nan")]))
+    with pytest.raises(RuntimeError, match=r"programs.py:\d+: AssertionError: too large"):
+        model(torch.tensor([1e7]))
+
+
+def test_inputs_that_are_given(tmp_path):
+    layer, specification = made("two_ways")
+    report = dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification, inputs=[(torch.ones(3, 2),), torch.ones(1, 2)])
+    assert report.verified == 2
+    assert report.coverage[0].endswith("true only")
+    with pytest.raises(ExportError, match="fails with inputs given"):
+        dy2st.export(layer, tmp_path / "other.pt2", input_spec=specification, inputs=[(torch.ones(3),)])
+
+
+def test_without_verification(tmp_path):
+    layer, specification = made("two_ways")
+    report = dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification, verify=False)
+    assert report.verified == 0
+    assert "not verified" in str(report)
+
+
+def test_a_bound_for_growth(tmp_path):
+    specification = [spec(None, 2)]
+    with pytest.raises(ExportError, match=r"programs.py:\d+: .*max_growth="):
+        dy2st.export(grows_sometimes, tmp_path / "model.pt2", input_spec=specification)
+    report = dy2st.export(grows_sometimes, tmp_path / "model.pt2", input_spec=specification, max_growth=20)
+    assert any("20 entries" in note for note in report.notes)
+    model = reload(tmp_path / "model.pt2")
+    x = torch.ones(20, 2)
+    for mine, theirs in zip(model(x), grows_sometimes(x), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    with pytest.raises(Exception):  # noqa: B017  # louder than a wrong result; which one is torch's choice
+        model(torch.ones(40, 2))
+
+
+# -- refused -----------------------------------------------------------------------------------------------------------------
+
+
+def refused(function, specification, tmp_path, text, **options):
+    target = tmp_path / "model.pt2"
+    target.write_bytes(b"what was there before")
+    with pytest.raises(ExportError, match=text):
+        dy2st.export(function, target, input_spec=specification, **options)
+    assert target.read_bytes() == b"what was there before"
+    assert os.listdir(tmp_path) == ["model.pt2"]
+
+
+def test_results_of_different_kinds(tmp_path):
+    def sometimes_none(x):
+        return x if x.sum() > 0 else None
+
+    refused(sometimes_none, [spec(2)], tmp_path, "of one kind for some inputs")
+
+
+def test_a_view_that_a_branch_writes_under(tmp_path):
+    def writes_under_a_view(x):
+        y = x * 1
+        first = y[0]
+        if x.sum() > 0:
+            y += 1
+            return first * 2
+        return first
+
+    refused(writes_under_a_view, [spec(3)], tmp_path, "changes a tensor in place and uses a view")
+
+
+def test_a_name_for_one_of_two_tensors(tmp_path):
+    def writes_one_of_two(x, y):
+        a, b = x * 1, y * 1
+        if x.sum() > 0:
+            c = a
+        else:
+            c = b
+        c += 1
+        return a, b
+
+    refused(writes_one_of_two, [spec(3), spec(3)], tmp_path, "may be one of several")
+
+
+def test_unknown_format(tmp_path):
+    layer, specification = made("two_ways")
+    with pytest.raises(dy2st.SignatureError, match="not known from its name"):
+        dy2st.export(layer, tmp_path / "model.bin", input_spec=specification)
+    with pytest.raises(dy2st.SignatureError, match="no format"):
+        dy2st.export(layer, tmp_path / "model.bin", "tflite", input_spec=specification)
+
+
+def test_inputs_cannot_be_made_up(tmp_path):
+    def picky(x):
+        assert x[0] == 12345
+        return x
+
+    refused(picky, [spec(2)], tmp_path, "pass inputs=")
+
+
+def test_a_loop_without_end_does_not_hang(tmp_path):
+    def endless(x):
+        while x.sum() > 0:
+            x = x * 1
+        return x
+
+    report = dy2st.export(endless, tmp_path / "model.pt2", input_spec=[spec(2)])
+    assert report.verified
+    assert report.coverage[0].endswith("loop: 0 trips")
+
+
+def test_a_wrong_result_is_seen(tmp_path, monkeypatch):
+    from dy2st.lowering import doors
+
+    read = doors.read_pt2
+
+    def slightly_wrong(path):
+        run = read(path)
+        return lambda args, kwargs: [value + 0.5 for value in run(args, kwargs)]
+
+    monkeypatch.setattr(doors, "read_pt2", slightly_wrong)
+    refused(lambda x: x * 2, [spec(2)], tmp_path, "differs by 0.5")
+
+
+def test_comparison_keeps_order_and_kinds():
+    found = tensors_of({"a": [torch.ones(2), 3], "b": (True, None, "text", 2.5)})
+    assert [tensor.dtype for tensor in found] == [torch.float32, torch.int64, torch.bool, torch.float64]
+    assert InputSpec([2]) is not None
