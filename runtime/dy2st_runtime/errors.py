@@ -6,7 +6,8 @@
     ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
     ├── SignatureError    (TypeError) the arguments of a call do not fit the program
     ├── BackendError      (ValueError) an executor that does not exist was asked for
-    └── StepLimitError    the loops of a call make more trips than the caller allows
+    ├── StepLimitError    the loops of a call make more trips than the caller allows
+    └── BuildError        the native executor cannot be built
 
 The front end adds its own branches to the same root in ``dy2st.errors``.
 """
@@ -68,4 +69,12 @@ class StepLimitError(Dy2stError):
 
     Cause: the model was loaded with ``max_steps``, and a loop of it does not end, or not soon enough.
     Fix: load it with a larger ``max_steps``, or without; the traceback shows the loop.
+    """
+
+
+class BuildError(Dy2stError):
+    """The native executor cannot be built.
+
+    There is no C++ compiler, or it fails; the message holds what it says. Install a C++20 compiler (``g++`` or ``clang++``), name
+    it in the environment variable ``CXX``, or ask for the executor that needs none with ``backend="python"``.
     """

@@ -43,7 +43,7 @@ class Code:
 
 def generate(program: Program) -> Code:
     """Write a program as a Python function."""
-    writer = _Writer()
+    writer = Writer()
     inputs = [writer.register(node) for node in program.block.inputs]
     writer.line(f"def run(autocasts, {', '.join(inputs)}):" if inputs else "def run(autocasts):")
     writer.depth = 1
@@ -52,7 +52,7 @@ def generate(program: Program) -> Code:
     return Code("\n".join(writer.text) + "\n", writer.names, writer.lines)
 
 
-class _Writer:
+class Writer:
     """Collects lines; knows which register holds which value."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class _Writer:
             self.loop(node)
         elif node.target is control.transform_:
             self.transform(node)
-        elif _is_part(node):
+        elif is_part(node):
             source, index = node.args
             assert isinstance(source, fx.Node) and isinstance(index, int)
             self._registers[node] = f"{self._registers[source]}_{index}"
@@ -267,7 +267,7 @@ class _Writer:
 
     def whole(self, node: fx.Node, results: Sequence[str]) -> None:
         """The results as a tuple, for a user that takes all of them."""
-        if not all(_is_part(user) for user in node.users):
+        if not all(is_part(user) for user in node.users):
             self.line(f"{self._registers[node]} = {_tuple(results)}")
 
     def alias(self, inputs: Sequence[fx.Node], operands: Any) -> None:
@@ -298,19 +298,19 @@ def _last_uses(block: Block) -> dict[fx.Node, list[fx.Node]]:
         fresh = [value for value in used if value not in seen]
         seen.update(fresh)
         if fresh:
-            found[node] = [value for value in fresh if not _is_spread(value) and not _is_part(value)]
+            found[node] = [value for value in fresh if not is_spread(value) and not is_part(value)]
     return found
 
 
-def _is_spread(node: fx.Node) -> bool:
+def is_spread(node: fx.Node) -> bool:
     """Whether each result of a node has a register of its own."""
     return node.target in (control.if_, control.while_)
 
 
-def _is_part(node: fx.Node) -> bool:
+def is_part(node: fx.Node) -> bool:
     """Whether a node takes one of those results."""
     source = node.args[0] if node.args else None
-    return scalars.NAMES.get(node.target) == "operator.getitem" and isinstance(source, fx.Node) and _is_spread(source)  # type: ignore[arg-type]
+    return scalars.NAMES.get(node.target) == "operator.getitem" and isinstance(source, fx.Node) and is_spread(source)  # type: ignore[arg-type]
 
 
 def _block(value: Any) -> Block:

@@ -1,0 +1,114 @@
+// The loop that runs instructions.
+#include <ATen/core/grad_mode.h>
+
+#include <chrono>
+
+#include "python_bridge.h"
+#include "skip_autograd.h"
+
+namespace dy2st {
+namespace {
+
+// Ctrl-C is noticed in a loop without end, and costs a look at the clock for each trip.
+class Patience {
+ public:
+  void trip() {
+    if ((++trips_ & 15) != 0) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(50)) return;
+    last_ = now;
+    check_signals();
+  }
+
+ private:
+  unsigned trips_ = 0;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+void move(const Instruction& instruction, Frame& frame) {
+  const auto& inputs = instruction.inputs;
+  if (inputs.size() == 1) {
+    Value& source = frame[inputs[0]];
+    frame[instruction.outputs[0]] = instruction.last[0] ? Value(std::move(source)) : source;
+    return;
+  }
+  auto& moved = frame.moved;
+  for (size_t index = 0; index < inputs.size(); ++index) {
+    Value& source = frame[inputs[index]];
+    if (instruction.last[index]) {
+      moved.push_back(std::move(source));
+    } else {
+      moved.push_back(source);
+    }
+  }
+  for (size_t index = 0; index < inputs.size(); ++index) frame[instruction.outputs[index]] = std::move(moved[index]);
+  moved.clear();
+}
+
+void run_python(const Program& program, const Instruction& instruction, Frame& frame, SkipAutograd& skip) {
+  skip.leave();
+  call_python(program, instruction, frame);
+  skip.enter();
+}
+
+void bury(const Instruction& instruction, Frame& frame) {
+  for (int32_t index : instruction.dead) frame[index].reset();
+}
+
+}  // namespace
+
+Frame::Frame(const Program& owner) : program(owner), registers(owner.registers) {
+  for (size_t index = 0; index < owner.constants.size(); ++index) registers[index] = owner.constants[index];
+}
+
+void execute(const Program& program, Frame& frame) {
+  SkipAutograd skip(frame.skips_autograd);
+  Patience patience;
+  const Instruction* const first = program.instructions.data();
+  size_t next = 0;
+  while (true) {
+    const Instruction& instruction = first[next];
+    frame.at = next;
+    switch (instruction.opcode) {
+      case Opcode::Do:
+        skip.allow_views(instruction.aliases);
+        if (instruction.handler == nullptr || !instruction.handler(instruction, frame)) run_python(program, instruction, frame, skip);
+        ++next;
+        break;
+      case Opcode::Jump:
+        if (instruction.target <= static_cast<int32_t>(next)) {
+          skip.leave();
+          patience.trip();
+          skip.enter();
+        }
+        next = instruction.target;
+        break;
+      case Opcode::Unless:
+        next = truth(frame[instruction.inputs[0]]) ? next + 1 : instruction.target;
+        break;
+      case Opcode::Move:
+        move(instruction, frame);
+        ++next;
+        break;
+      case Opcode::Assert:
+        if (!truth(frame[instruction.inputs[0]])) run_python(program, instruction, frame, skip);
+        ++next;
+        break;
+      case Opcode::Grad:
+        at::GradMode::set_enabled(truth(frame[instruction.inputs[0]]));
+        ++next;
+        break;
+      case Opcode::Enter:
+      case Opcode::Exit:
+        run_python(program, instruction, frame, skip);
+        note_autocast(instruction, frame);
+        ++next;
+        break;
+      case Opcode::Return:
+        return;
+    }
+    bury(instruction, frame);
+  }
+}
+
+}  // namespace dy2st

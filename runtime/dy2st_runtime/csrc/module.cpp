@@ -1,0 +1,224 @@
+// The extension module: one type, whose objects run one program each.
+#include <Python.h>
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "build.h"
+#include "python_bridge.h"
+
+namespace dy2st {
+namespace {
+
+struct Machine {
+  PyObject_HEAD
+  Program* program;
+};
+
+thread_local Py_ssize_t failed = -1;
+
+// Whether something else wants to see each call of an operator.
+bool is_watched() {
+  const auto included = c10::impl::tls_local_dispatch_key_set().included_;
+  return at::impl::torch_function_mode_enabled() || c10::impl::dispatch_mode_enabled() ||
+         !(included - c10::default_included_set).empty();
+}
+
+// A frame from the pool, given back empty.
+class Borrowed {
+ public:
+  explicit Borrowed(Program& program) : program_(program) {
+    const std::lock_guard<std::mutex> guard(program.lock);
+    if (!program.frames.empty()) {
+      frame_ = std::move(program.frames.back());
+      program.frames.pop_back();
+    }
+  }
+  ~Borrowed() {
+    if (!frame_) return;
+    for (size_t index = program_.constants.size(); index < frame_->registers.size(); ++index) frame_->registers[index].reset();
+    frame_->stack.clear();
+    frame_->moved.clear();
+    frame_->autocasts.clear();
+    const std::lock_guard<std::mutex> guard(program_.lock);
+    program_.frames.push_back(std::move(frame_));
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  Frame& frame() {
+    if (!frame_) frame_ = std::make_unique<Frame>(program_);
+    return *frame_;
+  }
+
+ private:
+  Program& program_;
+  std::unique_ptr<Frame> frame_;
+};
+
+// False for a tensor of another class, which may have a say in what is done with it.
+bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) {
+  bool gradients = false, tangents = false;
+  for (size_t index = 0; index < program.inputs.size(); ++index) {
+    Value value = from_python(values[index]);
+    if (value.is(Kind::Tensor)) {
+      const at::Tensor& tensor = value.tensor();
+      gradients = gradients || tensor.requires_grad();
+      tangents = tangents || tensor._fw_grad(0).defined() || tensor.key_set().has(c10::DispatchKey::Python);
+    } else if (value.is(Kind::Object) && THPVariable_Check(value.object())) {
+      return false;
+    }
+    frame[program.inputs[index]] = std::move(value);
+  }
+  const bool recorded = gradients && (program.switches_grad || at::GradMode::is_enabled());
+  frame.skips_autograd = program.may_skip_autograd && !recorded && !tangents && !c10::InferenceMode::is_enabled();
+  return true;
+}
+
+// What the program had opened is closed; the error of Python stays.
+void leave_autocasts(const Program& program, Frame& frame) {
+  if (frame.autocasts.empty()) return;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  while (!frame.autocasts.empty()) {
+    PyObject* mode = frame.autocasts.back();
+    frame.autocasts.pop_back();
+    PyObject* left = PyObject_CallOneArg(program.leave_autocast, mode);
+    if (left == nullptr) PyErr_WriteUnraisable(mode);
+    Py_XDECREF(left);
+    Py_DECREF(mode);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+void execute_unlocked(const Program& program, Frame& frame) {
+  PyThreadState* state = PyEval_SaveThread();
+  try {
+    execute(program, frame);
+  } catch (...) {
+    PyEval_RestoreThread(state);
+    throw;
+  }
+  PyEval_RestoreThread(state);
+}
+
+PyObject* outputs_of(const Program& program, Frame& frame) {
+  PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(program.outputs.size()));
+  if (made == nullptr) throw python_error();
+  try {
+    for (size_t index = 0; index < program.outputs.size(); ++index) {
+      PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(index), to_python(frame[program.outputs[index]]));
+    }
+  } catch (...) {
+    Py_DECREF(made);
+    throw;
+  }
+  return made;
+}
+
+PyObject* run(PyObject* self, PyObject* given) {
+  Program& program = *reinterpret_cast<Machine*>(self)->program;
+  failed = -1;
+  if (is_watched()) Py_RETURN_NOTIMPLEMENTED;
+  PyObject* values = PySequence_Fast(given, "the values of a program must be a sequence");
+  if (values == nullptr) return nullptr;
+  PyObject* result = nullptr;
+  if (PySequence_Fast_GET_SIZE(values) != static_cast<Py_ssize_t>(program.inputs.size())) {
+    PyErr_Format(PyExc_TypeError, "the program takes %zd values, not %zd", program.inputs.size(), PySequence_Fast_GET_SIZE(values));
+  } else {
+    Borrowed borrowed(program);
+    Frame& frame = borrowed.frame();
+    const bool grad_enabled = at::GradMode::is_enabled();
+    try {
+      if (!load_inputs(program, frame, PySequence_Fast_ITEMS(values))) {
+        result = Py_NewRef(Py_NotImplemented);
+      } else {
+        execute_unlocked(program, frame);
+        result = outputs_of(program, frame);
+      }
+    } catch (...) {
+      raise_in_python();
+      failed = static_cast<Py_ssize_t>(frame.at);
+      at::GradMode::set_enabled(grad_enabled);
+      leave_autocasts(program, frame);
+    }
+    for (PyObject* mode : frame.autocasts) Py_DECREF(mode);
+  }
+  Py_DECREF(values);
+  return result;
+}
+
+PyObject* in_python(PyObject* self, PyObject*) {
+  const Program& program = *reinterpret_cast<Machine*>(self)->program;
+  PyObject* found = PyList_New(0);
+  for (size_t index = 0; found != nullptr && index < program.instructions.size(); ++index) {
+    const Instruction& instruction = program.instructions[index];
+    if (instruction.opcode != Opcode::Do || instruction.handler != nullptr) continue;
+    PyObject* number = PyLong_FromSize_t(index);
+    if (number == nullptr || PyList_Append(found, number) != 0) Py_CLEAR(found);
+    Py_XDECREF(number);
+  }
+  return found;
+}
+
+PyObject* make_machine(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* description = nullptr;
+  if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &description)) return nullptr;
+  try {
+    auto program = build(description);
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self != nullptr) reinterpret_cast<Machine*>(self)->program = program.release();
+    return self;
+  } catch (...) {
+    raise_in_python();
+    return nullptr;
+  }
+}
+
+void drop_machine(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  delete reinterpret_cast<Machine*>(self)->program;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* failed_at(PyObject*, PyObject*) { return PyLong_FromSsize_t(failed); }
+
+PyMethodDef methods[] = {
+    {"run", run, METH_O, "Run the program; NotImplemented where only Python can."},
+    {"in_python", in_python, METH_NOARGS, "The instructions that Python carries out."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(make_machine)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(drop_machine)},
+    {Py_tp_methods, methods},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"dy2st_native.Machine", sizeof(Machine), 0, Py_TPFLAGS_DEFAULT, slots};
+
+PyMethodDef functions[] = {
+    {"failed_at", failed_at, METH_NOARGS, "The instruction at which the last run of this thread failed, or -1."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "dy2st_native", "Runs programs.", -1, functions, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace dy2st
+
+PyMODINIT_FUNC PyInit_dy2st_native() {
+  PyObject* module = PyModule_Create(&dy2st::definition);
+  if (module == nullptr) return nullptr;
+  PyObject* type = PyType_FromSpec(&dy2st::spec);
+  if (type == nullptr || PyModule_AddObject(module, "Machine", type) != 0) {
+    Py_XDECREF(type);
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

@@ -1,0 +1,109 @@
+// A program as the machine runs it: instructions over numbered registers.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "value.h"
+
+namespace dy2st {
+
+struct Frame;
+struct Instruction;
+
+// Carries out an instruction. False: nothing was done, Python has to do it.
+using Handler = bool (*)(const Instruction&, Frame&);
+
+enum class Opcode : uint8_t {
+  Do,        // the handler, or else Python
+  Jump,      // to the target
+  Unless,    // to the target, if the first input is false
+  Move,      // inputs to outputs, all at once
+  Assert,    // Python raises, if the first input is false
+  Grad,      // sets the grad mode
+  Enter,     // Python enters an autocast mode
+  Exit,      // Python leaves it
+  Return,
+};
+
+// What a parameter of an operator takes.
+enum class Want : uint8_t { Tensor, Int, Float, Bool, Scalar, Ints, Floats, Bools, Tensors, OptionalTensors, Constant };
+
+// One argument of an operator: a register, a list of registers, or a constant.
+struct Argument {
+  Want want = Want::Constant;
+  bool optional = false;
+  bool number_as_tensor = false;  // a number stands for a tensor, as in x * 2
+  bool is_list = false;
+  int32_t source = -1;
+  std::vector<int32_t> sources;
+  c10::IValue constant;
+  std::vector<int64_t> ints;      // the constant, for typed calls
+  std::optional<at::Tensor> tensor;
+};
+
+struct Instruction {
+  Opcode opcode = Opcode::Do;
+  bool spread = false;            // each part of the result has a register of its own
+  bool aliases = true;            // its result may share memory with an argument, or it changes one
+  Handler handler = nullptr;
+  const void* typed = nullptr;    // the operator, for a typed call
+  int32_t target = -1;
+  std::vector<int32_t> outputs;
+  std::vector<int32_t> inputs;    // what the handler reads
+  std::vector<Argument> arguments;
+  std::vector<int32_t> dead;      // registers to empty afterwards
+  std::vector<int32_t> reads;     // what the Python function takes
+  std::vector<uint8_t> last;      // of a move: whether the input is not read again
+  std::optional<c10::OperatorHandle> op;
+  std::string name;
+  mutable Object* function = nullptr;  // does the same in Python; made when it is needed
+};
+
+struct Program {
+  ~Program();
+  std::vector<Instruction> instructions;
+  std::vector<Value> constants;   // the first registers
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> outputs;
+  size_t registers = 0;
+  bool may_skip_autograd = false; // nothing in it makes a tensor require gradients
+  bool switches_grad = false;
+  Object* resolve = nullptr;      // gives the Python function of an instruction
+  Object* leave_autocast = nullptr;
+  std::vector<std::shared_ptr<void>> owned;
+  std::mutex lock;
+  std::vector<std::unique_ptr<Frame>> frames;  // not in use
+};
+
+// The registers and the state of one run.
+struct Frame {
+  explicit Frame(const Program& program);
+  const Program& program;
+  std::vector<Value> registers;
+  std::vector<c10::IValue> stack;
+  std::vector<Object*> autocasts;
+  std::vector<Value> moved;
+  size_t at = 0;                  // the instruction that runs
+  bool skips_autograd = false;
+  Value& operator[](int32_t index) { return registers[index]; }
+};
+
+// Runs all instructions; the GIL is not held. Throws what an operation raises.
+void execute(const Program& program, Frame& frame);
+
+// Handlers by name; nullptr where there is none.
+Handler number_handler(const std::string& name);
+Handler list_handler(const std::string& name);
+
+// Chooses how an operator is called; false if only Python can.
+bool prepare_operator(Program& program, Instruction& instruction);
+Handler typed_handler(Program& program, Instruction& instruction);
+bool call_boxed(const Instruction& instruction, Frame& frame);
+
+}  // namespace dy2st

@@ -1,0 +1,70 @@
+"""The native executor: a program is a list of instructions that C++ runs over PyTorch's dispatcher.
+
+It does what the reference executor does, bit for bit: the same operators in the same order, through the dispatcher, so that
+autograd, autocast, the profiler and every device work. Control flow, numbers and lists cost no Python, and the GIL is free while
+a program runs. Operations without a native form are done by a function of Python, see :mod:`dy2st_runtime.executors.lowering`;
+where a mode or a tensor subclass wants to see each operation, the reference executor runs the call.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dy2st_runtime.executors import native_build, python
+from dy2st_runtime.executors.lowering import Instruction, lower
+from dy2st_runtime.program import Location, Program
+from dy2st_runtime.tracebacks import steps, tell
+
+
+def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`."""
+    library = native_build.library()
+    return python.runner(program) if library is None else _runner(program, library)
+
+
+def _runner(program: Program, library: Any) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    lowered = lower(program)
+    instructions = lowered.instructions
+    lines: dict[str, dict[int, Location]] = {}
+
+    def resolve(index: int) -> Callable[..., Any]:
+        callback = instructions[index].callback
+        assert callback is not None
+        return callback.make(lines)
+
+    machine = library.Machine(lowered.described(resolve))
+    run_natively = machine.run
+
+    def run(values: Sequence[Any]) -> tuple[Any, ...]:
+        try:
+            outputs: Any = run_natively(values)
+        except BaseException as error:
+            _tell(error, instructions, library.failed_at(), lines, run.__code__)
+            raise
+        return python.run(program, values) if outputs is NotImplemented else outputs
+
+    return run
+
+
+def _tell(
+    error: BaseException,
+    instructions: Sequence[Instruction],
+    failed_at: int,
+    lines: dict[str, dict[int, Location]],
+    hidden: types.CodeType,
+) -> None:
+    """Put the user's line into a traceback: in the place of a callback, or else of the machine."""
+    frames = [step.tb_frame for step in steps(error)]
+    in_python = any(frame.f_code.co_filename in lines for frame in frames)
+    machine = None if in_python else next((frame for frame in frames if frame.f_code is hidden), None)
+    location = instructions[failed_at].location if failed_at >= 0 else None
+
+    def line_of(step: types.TracebackType) -> Location | None:
+        if step.tb_frame is machine:
+            return location
+        found = lines.get(step.tb_frame.f_code.co_filename)
+        return None if found is None else found.get(step.tb_lineno)
+
+    tell(error, line_of, hidden)

@@ -1,0 +1,228 @@
+"""Builds the native executor: C++ against the PyTorch that is installed, once for each version of both.
+
+The sources in ``csrc`` are compiled with the user's compiler, each file to an object that is kept by what it is made from, and
+linked to an extension module. It is kept in a folder of the user's cache whose name is a hash of the sources, the flags, the
+compiler, and the versions of PyTorch and Python. Processes that build at the same time wait for each other.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+import types
+import warnings
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from dy2st_runtime.errors import BuildError
+
+SOURCES = pathlib.Path(__file__).parent.parent / "csrc"
+"""Where the C++ is."""
+
+_NAME = "dy2st_native"
+_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+
+_lock = threading.Lock()
+_library: list[types.ModuleType | None] = []
+
+
+def library() -> types.ModuleType | None:
+    """The extension module, built if need be.
+
+    Returns:
+        The module; ``None`` where it cannot be built, after one warning that says why.
+    """
+    if not _library:
+        with _lock:
+            if not _library:
+                _library.append(_built_or_warned())
+    return _library[0]
+
+
+def _built_or_warned() -> types.ModuleType | None:
+    try:
+        return _load(build())
+    except (BuildError, ImportError, OSError) as error:
+        lines = str(error).strip().splitlines()
+        tail = "\n".join(lines if len(lines) < 16 else [*lines[:4], "...", *lines[-10:]])
+        warnings.warn(
+            f"dy2st cannot build its native executor, the python executor runs programs instead: {tail}\n"
+            'Install a C++20 compiler and set CXX to it, or ask for backend="python" (DY2ST_BACKEND=python)',
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def build(quiet: bool = False) -> pathlib.Path:
+    """Build the extension module, unless it is there already.
+
+    Args:
+        quiet: no line on the standard error output that says what takes so long.
+
+    Returns:
+        The file of the module.
+
+    Raises:
+        BuildError: there is no compiler, or it fails; with what it says.
+        OSError: the cache cannot be written.
+    """
+    compiler = find_compiler()
+    folder = cache_folder() / f"native-{_digest(_everything(compiler))}"
+    file = folder / f"{_NAME}{sysconfig.get_config_var('EXT_SUFFIX') or '.so'}"
+    if file.exists():
+        return file
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(cache_folder() / "native.lock"):
+        if not file.exists():
+            _compile(compiler, file, quiet)
+    return file
+
+
+def cache_folder() -> pathlib.Path:
+    """Where what is built is kept: ``DY2ST_CACHE``, or ``dy2st`` in the user's cache folder."""
+    own = os.environ.get("DY2ST_CACHE")
+    if own:
+        return pathlib.Path(own)
+    standard = os.environ.get("XDG_CACHE_HOME")
+    return (pathlib.Path(standard) if standard else pathlib.Path.home() / ".cache") / "dy2st"
+
+
+def find_compiler() -> list[str]:
+    """The command of the C++ compiler: ``CXX``, or the first of ``c++``, ``g++`` and ``clang++`` that is there.
+
+    Raises:
+        BuildError: there is none.
+    """
+    asked = shlex.split(os.environ.get("CXX", ""))
+    for command in [asked] if asked else [["c++"], ["g++"], ["clang++"]]:
+        if shutil.which(command[0]):
+            return command
+    raise BuildError(f"there is no C++ compiler ({asked[0] if asked else 'c++, g++, clang++'} not found)")
+
+
+def _compile(compiler: Sequence[str], file: pathlib.Path, quiet: bool) -> None:
+    start = time.perf_counter()
+    if not quiet:
+        print(f"dy2st: building the native executor for torch {torch.__version__}, once ...", end="", file=sys.stderr, flush=True)
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(_cores()))) as pool:
+        objects = list(pool.map(functools.partial(_object, compiler), sorted(SOURCES.glob("*.cpp"), key=_weight)))
+    with _renamed(file) as made:
+        _run([*compiler, "-shared", *map(str, objects), "-o", str(made), *_link_flags()])
+    if not quiet:
+        print(f" {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def _weight(source: pathlib.Path) -> tuple[bool, str]:
+    """The files with the signatures of operators take longest, so they come first."""
+    return (not source.name.startswith("typed"), source.name)
+
+
+def _object(compiler: Sequence[str], source: pathlib.Path) -> pathlib.Path:
+    """The object of one source file, compiled if need be."""
+    parts = [*_environment(compiler), *(header.read_bytes() for header in sorted(SOURCES.glob("*.h"))), source.read_bytes()]
+    made = cache_folder() / "objects" / f"{source.stem}-{_digest(parts)}.o"
+    if not made.exists():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with _renamed(made) as part:
+            _run([*compiler, *_FLAGS, *_include_flags(), "-c", str(source), "-o", str(part)])
+    return made
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise BuildError(f"{shlex.join(command)} failed:\n{done.stdout}")
+
+
+def _include_flags() -> list[str]:
+    include = pathlib.Path(torch.__file__).parent / "include"
+    folders = [include, include / "torch" / "csrc" / "api" / "include", pathlib.Path(sysconfig.get_paths()["include"])]
+    return [flag for folder in folders for flag in ("-isystem", str(folder))]
+
+
+def _link_flags() -> list[str]:
+    libraries = pathlib.Path(torch.__file__).parent / "lib"
+    found = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    return [*found, "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else found
+
+
+def _cores() -> Sequence[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+
+
+def _everything(compiler: Sequence[str]) -> list[bytes]:
+    files = sorted(file for file in SOURCES.iterdir() if file.suffix in (".cpp", ".h"))
+    if not files:
+        raise BuildError(f"the C++ of the native executor is missing from {SOURCES}")
+    return [*_environment(compiler), *(part for file in files for part in (file.name.encode(), file.read_bytes()))]
+
+
+def _environment(compiler: Sequence[str]) -> list[bytes]:
+    """Everything besides the sources that decides what comes out."""
+    version = _version(tuple(compiler))
+    abi = f"{sysconfig.get_config_var('SOABI')} {sys.version_info}"
+    torch_version = f"{torch.__version__} {torch.version.git_version} {pathlib.Path(torch.__file__).parent}"
+    return [part.encode() for part in (version, abi, torch_version, *_FLAGS)]
+
+
+@functools.cache
+def _version(compiler: tuple[str, ...]) -> str:
+    done = subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return f"{compiler} {done.stdout}"
+
+
+def _digest(parts: Sequence[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()[:20]
+
+
+@contextlib.contextmanager
+def _renamed(file: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A name to write to; it becomes the file when all went well."""
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
+    os.close(handle)
+    made = pathlib.Path(name)
+    try:
+        yield made
+        made.replace(file)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(file: pathlib.Path) -> Iterator[None]:
+    """One process at a time."""
+    try:
+        import fcntl  # not on every system
+    except ImportError:
+        yield
+        return
+    with file.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _load(file: pathlib.Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(_NAME, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no extension module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
