@@ -25,6 +25,7 @@ from dy2st.errors import (
     LoadError,
     LoopVariableError,
     ProgramError,
+    RewriteError,
     SaveError,
     SignatureError,
     SourceNotFoundError,
@@ -35,6 +36,7 @@ from dy2st.errors import (
 from dy2st.exporting import ExportReport
 from dy2st.logs import set_code_level, set_verbosity
 from dy2st.report import Report
+from dy2st.rewriting import rewrite
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
 from dy2st_runtime.program import Program, verify
@@ -58,6 +60,7 @@ __all__ = [
     "Program",
     "ProgramError",
     "Report",
+    "RewriteError",
     "SaveError",
     "SignatureError",
     "SourceNotFoundError",
@@ -70,6 +73,7 @@ __all__ = [
     "ignore_module",
     "load",
     "not_to_static",
+    "rewrite",
     "save",
     "set_code_level",
     "set_verbosity",

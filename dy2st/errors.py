@@ -10,6 +10,7 @@
     │   ├── UndefinedNameError (UnboundLocalError)   a name is bound on some ways only, and read
     │   └── LoopVariableError                a loop changes a variable in a way that one program cannot follow
     ├── ExportError                          a program cannot be told in another format, or the result is not right
+    ├── RewriteError                         two functions do not make a rewrite rule
     ├── SignatureError (TypeError)           arguments or specifications do not fit the function
     ├── ProgramError                         a program breaks a rule of the representation
     ├── SaveError                            a program cannot be written
@@ -40,6 +41,7 @@ __all__ = [
     "Location",
     "LoopVariableError",
     "ProgramError",
+    "RewriteError",
     "SaveError",
     "SignatureError",
     "SourceNotFoundError",
@@ -184,4 +186,13 @@ class ExportError(Dy2stError):
     bound, a result is of another kind for other inputs; or the exported file gave another result than the program.
     Example: `while more(x): xs = torch.cat([xs, x])` to `.pt2`: nobody knows how long `xs` becomes.
     Fix: what the message says; a bound is given with `max_growth=`.
+    """
+
+
+class RewriteError(Dy2stError):
+    """Two functions do not make a rewrite rule.
+
+    Cause: one of them is more than a straight computation of one tensor from its arguments, or they compute different things.
+    Example: the pattern of ``dy2st.rewrite`` reads a global tensor, writes in place, or returns two tensors.
+    Fix: the message says which function and what; pass tensors as arguments, and make one rule for each result.
     """

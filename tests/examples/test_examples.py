@@ -60,3 +60,11 @@ def test_lstm_loop():
     assert max(result["lengths"].values()) < 1e-5
     assert result["training_programs"] == 1
     assert result["programs"] == 2
+
+
+def test_rewrite_rules():
+    result = load("rewrite_rules").main(rounds=1, calls=1)
+    before, after = result["operations"]
+    assert result["places"] == 1 and after == before - 5
+    assert result["steps"] > 1
+    assert result["difference"] < 1e-5 and result["gradients"] < 1e-4

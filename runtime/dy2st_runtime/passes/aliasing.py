@@ -106,6 +106,10 @@ class Aliasing:
         """
         return (self._objects if _makes_view(value) else self._memory).is_marked("escaped", value)
 
+    def memory_escapes(self, value: fx.Node) -> bool:
+        """Whether the caller, or Python that the program calls, may get hold of the memory of a value."""
+        return self._memory.is_marked("escaped", value)
+
     def is_new(self, node: fx.Node) -> bool:
         """Whether an operation gives memory that no argument has."""
         return isinstance(node.target, torch._ops.OpOverload) and not _shared_arguments(node, node.target)
