@@ -16,7 +16,7 @@ LAYERS = (
     ("__init__",),
     ("api",),
     ("exporting",),
-    ("saving", "lowering"),
+    ("saving", "lowering", "rewriting"),
     ("state_names",),
     ("attribute_state",),
     ("static_function",),
