@@ -324,7 +324,10 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 
 def _note_items(session: Session, target: Any, key: Any) -> None:
-    if isinstance(target, dict):
+    if isinstance(target, dict) and isinstance(dict.get(target, key), Undefined):
+        session.write(ContentsPlace(target))
+        del target[key]  # it has been taken out on this way, and comes last now
+    elif isinstance(target, dict):
         session.write(ItemPlace(target, key))
     elif isinstance(target, list):
         session.write(ContentsPlace(target))

@@ -157,7 +157,7 @@ class Journal:
     def note(self, place: Place) -> None:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
-            self.entries[place.key] = Entry(place, _raw(place), place.read())
+            self.entries[place.key] = self._older(Entry(place, _raw(place), place.read()))
 
     def stand_in(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
@@ -165,18 +165,31 @@ class Journal:
         place.write(value)
 
     def writes(self) -> dict[tuple[Any, ...], Write]:
-        """The places whose content is not what it was."""
-        found = {}
+        """The places whose content is not what it was: of a container either items or, if that can't say it, the contents."""
+        found: dict[tuple[Any, ...], Write] = {}
+        wholes = {id(entry.place.owner) for entry in self.entries.values() if isinstance(entry.place, ContentsPlace)}
         for key, entry in self.entries.items():
             new = entry.place.read()
+            if isinstance(entry.place, ItemPlace) and id(entry.place.owner) in wholes:
+                continue  # the contents have it
             if not _unchanged(entry.place, entry.seen, new):
-                found[key] = Write(entry.place, entry.seen, new)
+                found.update(_parts(Write(entry.place, entry.seen, new)) or {key: Write(entry.place, entry.seen, new)})
         return found
 
     def unchanged(self) -> list[Entry]:
         """The attributes that were written and hold what they held."""
         entries = [entry for entry in self.entries.values() if isinstance(entry.place, AttributePlace)]
         return [entry for entry in entries if _unchanged(entry.place, entry.seen, entry.place.read())]
+
+    def _older(self, entry: Entry) -> Entry:
+        """An entry for the contents of a container, of which items may have been written before it was made."""
+        if not isinstance(entry.place, ContentsPlace):
+            return entry
+        seen = entry.seen
+        for item in self.entries.values():
+            if isinstance(item.place, ItemPlace) and item.place.owner is entry.place.owner:
+                ItemPlace(seen, item.place.item).write(item.seen)
+        return dataclasses.replace(entry, seen=seen)
 
     def undo(self) -> None:
         """Put everything back, the latest first."""
@@ -190,8 +203,20 @@ class Journal:
 
     def absorb(self, inner: Journal) -> None:
         """Take over the entries of a journal that was opened later and is not to be undone."""
-        for key, entry in inner.entries.items():
-            self.entries.setdefault(key, entry)
+        found = {key: self._older(entry) for key, entry in inner.entries.items() if key not in self.entries}
+        self.entries.update(found)
+
+
+def _parts(write: Write) -> dict[tuple[Any, ...], Write] | None:
+    """The items that a dict's new contents differ in; ``None`` where writing these would not give its keys in their order."""
+    if not isinstance(write.place, ContentsPlace) or type(write.place.owner) is not dict:
+        return None
+    old, new = write.old, write.new
+    kept = [key for key in old if key in new]
+    if list(new)[: len(kept)] != kept:
+        return None
+    items = {key: (ItemPlace(write.place.owner, key), old.get(key, MISSING), new.get(key, MISSING)) for key in {**old, **new}}
+    return {place.key: Write(place, a, b) for place, a, b in items.values() if not _unchanged(place, a, b)}
 
 
 def _raw(place: Place) -> Any:

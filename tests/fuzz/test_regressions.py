@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 import torch
 
@@ -263,3 +265,109 @@ def test_operations_on_memory_that_torch_accepts(change):
         return v
 
     agree(f, inputs())
+
+
+def test_item_that_one_branch_sets_and_the_other_updates():
+    def f(x, v, n):
+        d = {"a": v[0], "b": x}
+        if n == 2:
+            d.update(a=x * 3)
+        elif n > 0:
+            d["a"] = x * 2
+            d["c"] = x
+        return d
+
+    agree(f, inputs())
+
+
+def test_items_that_branches_of_a_loop_set_and_update():
+    def f(x, v, n):
+        d = {"a": v[0], "b": x}
+        while n > 0:
+            n = n - 1
+            if n == 2:
+                d.update(a=d["a"] + 1)
+            elif n > 0:
+                d["a"] = x * 2
+            else:
+                d["b"] = d["a"]
+        return d
+
+    agree(f, inputs())
+
+
+def test_item_that_is_set_before_and_after_the_dict_is_updated():
+    def f(x, v, n):
+        d = {"a": v[0], "b": x}
+        old = d["a"]
+        d["a"] = x + 1
+        if n == 2:
+            d["a"] = x + 2
+            e = d["a"]
+            d.update(b=x)
+            d["a"] = e + 1
+        elif n > 0:
+            d["a"] = x
+            d.update(a=old)
+        else:
+            d["a"] = d["a"] + x
+            d.update(b=x * 2)
+            d["c"] = x
+        return d
+
+    agree(f, inputs())
+
+
+def test_dict_that_one_branch_joins_with_another_and_the_other_takes_an_item_from():
+    def f(x, v, n):
+        d = {"a": v[0], "b": x}
+        if n > 0:
+            d |= {"b": v[1], "c": v[2]}
+        elif n == 0:
+            d.setdefault("c", x)
+            d.pop("a")
+        return d
+
+    agree(f, inputs())
+
+
+def test_ordered_dict_that_branches_set_and_update():
+    def f(x, v, n):
+        d = collections.OrderedDict(a=x, b=v[0])
+        if n > 1:
+            d["a"] = v[1]
+        elif n == 0:
+            d.update(b=v[2])
+        return d["a"], d["b"]
+
+    agree(f, inputs())
+
+
+def test_dict_of_a_module_that_branches_set_and_update():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.d = {"a": torch.zeros((), dtype=torch.float64)}
+
+        def forward(self, x, v, n):
+            self.d.update(a=x)
+            y = self.d["a"] + 1
+            if n > 1:
+                self.d.update(a=y)
+            elif n == 0:
+                self.d["a"] = v[0]
+            return self.d["a"] * 2
+
+    agree(Net(), inputs())
+
+
+def test_item_that_one_branch_takes_out_and_puts_back_comes_last():
+    def f(x, v, n):
+        d = {"a": v[0], "b": x}
+        if n > 0:
+            a = d.pop("a")
+            d["a"] = a
+        return d
+
+    with pytest.raises(dy2st.errors.BranchMismatchError, match="is not the same kind of value on both branches"):
+        dy2st.to_static(f)(*inputs()[0])
