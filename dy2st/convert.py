@@ -32,7 +32,7 @@ from dy2st.constructs.walk import run_phase
 from dy2st.names import Namer
 from dy2st.source.compile import compile_function
 from dy2st.source.parse import identifiers, parse_function
-from dy2st.source.unparse import unparse
+from dy2st.source.unparse import unparse, user_lines
 
 _GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__kwdefaults__")
@@ -61,6 +61,12 @@ class ConvertedFunction:
     def full_source(self) -> str:
         """The same with every call and access rewritten: what is compiled."""
         return self.printed(Phase.ACCESS)
+
+    @property
+    def user_lines(self) -> list[int | None]:
+        """For each line of :attr:`source`, the user's line that it comes from."""
+        original = self.original()
+        return [] if original is None else user_lines(_rewritten(original, None, LAST_READABLE).root, self.source)
 
     def printed(self, last: Phase) -> str:
         """The function after a phase."""

@@ -47,7 +47,7 @@ def save(
             raise SignatureError("a loaded model is saved with the signature that it has: leave input_spec and the like out")
         layer.save(path)
         return
-    statics = {FORWARD: _static(layer, input_spec)} if methods is None else _methods(layer, input_spec, methods)
+    statics = {FORWARD: static_of(layer, input_spec)} if methods is None else _methods(layer, input_spec, methods)
     with contextlib.ExitStack() as stack:
         for static in statics.values():
             stack.enter_context(_whole(static))
@@ -64,7 +64,7 @@ def _methods(layer: Any, specs: Sequence[Any] | None, methods: Mapping[str, Sequ
         method = layer if name == FORWARD else getattr(layer, name, None)
         if method is None or (isinstance(method, torch.nn.Module) and name != FORWARD):
             raise SignatureError(f"{type(layer).__qualname__} has no method {name}")
-        found[name] = _static(method, methods[name])
+        found[name] = static_of(method, methods[name])
         if found[name].instance is not layer:
             raise SignatureError(f"{name} is no method of this {type(layer).__qualname__}")
     return found
@@ -153,7 +153,8 @@ def load(path: str | os.PathLike[str], backend: str | None, max_steps: int | Non
     return runtime.load(path, backend=backend, max_steps=max_steps)
 
 
-def _static(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
+def static_of(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
+    """The static function of a module, function or method; nothing of theirs is changed."""
     found: Any = layer.forward if isinstance(layer, torch.nn.Module) else layer
     own_call = None if isinstance(found, (*_FUNCTIONS, type)) else getattr(found, "__call__", None)  # noqa: B004
     if isinstance(own_call, types.MethodType):

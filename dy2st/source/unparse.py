@@ -29,6 +29,27 @@ def unparse(tree: gast.AST) -> str:
     return ast.unparse(python_tree)
 
 
+def user_lines(tree: gast.AST, text: str) -> list[int | None]:
+    """For each line of the printed tree, the line of the user's that the statement on it comes from.
+
+    Args:
+        tree: the tree.
+        text: what :func:`unparse` gives for it.
+    """
+    found: list[int | None] = [None] * (text.count("\n") + 1)
+    before, after = (
+        [node for node in ast.walk(module) if isinstance(node, ast.stmt)] for module in (gast.gast_to_ast(tree), ast.parse(text))
+    )
+    if [type(node) for node in after][-len(before) :] != [type(node) for node in before]:
+        return found
+    for old, new in zip(before, after[-len(before) :]):
+        body = getattr(new, "body", None)  # a compound statement gives its own lines to those inside it
+        head = body[0].lineno - 1 if isinstance(body, list) else new.end_lineno
+        for line in range(new.lineno, (head or new.lineno) + 1):
+            found[line - 1] = getattr(old, "lineno", None)
+    return found
+
+
 def _known_to_astor(tree: ast.AST) -> bool:
     if sys.version_info >= (3, 14):
         return False

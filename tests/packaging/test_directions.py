@@ -12,7 +12,8 @@ PACKAGES = {"dy2st": ROOT / "dy2st", "dy2st_runtime": ROOT / "runtime" / "dy2st_
 
 # A part of dy2st imports parts further down alone. A part missing here must be given its place first.
 LAYERS = (
-    ("cli", "__main__"),
+    ("__main__",),
+    ("cli",),
     ("__init__",),
     ("api",),
     ("exporting",),

@@ -1,0 +1,156 @@
+"""The commands and their options; what they do is in a file for each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dy2st.cli import benching, building, checking, comparing, exporting, health, running, showing
+from dy2st.cli.explaining import explain as explain_function
+from dy2st.cli.output import console
+from dy2st.errors import Dy2stError
+
+app = typer.Typer(
+    name="dy2st",
+    help="Look at, check, run and convert archives of dy2st, and see what becomes of a function.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Archive = Annotated[Path, typer.Argument(help="An archive that dy2st.save wrote.", show_default=False)]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="[NAME=]FILE",
+        help="An argument from a .npy, .npz or .json file, by name or in order. Left out: the examples in the archive.",
+    ),
+]
+Method = Annotated[str, typer.Option("--method", "-m", help="The method to use.")]
+Namespaces = Annotated[
+    list[str] | None, typer.Option("--namespace", help="Allow operators of another namespace, of a library that is imported.")
+]
+MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=0, help="Give up after so many loop trips in one call.")]
+Backend = Annotated[str | None, typer.Option("--backend", help="The executor to run with.")]
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors that are no defects of the command are told without a traceback; the exit status is 1."""
+    try:
+        yield
+    except (Dy2stError, OSError) as error:
+        console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def show(
+    archive: Archive,
+    program: Annotated[bool, typer.Option("--program", "-p", help="Print the programs with the user's lines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it for other programs.")] = False,
+    namespace: Namespaces = None,
+) -> None:
+    """Show methods, inputs, outputs, state and sizes of an archive."""
+    with _told():
+        showing.show(archive, program, as_json, namespace or ())
+
+
+@app.command()
+def check(
+    archives: Annotated[list[Path], typer.Argument(help="Archives to check.", show_default=False)], namespace: Namespaces = None
+) -> None:
+    """Check hashes, structure and operators of archives. The exit status is 1 when one is not whole."""
+    if not checking.check(archives, namespace or ()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    archive: Archive,
+    input: Inputs = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to a .npy, .npz or .json file.")] = None,
+    method: Method = "forward",
+    train: Annotated[bool, typer.Option("--train", help="Run the program for training.")] = False,
+    cast: Annotated[bool, typer.Option("--cast", help="Convert arrays to the dtypes that the program takes.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed the random numbers.")] = None,
+    max_steps: MaxSteps = None,
+    backend: Backend = None,
+    namespace: Namespaces = None,
+) -> None:
+    """Run an archive on files and print or write what it returns."""
+    with _told():
+        model = running.loaded(archive, namespace or (), backend, max_steps).train(train)
+        running.run(model, method, input or [], output, cast, seed)
+
+
+@app.command()
+def export(
+    archive: Archive,
+    to: Annotated[str | None, typer.Option("--to", help="pt2, onnx or aoti; from the name of the file if left out.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write.")] = None,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not run the file and compare.")] = False,
+    max_growth: Annotated[int | None, typer.Option("--max-growth", help="Room for what grows in loops.")] = None,
+    opset: Annotated[int | None, typer.Option("--opset", help="The opset of ONNX.")] = None,
+) -> None:
+    """Convert an archive to the format of another tool and compare the two."""
+    with _told():
+        exporting.export(archive, to, output, verify=not no_verify, max_growth=max_growth, opset=opset)
+
+
+@app.command()
+def diff(first: Archive, second: Archive, namespace: Namespaces = None) -> None:
+    """Compare two archives: programs, state and weights. The exit status is 1 when they differ."""
+    with _told():
+        same = comparing.compare(first, second, namespace or ())
+    if not same:
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    archive: Archive,
+    input: Inputs = None,
+    method: Method = "forward",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="How long to measure each executor.")] = 2.0,
+    backend: Annotated[list[str] | None, typer.Option("--backend", help="The executors to measure; all if left out.")] = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads of PyTorch.")] = None,
+    namespace: Namespaces = None,
+) -> None:
+    """Measure how long loading and a call take."""
+    with _told():
+        benching.bench(archive, method, input or [], seconds, backend or [], threads, namespace or ())
+
+
+@app.command()
+def build() -> None:
+    """Build the native executor now instead of at its first use."""
+    with _told():
+        building.build()
+
+
+@app.command()
+def doctor() -> None:
+    """Say what dy2st finds on this machine, and what is missing for what."""
+    if not health.report():
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    function: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="As package.model:Net.forward.", show_default=False)],
+    spec: Annotated[
+        list[str] | None,
+        typer.Option("--spec", "-s", metavar="TYPE", help="An argument, as f32[n, 4], i64[], int or a constant of Python."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("explain.html"),
+) -> None:
+    """Write a page with source, transformed code and program of a function side by side."""
+    with _told():
+        explain_function(function, spec or [], output)

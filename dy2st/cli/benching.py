@@ -1,0 +1,48 @@
+"""``dy2st bench``."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import torch
+
+from dy2st.cli.output import console, duration, table
+from dy2st.cli.running import arguments, loaded
+from dy2st_runtime.executors import BACKENDS, choose
+
+
+def bench(
+    path: Path,
+    method: str,
+    given: Sequence[str],
+    seconds: float,
+    backends: Sequence[str],
+    threads: int | None,
+    namespaces: Collection[str],
+) -> None:
+    """Print how long an archive takes to load, to make ready and to run, by executor."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    title = f"{path.name}, {torch.get_num_threads()} threads"
+    made = table(title, "executor", ">load", ">first call", ">median", ">fastest", ">calls")
+    for name in [choose(backend) for backend in backends] or list(BACKENDS):
+        start = time.perf_counter()
+        model = loaded(path, namespaces, name, None).eval()
+        load = time.perf_counter() - start
+        args, kwargs = arguments(model, method, given)
+        call = getattr(model, method)
+        times: list[float] = []
+        with torch.no_grad():
+            first = time.perf_counter()
+            call(*args, **kwargs)
+            first = time.perf_counter() - first
+            end = time.perf_counter() + seconds
+            while len(times) < 3 or time.perf_counter() < end:
+                begin = time.perf_counter()
+                call(*args, **kwargs)
+                times.append(time.perf_counter() - begin)
+        made.add_row(name, *map(duration, (load, first, statistics.median(times), min(times))), str(len(times)))
+    console().print(made)

@@ -1,0 +1,55 @@
+"""How commands print."""
+
+from __future__ import annotations
+
+import re
+
+from rich.console import Console
+from rich.table import Table
+
+_UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def console(stderr: bool = False) -> Console:
+    """A console for the output (or error output) of this moment."""
+    return Console(stderr=stderr, highlight=False)
+
+
+def clean(text: str) -> str:
+    """A text of an archive, without characters that would change the terminal."""
+    return _UNPRINTABLE.sub("�", text)
+
+
+def table(title: str, *columns: str) -> Table:
+    """A table whose numbers stand on the right, in columns called ``>name``."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2))
+    for column in columns:
+        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", header_style="dim")
+    return made
+
+
+def size(count: float) -> str:
+    """A number of bytes for people.
+
+    Example:
+        >>> size(1536)
+        '1.5 KiB'
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    Example:
+        >>> duration(0.00042)
+        '420 µs'
+    """
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * factor >= 1 or unit == "µs":
+            return f"{seconds * factor:.3g} {unit}"
+    return "0 s"
