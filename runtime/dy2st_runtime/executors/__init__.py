@@ -11,13 +11,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st_runtime.errors import BackendError
-from dy2st_runtime.executors import native, python
+from dy2st_runtime.executors import inductor, native, python
 from dy2st_runtime.program import Program
 
 Runner = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Runs one program: takes the values of the root block's inputs, gives those of its outputs."""
 
-BACKENDS: dict[str, Callable[[Program], Runner]] = {"python": python.runner, "native": native.runner}
+BACKENDS: dict[str, Callable[[Program], Runner]] = {
+    "python": python.runner,
+    "native": native.runner,
+    "inductor": inductor.runner,
+}
 """Every executor by name: what makes the runner of a program."""
 
 DEFAULT = "python"

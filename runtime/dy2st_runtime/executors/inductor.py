@@ -1,0 +1,121 @@
+"""The compiled backend: straight parts of a program through AOTAutograd and Inductor, control flow between them as it is.
+
+A program without control flow is one region, compiled whole. Otherwise every block is split into regions
+(:mod:`dy2st_runtime.passes.regions`), so a loop stays a loop: what is compiled is its body, once, for any number of trips. Regions
+compile at their first run. What Inductor cannot take runs operation by operation, with a warning that names the line.
+
+Compiled code rounds as it likes: several operations in one kernel give results that differ from eager's in the last bits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from dy2st_runtime.executors import python
+from dy2st_runtime.executors.inductor_compile import Compiled
+from dy2st_runtime.executors.regions import Progress, Region
+from dy2st_runtime.passes.fusable import Kind, kind_of, writes
+from dy2st_runtime.passes.gradient_flow import GradientFlow
+from dy2st_runtime.passes.regions import Part, split_regions
+from dy2st_runtime.program import Program, copy_block
+from dy2st_runtime.tracebacks import tell
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What runs a program with Inductor; see :data:`dy2st_runtime.executors.BACKENDS`."""
+    return InductorRunner(program)
+
+
+class InductorRunner:
+    """Runs one program.
+
+    Attributes:
+        compiled: for each kind of tensors that came in, the program with its regions.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.compiled: dict[Any, _Split] = {}
+
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        key = _kinds(values)
+        if key is None or _is_watched():
+            return python.run(self._program, values)
+        split = self.compiled.get(key) or self.compiled.setdefault(key, _Split(self._program))
+        return split.run(values)
+
+    @property
+    def regions(self) -> list[Region]:
+        """All regions of the program, for each kind of tensors."""
+        return [region for split in self.compiled.values() for region in split.regions]
+
+
+class _Split:
+    """A program with regions, for one kind of tensors."""
+
+    def __init__(self, program: Program) -> None:
+        self.regions: list[Region] = []
+        program = dataclasses.replace(program, block=copy_block(program.block))  # notes are made on its nodes
+        self._flow = GradientFlow(program)
+        self._unstable = any(writes(node) and kind_of(node) is not Kind.STATISTICS for node in program.nodes())
+        self._progress = Progress(program.name)
+        self._name = program.name
+        self._pools: dict[str, list[Compiled]] = {}
+        self.program = split_regions(program, self._region)
+        self._function = python.prepared(self.program)
+
+    def _region(self, part: Part) -> Region:
+        forecast = [self._flow.may(node) for node in part.inputs]
+        pool = self._pools.setdefault(_text(part), [])
+        made = Region(part, self._name, forecast, self._unstable, self._progress, pool)
+        self.regions.append(made)
+        return made
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        grad_enabled = torch.is_grad_enabled()
+        open_autocasts: list[Any] = []
+        try:
+            return self._function.function(open_autocasts, *values)
+        except BaseException as error:
+            torch._C._set_grad_enabled(grad_enabled)
+            for mode in reversed(open_autocasts):
+                torch.amp.autocast_mode._exit_autocast(mode)
+            tell(error, self._line_of, self.run.__code__)
+            raise
+
+    def _line_of(self, step: Any) -> Any:
+        found = self._function.line_of(step)
+        return found or next((line for region in self.regions if (line := region.uncompiled.line_of(step))), None)
+
+
+def _text(part: Part) -> str:
+    """What a region does, in the same words for regions that do the same."""
+    numbers = {node: f"%{index}" for index, node in enumerate(part.graph.nodes)}
+    lines = []
+    for node in part.graph.nodes:
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda used: numbers[used])
+        lines.append(f"{node.op} {node.target if node.op == 'call_function' else node.meta.get('type')} {args} {kwargs}")
+    return "\n".join([*lines, str(part.writes)])
+
+
+def _kinds(values: Sequence[Any]) -> Any:
+    """What compiled code takes for granted about tensors, besides sizes; ``None`` when one of them is no plain tensor."""
+    found = []
+    for value in values:
+        if type(value) in _PLAIN:
+            found.append((value.dtype, torch._C._dispatch_keys(value).raw_repr(), value.get_device()))
+        elif isinstance(value, torch.Tensor):
+            return None
+    return tuple(found)
+
+
+def _is_watched() -> bool:
+    """Whether somebody wants to see every operation: a dispatch mode, a transform of ``torch.func``."""
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._functorch.peek_interpreter_stack() is not None

@@ -1,0 +1,317 @@
+"""Splits the blocks of a program into regions that a compiler may take whole.
+
+    a = aten.mul.Tensor(x, 2)                     call = call_(region, (x, c))
+    b = aten.add.Tensor(a, c)                  →  b = call[0]
+    list_append(xs, b)                            s = call[1]
+    s = aten.sum.default(b)                       list_append(xs, b)
+    if s > 0: …                                   if s > 0: …
+
+A region is a run of fusable operations in the order of the block. Operations in between that stay outside go before it when
+they need nothing of it, and after it otherwise; a fusable operation that needs one of the latter starts the next region.
+What a region gives back never shares memory with what it takes, nor do two results with each other: where a view leaves a
+region, it is made again outside, of its base. Operations in place belong to a region when the tensor was made in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch import fx
+
+from dy2st_runtime import control
+from dy2st_runtime.passes.fusable import Kind, dtype_of, kind_of, names_of
+from dy2st_runtime.printing import short_dtype
+from dy2st_runtime.program import Block, InputSlot, Location, Program, StateSlot, copy_block, node_blocks
+
+LEAST = 2
+"""How many operations of a region must have kernels that a compiler can fuse."""
+
+_HEAVY = names_of(
+    "matmul mm bmm addmm baddbmm linear mv dot outer conv1d conv2d conv3d convolution conv_transpose1d conv_transpose2d clone "
+    "scaled_dot_product_attention cat stack"
+)
+"""Operators whose time is in one kernel that a compiler calls as well."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What a region computes.
+
+    Attributes:
+        graph: its operations, with an output node that holds a tuple.
+        inputs: the nodes of the block that its placeholders stand for.
+        location: the user's line of its first operation.
+        writes: the positions of inputs that it changes in place.
+    """
+
+    graph: fx.Graph
+    inputs: tuple[fx.Node, ...]
+    location: Location | None
+    writes: tuple[int, ...]
+
+
+_TAKEN = (Kind.COMPUTE, Kind.FACTORY, Kind.ALIAS, Kind.IN_PLACE, Kind.STATISTICS)
+
+Make = Callable[[Part], Callable[..., Any]]
+"""Gives what is called in the place of a region: it takes the values of its inputs and gives those of its outputs."""
+
+
+def split_regions(program: Program, make: Make, least: int = LEAST) -> Program:
+    """Put regions in the place of operations, in all blocks that run as they are.
+
+    Args:
+        program: any program.
+        make: makes what runs a region.
+        least: how many fusable operations make a region.
+
+    Returns:
+        The program with ``call_`` operations for its regions.
+    """
+    block = copy_block(program.block)
+    for node, slot in zip(block.inputs, _slots(program)):
+        if slot.dtype is not None and "type" not in node.meta:
+            node.meta["type"] = _type_of_slot(slot)
+    called = any(node.target in (control.call_, control.apply_) for node in program.nodes())
+    _split(block, make, least, called)
+    return dataclasses.replace(program, block=block)
+
+
+def _slots(program: Program) -> list[InputSlot | StateSlot]:
+    return [*program.inputs, *program.states]
+
+
+def _type_of_slot(slot: InputSlot | StateSlot) -> str:
+    assert slot.dtype is not None
+    return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
+
+
+def _split(block: Block, make: Make, least: int, called: bool) -> None:
+    for node in list(block.graph.nodes):
+        if node.target in (control.if_, control.while_):
+            _type_inputs(node)
+            for inner in node_blocks(node):
+                _split(inner, make, least, called)
+    _Splitter(block, make, least, called).run()
+
+
+def _type_inputs(owner: fx.Node) -> None:
+    """Inputs of nested blocks are of the types of their operands, where the capture has not said it."""
+    shift = len(owner.args[2]) if owner.target is control.while_ else 0  # type: ignore[arg-type]  # see verify
+    for block in node_blocks(owner):
+        for inner, outer in zip(block.inputs[shift:], owner.args[3]):  # type: ignore[arg-type]
+            if "type" not in inner.meta and isinstance(outer, fx.Node) and "type" in outer.meta:
+                inner.meta["type"] = outer.meta["type"]
+
+
+class _Splitter:
+    """Goes through one block and rewrites it.
+
+    Where Python functions are called, they may hook or differentiate any tensor that they can get hold of; then what leaves a
+    region ends it, so that gradients flow through that very tensor on their way to the rest.
+    """
+
+    def __init__(self, block: Block, make: Make, least: int, called: bool) -> None:
+        self._called = called
+        self._block, self._make, self._least = block, make, least
+        self._region: list[fx.Node] = []
+        self._inside: set[fx.Node] = set()
+        self._after: list[fx.Node] = []
+        self._later: set[fx.Node] = set()
+        self._ordered_after = False
+        self._roots: dict[fx.Node, fx.Node] = {}
+        self._changed: set[fx.Node] = set()
+
+    def run(self) -> None:
+        for node in list(self._block.graph.nodes):
+            if node.op == "call_function":
+                self._visit(node)
+        self._flush()
+
+    def _visit(self, node: fx.Node) -> None:
+        kind = self._kind(node)
+        if kind in _TAKEN or (kind is Kind.SIZE and any(used in self._inside for used in node.all_input_nodes)):
+            self._take(node, kind)
+        elif kind is Kind.BARRIER:
+            self._flush()
+        elif self._must_wait(node, kind):
+            self._after.append(node)
+            self._later.add(node)
+            self._ordered_after |= kind is Kind.ORDERED
+
+    def _kind(self, node: fx.Node) -> Kind:
+        kind = kind_of(node)
+        if kind is Kind.ALIAS and not isinstance(node.args[0] if node.args else None, fx.Node):
+            return Kind.ORDERED
+        if kind is Kind.ALIAS and node.target is operator.getitem and node.args[0] not in self._inside:
+            return Kind.PURE
+        if kind in (Kind.COMPUTE, Kind.ALIAS) and node.meta.get("type", "").startswith("(") and not _only_parts(node):
+            return Kind.ORDERED
+        if kind is Kind.STATISTICS and any(value.op != "placeholder" for value in _statistics(node)):
+            return Kind.BARRIER
+        if kind is Kind.IN_PLACE:
+            return kind if self._is_fresh(node) or _is_counter(node) else Kind.BARRIER
+        return kind
+
+    def _is_fresh(self, node: fx.Node) -> bool:
+        """Whether what an operation changes was made by this region and is not in use outside of it yet."""
+        root = self._root(node.args[0])
+        return root in self._inside and not any(self._root(used) is root for late in self._after for used in late.all_input_nodes)
+
+    def _root(self, value: Any) -> Any:
+        return self._roots.get(value, value)
+
+    def _take(self, node: fx.Node, kind: Kind) -> None:
+        if any(used in self._later for used in node.all_input_nodes):
+            self._flush()
+            self._visit(node)
+            return
+        changed = {*(_statistics(node) if kind is Kind.STATISTICS else ())}
+        if kind is Kind.IN_PLACE and self._root(node.args[0]) not in self._inside:
+            changed.add(self._root(node.args[0]))
+        if any(self._root(used) in changed for late in self._after for used in late.all_input_nodes):
+            self._flush()
+        self._changed |= changed
+        if kind in (Kind.ALIAS, Kind.IN_PLACE) and not _is_fresh_part(node):
+            self._roots[node] = self._root(node.args[0])
+        self._region.append(node)
+        self._inside.add(node)
+        if self._called and any(kind_of(user) not in _TAKEN for user in node.users):
+            self._flush()
+
+    def _must_wait(self, node: fx.Node, kind: Kind) -> bool:
+        used = node.all_input_nodes
+        if kind is Kind.ORDERED and self._ordered_after:
+            return True
+        return any(value in self._inside or value in self._later or self._root(value) in self._changed for value in used)
+
+    def _flush(self) -> None:
+        """End the region; operations stay where they are when it is not worth compiling."""
+        if self._is_worth():
+            self._replace()
+        self._region, self._after = [], []
+        self._inside, self._later, self._changed = set(), set(), set()
+        self._ordered_after = False
+
+    def _is_worth(self) -> bool:
+        fusing = [node for node in self._region if kind_of(node) in (Kind.COMPUTE, Kind.IN_PLACE, Kind.STATISTICS)]
+        return sum(_name(node) not in _HEAVY for node in fusing) >= self._least
+
+    # -- rewriting ---------------------------------------------------------------------------------------------------------
+
+    def _replace(self) -> None:
+        outputs, again = self._results([node for node in self._region if any(user not in self._inside for user in node.users)])
+        part = self._part(outputs)
+        if not part.inputs or not (outputs or part.writes):
+            return
+        graph, anchor = self._block.graph, self._region[-1]
+        position = {node: index for index, node in enumerate(graph.nodes)}
+        made: dict[fx.Node, fx.Node] = {}
+        with graph.inserting_after(anchor):
+            arguments: Any = (self._make(part), part.inputs, {})  # a callable is not what fx calls an argument
+            last = call = graph.call_function(control.call_, arguments)
+            call.meta["location"] = part.location
+        for index, node in enumerate(outputs):
+            with graph.inserting_after(last):
+                last = made[node] = graph.call_function(operator.getitem, (call, index))
+                last.meta = {**node.meta, "location": part.location}
+        for node in again:
+            with graph.inserting_after(last):
+                last = made[node] = graph.node_copy(node, lambda used: self._outside(used, made))
+        for node in self._after:
+            if position[node] < position[anchor]:
+                last.append(node)
+                last = node
+        for node in self._region:
+            if any(user not in self._inside for user in node.users):
+                node.replace_all_uses_with(self._outside(node, made), delete_user_cb=lambda user: user not in self._inside)
+        for node in reversed(self._region):
+            graph.erase_node(node)
+
+    def _results(self, leaving: Sequence[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
+        """What the region gives back, and which views and sizes are made again outside, in order."""
+        order = {node: index for index, node in enumerate(self._region)}
+        needed = set(leaving)
+        while True:
+            outputs, again = self._choice(needed)
+            more = {used for node in again for used in node.all_input_nodes} & self._inside - outputs - again
+            more = {used for used in more if kind_of(used) is not Kind.IN_PLACE or used not in self._roots}
+            if not more - needed:
+                return sorted(outputs, key=order.__getitem__), sorted(again, key=order.__getitem__)
+            needed |= more
+
+    def _choice(self, needed: set[fx.Node]) -> tuple[set[fx.Node], set[fx.Node]]:
+        """For each tensor that leaves: give it back itself, or its root, of which the others are made again."""
+        again = {node for node in needed if kind_of(node) is Kind.SIZE}
+        groups: dict[fx.Node, list[fx.Node]] = {}
+        for node in needed - again:
+            groups.setdefault(self._root(node), []).append(node)
+        outputs: set[fx.Node] = set()
+        for root, members in groups.items():
+            if root in self._inside and len(members) == 1 and (members[0] is root or self._is_plain_view(members[0])):
+                outputs.add(members[0])
+                continue
+            if root in self._inside:
+                outputs.add(root)
+            for node in members:
+                again.update(self._chain(node))
+        return outputs, again
+
+    def _is_plain_view(self, node: fx.Node) -> bool:
+        """Whether nothing on the way from its root to a view is in place, and the root has one tensor."""
+        while node in self._roots:
+            if kind_of(node) is Kind.IN_PLACE:
+                return False
+            node = node.args[0]  # type: ignore[assignment]  # a node, see _kind
+        return True
+
+    def _chain(self, node: fx.Node) -> Iterator[fx.Node]:
+        """The operations that lead from a root to a view."""
+        while node in self._roots and node in self._inside:
+            if kind_of(node) is not Kind.IN_PLACE:
+                yield node
+            node = node.args[0]  # type: ignore[assignment]  # a node, see _kind
+
+    def _outside(self, node: Any, made: dict[fx.Node, fx.Node]) -> Any:
+        """What stands for a node of the region behind it."""
+        while node in self._inside and node not in made:
+            node = node.args[0]  # an operation in place gives its operand
+        return made.get(node, node)
+
+    def _part(self, outputs: Sequence[fx.Node]) -> Part:
+        graph = fx.Graph()
+        inputs = list(dict.fromkeys(used for node in self._region for used in node.all_input_nodes if used not in self._inside))
+        table: dict[fx.Node, fx.Node] = {}
+        for node in inputs:
+            table[node] = graph.placeholder(node.name)
+            table[node].meta = dict(node.meta)
+        for node in self._region:
+            table[node] = graph.node_copy(node, table.__getitem__)
+        graph.output(tuple(table[node] for node in outputs))
+        location = next((node.meta["location"] for node in self._region if "location" in node.meta), None)
+        return Part(graph, tuple(inputs), location, tuple(i for i, node in enumerate(inputs) if node in self._changed))
+
+
+def _name(node: fx.Node) -> str:
+    return node.target.overloadpacket.__name__  # type: ignore[union-attr,no-any-return]  # operators only
+
+
+def _only_parts(node: fx.Node) -> bool:
+    return all(user.target is operator.getitem and isinstance(user.args[1], int) for user in node.users)
+
+
+def _is_fresh_part(node: fx.Node) -> bool:
+    """Whether a node takes one of several new tensors."""
+    return node.target is operator.getitem and kind_of(node.args[0]) in (Kind.COMPUTE, Kind.STATISTICS)  # type: ignore[arg-type]
+
+
+def _statistics(node: fx.Node) -> tuple[fx.Node, ...]:
+    return tuple(value for value in node.args[3:5] if isinstance(value, fx.Node))
+
+
+def _is_counter(node: fx.Node) -> bool:
+    """Whether an operation counts up an integer of the state, such as the batches that a normalisation has seen."""
+    target = node.args[0]
+    return isinstance(target, fx.Node) and target.op == "placeholder" and (dtype_of(target) or "").startswith("i")

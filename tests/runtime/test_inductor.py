@@ -1,0 +1,210 @@
+"""The compiled backend: eager's values within rounding, its gradients and their absence, its exceptions."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import dy2st
+from dy2st_runtime.executors import inductor_compile, regions
+
+X = torch.arange(-4.0, 4.0).view(2, 4) / 4
+
+
+def refine(x, w, n):
+    """A loop with a branch; ``w`` gets a gradient only where the loop runs."""
+    h = torch.zeros(4)
+    i = 0
+    while i < n:
+        h = torch.tanh(x @ w + h * 0.5).sum(0)
+        i += 1
+    return h, x.sum()
+
+
+def static(function, **options):
+    return dy2st.to_static(function, backend="inductor", **options)
+
+
+def runners(function):
+    """The runners of a static function's programs."""
+    return [captured.program.block.runners["inductor"] for captured in function.program_cache]
+
+
+def compiled(function):
+    """How many variants were compiled, over all regions of all programs."""
+    return sum(len(region.variants) for runner in runners(function) for region in runner.regions)
+
+
+def gradients(function, *args, wanted):
+    h, _ = function(*args)
+    return torch.autograd.grad((h * torch.arange(1.0, 5)).sum(), wanted, allow_unused=True)
+
+
+def test_a_loop_in_inference_and_training():
+    fast = static(refine)
+    x, w = X, torch.randn(4, 4)
+    with torch.no_grad():
+        for trips in (0, 1, 7):
+            assert_close(fast(x, w, torch.tensor(trips)), refine(x, w, torch.tensor(trips)))
+    assert compiled(fast) == 1
+    w.requires_grad_()
+    for trips in (1, 5, 2):
+        n = torch.tensor(trips)
+        assert_close(gradients(fast, x, w, n, wanted=[w]), gradients(refine, x, w, n, wanted=[w]))
+    assert compiled(fast) == 2, "one more, with gradients, for the first trip and the others"
+    h, total = fast(x, w, torch.tensor(0))
+    assert not h.requires_grad and not total.requires_grad
+    with ThreadPoolExecutor(4) as pool:
+        n = torch.tensor(3)
+        for found in pool.map(lambda _: gradients(fast, x, w, n, wanted=[w]), range(8)):
+            assert_close(found, gradients(refine, x, w, n, wanted=[w]))
+
+
+def two(x, a, b):
+    p = (x * a + 1).tanh()
+    q = (x * b).sin() * 2
+    return p, q, (p.detach() * 3 > 1)
+
+
+def test_gradients_are_there_where_eager_has_them():
+    fast = static(two)
+    a, b = torch.randn(4, requires_grad=True), torch.randn(4, requires_grad=True)
+    for function in (two, fast):
+        p, q, flag = function(X, a, b)
+        assert (p.requires_grad, q.requires_grad, flag.requires_grad, flag.dtype) == (True, True, False, torch.bool)
+        assert torch.autograd.grad(p.sum(), [a, b], allow_unused=True, retain_graph=True)[1] is None
+    assert_close(torch.autograd.grad(p.sum(), a, retain_graph=True), torch.autograd.grad(two(X, a, b)[0].sum(), a))
+    (first,) = torch.autograd.grad(p.sum(), a, create_graph=True)
+    (expected,) = torch.autograd.grad(two(X, a, b)[0].sum(), a, create_graph=True)
+    assert_close(torch.autograd.grad(first.sum(), a), torch.autograd.grad(expected.sum(), a))
+    assert compiled(fast) == 1
+
+
+def test_sizes_stay_dynamic():
+    def grow(x, n):
+        i = 0
+        while i < n:
+            x = torch.cat([x, (x * 0.5 + 1).tanh().mean(0, keepdim=True)])
+            i += 1
+        return x
+
+    fast = static(grow, input_spec=[dy2st.InputSpec([None, 4]), dy2st.InputSpec([], "int64")])
+    with torch.no_grad():
+        for rows, trips in ((2, 3), (3, 6), (7, 2), (40, 1)):
+            x, n = torch.randn(rows, 4), torch.tensor(trips)
+            assert_close(fast(x, n), grow(x, n))
+        assert compiled(fast) == 1
+        empty = torch.zeros(0, 4)
+        assert_close(fast(empty, torch.tensor(1)), grow(empty, torch.tensor(1)), equal_nan=True)
+        assert compiled(fast) == 1, "what is empty runs uncompiled"
+
+
+def failing(*args, **kwargs):
+    raise RuntimeError("no compiler\nand more")
+
+
+def test_what_cannot_be_compiled_runs_all_the_same(monkeypatch):
+    monkeypatch.setattr(regions, "compile_region", failing)
+    fast = static(refine)
+    w, n = torch.randn(4, 4, requires_grad=True), torch.tensor(3)
+    with pytest.warns(
+        UserWarning, match=r"test_inductor.py:\d+: a part of refine runs uncompiled: RuntimeError: no compiler$"
+    ) as seen:
+        assert_close(fast(X, w, n), refine(X, w, n))
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_close(gradients(fast, X, w, n, wanted=[w]), gradients(refine, X, w, n, wanted=[w]))
+    (runner,) = runners(fast)
+    assert [region.failure for region in runner.regions] == ["RuntimeError: no compiler"]
+
+
+def test_errors_name_the_line_of_the_user(monkeypatch):
+    monkeypatch.setattr(regions, "compile_region", failing)
+
+    def mismatched(x, y):
+        z = (x * 2).tanh()
+        while z.sum() > 100:
+            z = z - 1
+        return z.exp() @ y.exp() + z.sin() * 2
+
+    fast = static(mismatched, input_spec=[dy2st.InputSpec([None, None]), dy2st.InputSpec([None, None])])
+    with pytest.warns(UserWarning, match="uncompiled"), pytest.raises(RuntimeError) as raised:
+        fast(torch.ones(2, 3), torch.ones(2, 3))
+    assert raised.traceback[-1].path.name == "test_inductor.py"
+
+
+def test_somebody_who_watches_sees_every_operation():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    fast = static(lambda x: (x @ x.t()).tanh().exp().sum())
+    fast.program(X)
+    with FlopCounterMode(display=False) as counter:
+        fast(X)
+    assert counter.get_total_flops() >= 2 * 2 * 2 * 4  # the capture counts too
+    assert_close(torch.func.grad(lambda x: fast(x))(X), torch.func.grad(lambda x: (x @ x.t()).tanh().exp().sum())(X))
+    assert compiled(fast) == 0
+
+
+def test_programs_and_their_regions_are_freed(monkeypatch):
+    monkeypatch.setattr(regions, "compile_region", failing)
+    function = static(lambda x: (x * 2 + 1).tanh())
+    with pytest.warns(UserWarning, match="uncompiled"):
+        function(X)
+    kept = weakref.ref(runners(function)[0].regions[0])
+    function.program_cache.clear()
+    for _ in range(2):  # what a weak dictionary held goes with the next collection
+        gc.collect()
+    assert kept() is None
+
+
+@pytest.mark.slow
+def test_autocast_is_compiled_in():
+    def mixed(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = (x @ w).tanh() * 2 + 1
+        return y.float().exp() + y
+
+    fast = static(mixed)
+    w = torch.randn(4, 4)
+    found = fast(X, w)
+    assert found.dtype == mixed(X, w).dtype
+    assert_close(found, mixed(X, w), rtol=0.02, atol=0.05)
+    assert inductor_compile.autocast_state() is None
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.out = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = torch.relu_(self.norm(self.conv(x)))
+        return self.out(torch.nn.functional.avg_pool2d(x, 3).flatten(1)).log_softmax(-1)
+
+
+@pytest.mark.slow
+def test_a_network_without_control_flow_goes_whole():
+    torch.manual_seed(0)
+    eager = Classifier()
+    torch.manual_seed(0)
+    fast = static(Classifier(), input_spec=[dy2st.InputSpec([None, 1, 8, 8])])
+    optimizers = [torch.optim.SGD(net.parameters(), 0.1) for net in (eager, fast)]
+    for batch in (3, 5):
+        x = torch.randn(batch, 1, 8, 8)
+        for net, optimizer in zip((eager, fast), optimizers):
+            optimizer.zero_grad()
+            net(x).square().sum().backward()
+            optimizer.step()
+    assert_close(dict(fast.state_dict()), dict(eager.state_dict()), rtol=1e-4, atol=1e-5)
+    (runner,) = runners(fast.forward)
+    assert len(runner.regions) == 1 and len(runner.regions[0].variants) == 1
+    eager.eval(), fast.eval()
+    assert_close(fast(x), eager(x), rtol=1e-4, atol=1e-5)
