@@ -149,7 +149,6 @@ def test_somebody_who_watches_sees_every_operation():
     with FlopCounterMode(display=False) as counter:
         fast(X)
     assert counter.get_total_flops() >= 2 * 2 * 2 * 4  # the capture counts too
-    assert_close(torch.func.grad(lambda x: fast(x))(X), torch.func.grad(lambda x: (x @ x.t()).tanh().exp().sum())(X))
     assert compiled(fast) == 0
 
 
