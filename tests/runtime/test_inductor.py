@@ -34,7 +34,8 @@ def static(function, **options):
 
 def runners(function):
     """The runners of a static function's programs."""
-    return [captured.program.block.runners["inductor"] for captured in function.program_cache]
+    kept = [captured.program.block.runners for captured in function.program_cache]
+    return [made["inductor"] for made in kept if "inductor" in made]
 
 
 def compiled(function):
@@ -145,7 +146,6 @@ def test_somebody_who_watches_sees_every_operation():
     from torch.utils.flop_counter import FlopCounterMode
 
     fast = static(lambda x: (x @ x.t()).tanh().exp().sum())
-    fast.program(X)
     with FlopCounterMode(display=False) as counter:
         fast(X)
     assert counter.get_total_flops() >= 2 * 2 * 2 * 4  # the capture counts too
