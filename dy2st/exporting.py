@@ -17,7 +17,7 @@ import torch
 
 from dy2st import config, saving
 from dy2st.errors import ExportError, SignatureError
-from dy2st.lowering import doors
+from dy2st.lowering import doors, onnx_models
 from dy2st.lowering.comparison import compare, tensors_of
 from dy2st.lowering.inputs import generated
 from dy2st.lowering.module import Lowered, brief
@@ -33,10 +33,10 @@ _TRIES = 48
 _ENOUGH = 4
 """How many calls are compared at least, where there are as many."""
 
-_SECONDS = 10.0
+_SECONDS = 6.0
 """How long calls are tried out."""
 
-_MOST_STEPS = 20_000
+_MOST_STEPS = 5_000
 """How many loop trips a call may make that is tried out."""
 
 
@@ -397,5 +397,25 @@ class Door:
         return doors.read_pt2(path)
 
 
-DOORS: dict[str, Door] = {"pt2": Door()}
+class OnnxDoor(Door):
+    """ONNX models, which hold no assertions."""
+
+    name = "onnx"
+    checks = False
+
+    def require(self) -> None:
+        onnx_models.require()
+
+    def check(self, program: Program, options: Options) -> None:
+        onnx_models.check(program)
+
+    def write(self, lowered: Lowered, program: Program, path: str, options: Options) -> Sequence[str]:
+        onnx_models.write(lowered, program, path, options.opset)
+        return ()
+
+    def read(self, path: str, program: Program) -> doors.Runner:
+        return onnx_models.read(path)
+
+
+DOORS: dict[str, Door] = {door.name: door for door in (Door(), OnnxDoor())}
 """Every format by its name."""

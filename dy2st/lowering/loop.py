@@ -51,8 +51,9 @@ class PaddedSlot:
             if slots.same_size(value.shape[dim], room[dim]):
                 continue
             sizes = list(value.shape)
-            sizes[dim] = room[dim] - sizes[dim]
-            value = torch.cat([value, torch.zeros(sizes, dtype=value.dtype, device=value.device)], dim)
+            sizes[dim] = room[dim]
+            empty = torch.zeros(sizes, dtype=value.dtype, device=value.device)
+            value = torch.slice_scatter(empty, value, dim, 0, value.shape[dim])
         return [value.clone(memory_format=torch.contiguous_format), *lengths]
 
     def leave(self, tensors: Iterator[Any]) -> Any:

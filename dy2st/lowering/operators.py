@@ -27,12 +27,20 @@ def call(target: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str,
         return made
     if target is aten.unbind.int and isinstance(given["self"].shape[given.get("dim", 0)], torch.SymInt):
         return Unbound(given["self"], given.get("dim", 0))
+    if target is aten.scaled_dot_product_attention.default and given["query"].dim() != 4:
+        return _attention(given)
     if _has_numbers(given):
         target, given = _taking_tensors(target, given)
         given = _with_tensors(target, given)
     positional = [argument.name for argument in target._schema.arguments if not argument.kwarg_only]
     filled = list(_leading(positional, given))
     return target(*filled, **{name: value for name, value in given.items() if name not in positional[: len(filled)]})
+
+
+def _attention(given: dict[str, Any]) -> torch.Tensor:
+    """Attention that is not over batches and heads by the operator that eager takes then, which exporters can take apart."""
+    made: tuple[torch.Tensor, ...] = aten._scaled_dot_product_attention_math.default(**given)
+    return made[0]
 
 
 def size(value: Any) -> Any:

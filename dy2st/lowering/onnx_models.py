@@ -1,0 +1,163 @@
+"""ONNX models, by PyTorch's exporter, with the ONNX checker, run by onnxruntime."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from dy2st.errors import ExportError
+from dy2st.lowering.aliasing import facts
+from dy2st.lowering.context import place
+from dy2st.lowering.doors import Runner, quietly
+from dy2st.lowering.inputs import parameter_names
+from dy2st.lowering.module import Lowered
+from dy2st_runtime.program import Program
+
+NEEDED = ("onnx", "onnxscript", "onnxruntime")
+"""Packages of the extra ``onnx``."""
+
+_LARGEST = 1_900_000_000
+"""One file holds 2 GB; a larger model has its weights in a second one."""
+
+_SUBGRAPHS = "pkg.torch.__subgraph__"
+_OPERATOR = re.compile(r"op='(\w+)\.(\w+)', overload='(\w+)'")
+
+
+def require() -> None:
+    """Check that the packages are there.
+
+    Raises:
+        ExportError: one is not.
+    """
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExportError(f"exporting to ONNX needs {', '.join(missing)}: pip install 'dy2st[onnx]'")
+
+
+def check(program: Program) -> None:
+    """Refuse what no ONNX model can do.
+
+    Raises:
+        ExportError: the program keeps state, changes an argument in place, or makes random numbers.
+    """
+    names = [slot.name for slot in program.inputs] + [slot.name for slot in program.states]
+    changed = [effect.target for effect in program.effects]
+    changed += [names[position] for position in sorted(facts(program.block).tensors)]
+    if changed:
+        raise ExportError(
+            f"{program.origin}: {program.name} changes {', '.join(changed)}, and an ONNX model keeps nothing from call to call; "
+            "take it as an argument and return its new value"
+        )
+    for node in program.nodes():
+        target = node.target
+        if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags and _is_random(node):
+            raise ExportError(
+                f"{place(node)}{target} makes random numbers, which an ONNX model makes otherwise; pass them as an argument"
+            )
+
+
+def _is_random(node: Any) -> bool:
+    """Whether a node is random; dropout is not in evaluation mode."""
+    names = [argument.name for argument in node.target._schema.arguments]
+    for name, idle in (("train", False), ("training", False), ("dropout_p", 0.0), ("p", 0.0)):
+        if name in names:
+            position = names.index(name)
+            default = node.target._schema.arguments[position].default_value
+            value = node.args[position] if position < len(node.args) else node.kwargs.get(name, default)
+            if value == idle:
+                return False
+    return True
+
+
+def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> None:
+    """Write an ``.onnx`` file.
+
+    Raises:
+        ExportError: an operator of it has no translation.
+    """
+    import onnx
+
+    with quietly(), _one_version_of_subgraphs():
+        try:
+            made = torch.onnx.export(
+                lowered.exported, input_names=parameter_names(program), opset_version=opset, dynamo=True, verbose=False
+            )
+        except Exception as error:
+            raise _translated(error, program) from error
+        assert made is not None
+        size = sum(tensor.numel() * tensor.element_size() for tensor in lowered.exported.state_dict.values())
+        made.save(path, external_data=size > _LARGEST)
+    onnx.checker.check_model(path, full_check=size <= _LARGEST)
+
+
+def _translated(error: BaseException, program: Program) -> ExportError:
+    """The error for an operator that has no translation, with the user's line."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    found = _OPERATOR.search(str(root))
+    if found is None:
+        return ExportError(f"{program.origin}: {program.name} cannot be told in ONNX: {type(root).__name__}: {_brief(root)}")
+    operator = found[2]
+    nodes = [node for node in program.nodes() if isinstance(node.target, torch._ops.OpOverload)]
+    using = [node for node in nodes if _stem(node) == operator] or [node for node in nodes if operator in _stem(node)]
+    where = place(using[0]) if using else f"{program.origin}: {program.name}: "
+    return ExportError(f"{where}{found[1]}.{operator}.{found[3]} has no translation to ONNX; write it with other operators")
+
+
+def _stem(node: Any) -> str:
+    name: str = node.target._schema.name
+    return name.rpartition("::")[2]
+
+
+def _brief(error: BaseException) -> str:
+    return " ".join(str(error).split())[:400]
+
+
+@contextlib.contextmanager
+def _one_version_of_subgraphs() -> Iterator[None]:
+    """Give PyTorch's domain of subgraphs one version.
+
+    Its exporter gives the domain the opset's number in models and functions that call a subgraph, and 1 in the subgraph itself,
+    so that a branch inside of a loop cannot be inlined. Where the exporter has no such pass any more, nothing is done.
+    """
+    from torch.onnx._internal.exporter import _ir_passes as passes
+
+    original = getattr(passes, "add_opset_imports", None)
+    if original is None:
+        yield
+        return
+
+    def add_opset_imports(model: Any) -> None:
+        original(model)
+        for holder in (model, *model.functions.values()):
+            if _SUBGRAPHS in holder.opset_imports:
+                holder.opset_imports[_SUBGRAPHS] = 1
+
+    passes.add_opset_imports = add_opset_imports
+    try:
+        yield
+    finally:
+        passes.add_opset_imports = original
+
+
+def read(path: str) -> Runner:
+    """What runs an ``.onnx`` file in onnxruntime, on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [slot.name for slot in session.get_inputs()]
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[torch.Tensor]:
+        given = [leaf.detach().numpy() for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        return [torch.from_numpy(value) for value in session.run(None, dict(zip(names, given, strict=True)))]
+
+    return run

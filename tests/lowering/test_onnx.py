@@ -1,0 +1,119 @@
+"""Programs as ONNX models: checked by the ONNX checker and run by onnxruntime."""
+
+import os
+
+import pytest
+import torch
+
+import dy2st
+from dy2st import ExportError
+from tests.lowering.programs import FUNCTIONS, made, spec
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+SOME = (
+    "numbers two_loops loop_in_branch branch_in_loop grows_each_trip grows_in_a_list sizes_differ in_place_in_a_loop keywords"
+).split()
+"""Those that run by default."""
+
+
+def names(wanted):
+    return [
+        name if name in wanted else pytest.param(name, marks=pytest.mark.slow)
+        for name in FUNCTIONS
+        if name not in ("Counter", "guarded")
+    ]
+
+
+@pytest.mark.parametrize("name", names(SOME))
+def test_every_program(name, tmp_path):
+    layer, specification = made(name)
+    report = dy2st.export(layer, tmp_path / "model.onnx", input_spec=specification)
+    assert report.format == "onnx"
+    assert report.verified >= 4
+    assert report.largest_difference < 1e-4
+    assert os.listdir(tmp_path) == ["model.onnx"]
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+
+
+def kinds(graph):
+    """The operators of a graph and of those inside."""
+    for node in graph.node:
+        yield node.op_type
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from (f"{node.op_type}/{kind}" for kind in kinds(attribute.g))
+
+
+def test_control_flow_is_in_the_model(tmp_path):
+    layer, specification = made("guarded")
+    report = dy2st.export(layer, tmp_path / "guarded.onnx", input_spec=specification)
+    assert any("not checked: ValueError: not a number" in note for note in report.notes)
+    layer, specification = made("branch_in_loop")
+    dy2st.export(layer, tmp_path / "model.onnx", input_spec=specification, verify=False)
+    model = onnx.load(tmp_path / "model.onnx")
+    assert "Loop/If" in set(kinds(model.graph))
+    assert [slot.name for slot in model.graph.input] == ["x"]
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    for x in (torch.tensor([5.0, -7.0, 1.0]), torch.zeros(3), torch.tensor([90.0, 1.0, 1.0])):
+        y, steps = session.run(None, {"x": x.numpy()})
+        expected, count = layer(x)
+        torch.testing.assert_close(torch.from_numpy(y), expected)
+        assert steps.item() == count
+
+
+def test_state_is_refused(tmp_path):
+    layer, specification = made("Counter")
+    with pytest.raises(ExportError, match=r"changes self.h, self.steps, count, and an ONNX model keeps nothing"):
+        dy2st.export(layer, tmp_path / "model.onnx", input_spec=specification)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        if x.sum() > 0:
+            self.count += 1
+        return x + self.count
+
+
+def test_a_buffer_that_changes_is_refused(tmp_path):
+    with pytest.raises(ExportError, match=r"changes count, and an ONNX model keeps nothing"):
+        dy2st.export(Counting().eval(), tmp_path / "model.onnx", input_spec=[spec(2)])
+    assert os.listdir(tmp_path) == []
+
+
+def random_in_branch(x):
+    if x.sum() > 0:
+        return x + torch.randn_like(x)
+    return x
+
+
+def test_random_numbers_are_refused(tmp_path):
+    with pytest.raises(ExportError, match=r"test_onnx.py:\d+: aten.randn_like.default makes random numbers"):
+        dy2st.export(random_in_branch, tmp_path / "model.onnx", input_spec=[spec(2)])
+
+
+def untranslated(x):
+    if x.sum() > 0:
+        return torch.special.bessel_j1(x)
+    return x
+
+
+def test_an_operator_without_translation_is_named_with_its_line(tmp_path):
+    with pytest.raises(ExportError, match=r"test_onnx.py:\d+: \w+.bessel_j1.default has no translation to ONNX"):
+        dy2st.export(untranslated, tmp_path / "model.onnx", input_spec=[spec(2)])
+    assert os.listdir(tmp_path) == []
+
+
+def test_missing_packages_are_named(tmp_path, monkeypatch):
+    from dy2st.lowering import onnx_models
+
+    monkeypatch.setattr(onnx_models, "NEEDED", ("onnx", "no_such_package"))
+    layer, specification = made("two_ways")
+    with pytest.raises(ExportError, match=r"needs no_such_package: pip install 'dy2st\[onnx\]'"):
+        dy2st.export(layer, tmp_path / "model.onnx", input_spec=specification)
