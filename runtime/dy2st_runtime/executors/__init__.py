@@ -11,16 +11,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st_runtime.errors import BackendError
-from dy2st_runtime.executors import inductor, native, python
+from dy2st_runtime.executors import cpp, inductor, native, python
 from dy2st_runtime.program import Program
 
 Runner = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Runs one program: takes the values of the root block's inputs, gives those of its outputs."""
 
+
+def _cpp(program: Program) -> Runner:
+    """What it cannot compile, the default executor runs."""
+    return cpp.runner(program, BACKENDS[DEFAULT])
+
+
 BACKENDS: dict[str, Callable[[Program], Runner]] = {
     "python": python.runner,
     "native": native.runner,
     "inductor": inductor.runner,
+    "cpp": _cpp,
 }
 """Every executor by name: what makes the runner of a program."""
 
