@@ -12,7 +12,7 @@ import sympy
 import torch
 
 from dy2st import errors
-from dy2st.capture import lattice
+from dy2st.capture import lattice, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Place, Write
@@ -20,7 +20,7 @@ from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.uniting import Uniting, holds_container
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Text, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
 
@@ -167,17 +167,32 @@ class Joiner:
         a, b = (lattice.absent(place) if value is MISSING else value for value in (a, b))
         if a is b:
             return None if a is lattice.ABSENT else a
+        a, b = (self._without_text(builder, value) for builder, value in zip(self.builders, (a, b)))
         if (id(a), id(b)) in self._made:
             return self._made[id(a), id(b)]
         value = self._alike(a, b, place) if self._are_alike(a, b) else self._fresh(a, b, place)
         self.session.own_all(value)
+        self.session.copies.follow(value, a, b)
         if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
             self._made[id(a), id(b)] = value
         return value
 
+    def _without_text(self, builder: BlockBuilder, value: Any) -> Any:
+        """The string of the program that a text is; any other value as it is."""
+        if not isinstance(value, Text):
+            return value
+        with self.session.recording_into(builder):
+            return Text.of(text.made_string(self.session, value))
+
     def _are_alike(self, a: Any, b: Any) -> bool:
         """Whether two values are containers of one structure, to be joined part by part."""
-        if children(a) is None or children(b) is None or any(map(self._is_older, (a, b))):
+        if (
+            isinstance(a, Text)
+            or isinstance(b, Text)
+            or children(a) is None
+            or children(b) is None
+            or any(map(self._is_older, (a, b)))
+        ):
             return False
         return self._lists(a) is a and self._lists(b) is b and lattice.shallow(a)[1] == lattice.shallow(b)[1]
 

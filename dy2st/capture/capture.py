@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 
 from dy2st import errors
-from dy2st.capture import calls, choices, generators, leaving, modules, results
+from dy2st.capture import calls, choices, generators, leaving, lists, modules, results
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated
@@ -107,7 +107,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
         Exception: what the user's own code raises.
     """
     converted = convert(request.function)
-    session = Session(convert, calls.call, choices.over, operators, request.function.__qualname__)
+    session = Session(convert, calls.call, choices.over, lists.made, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
     session.dynamic_state = request.dynamic_state
     session.entry_code = capture.__code__

@@ -22,7 +22,7 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
-from dy2st.capture.values import Choice, StandInSet, contents, is_symbolic, may_be_undefined
+from dy2st.capture.values import Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined
 from dy2st_runtime import scalars
 
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
@@ -39,9 +39,11 @@ def is_(left: Any, right: Any) -> Any:
     for value, other in ((left, right), (right, left)):
         if isinstance(value, torch.SymBool) and isinstance(other, bool):
             return value if other else logical_not(value)
+    session = current()
+    if session is not None and left is not right and (left in session.copies or right in session.copies):
+        session.copies.check_identity(left, right, session.here())
     if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
-    session = current()
     if session is not None:
         session.tracker.identity(left)
         session.tracker.identity(right)
@@ -69,6 +71,8 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
         if len(left) != len(right) or not _holds_runtime(left, right):
             return left == right
         return session.call(all, [equal(a, b) for a, b in zip(left, right, strict=True)])
+    if type(left) is dict and type(right) is dict and _holds_runtime(left.values(), right.values()):
+        return left.keys() == right.keys() and session.call(all, [equal(value, right[key]) for key, value in left.items()])
     return _equal_objects(session, left, right)
 
 
@@ -115,7 +119,13 @@ def _equal_lists(session: Session, left: Any, right: Any) -> Any:
 def _holds_runtime(*containers: Any) -> bool:
     """Whether one of some tuples or lists has a value known only at run time in it."""
     items = [item for container in containers for item in container]
-    return any(is_symbolic(i) or (isinstance(i, (tuple, list)) and _holds_runtime(i)) for i in items)
+    return any(
+        is_symbolic(i)
+        or isinstance(i, (Choice, Text))
+        or (isinstance(i, (tuple, list)) and _holds_runtime(i))
+        or (type(i) is dict and _holds_runtime(i.values()))
+        for i in items
+    )
 
 
 def not_equal(left: Any, right: Any) -> Any:
@@ -125,7 +135,7 @@ def not_equal(left: Any, right: Any) -> Any:
         if isinstance(choice, Choice):
             return choice.session.over(choice, other)
     own: Any = type(left).__ne__
-    if session is None or (own is not object.__ne__ and not isinstance(left, (tuple, list))):
+    if session is None or (own is not object.__ne__ and not isinstance(left, (tuple, list)) and type(left) is not dict):
         return left != right
     found = equal(left, right)
     return session.number(scalars.logical_not, (found,), "bool") if is_symbolic(found) else not found

@@ -20,6 +20,7 @@ from dy2st.capture.values import (
     Choice,
     RuntimeList,
     RuntimeString,
+    Text,
     Undefined,
     is_number,
     number_kind,
@@ -147,7 +148,7 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
         return TensorType(value.dtype, value.device, tuple(map(size_of, value.shape)), strides, value.requires_grad)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return NumberType(number_kind(value))
-    if isinstance(value, RuntimeString):
+    if isinstance(value, RuntimeString) or (isinstance(value, Text) and value.string is not None):
         return StringType()
     value = runtime_list(value) or value
     if isinstance(value, RuntimeList):
@@ -205,14 +206,23 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
         return (*options[:index], joined, *options[index + 1 :])
     if mismatch is not None:
         raise mismatch
+    if len(options) >= _MAX_OPTIONS and _is_string(new):
+        rest = tuple(option for option in options if not _is_string(option))
+        return (*rest, StringType())
     if len(options) >= _MAX_OPTIONS:
         kinds = ", ".join(map(text, options[:2]))
         raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths: {kinds} and so on")
     return (*options, new)
 
 
+def _is_string(a: Type) -> bool:
+    return isinstance(a, StringType) or (isinstance(a, SameType) and type(a.value) is str)
+
+
 def _join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
     if a == b:
+        return a
+    if isinstance(a, StringType) and _is_string(b):  # b is a constant: one of many
         return a
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         return _join_tensors(a, b)
@@ -226,32 +236,19 @@ def _join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
     raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
 
 
-def element_of(value: Any) -> Type:
-    """The type of a list's elements of which this value is one: a number is any number of its kind."""
-    kind = type_of(value)
-    if isinstance(kind, ContainerType) and type(value) is tuple:
-        return ContainerType(kind.structure, tuple(map(element_of, value)))
-    return NumberType(number_kind(value)) if isinstance(kind, SameType) and _is_plain_number(value) else kind
-
-
-def check_element(element: Type | None) -> None:
-    """What the elements of a list of the program may be: one value each, or a tuple of such.
-
-    Raises:
-        Mismatch: they are something else.
-    """
-    if isinstance(element, ContainerType) and isinstance(element.structure, TupleOf) and element.structure.factory is None:
-        for item in element.items:
-            check_element(item)
-    elif element is not None and not isinstance(element, (TensorType, NumberType, ListType)):
-        raise Mismatch(text(element))
-
-
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
-    """The type of the elements of a list; ``None`` while it has none."""
-    joined = a or b if a is None or b is None else join(a, b)
-    check_element(joined)
-    return joined
+    """The type of the items of a list; ``None`` while it has none."""
+    return a or b if a is None or b is None else join(a, b, ())
+
+
+def holds_objects(element: Type | None) -> bool:
+    """Whether the items of a list are, or hold, dicts or dataclass instances."""
+    match element:
+        case ChoiceType(options):
+            return any(map(holds_objects, options))
+        case ContainerType(structure, items):
+            return not isinstance(structure, TupleOf) or any(map(holds_objects, items))
+    return False
 
 
 def _join_tensors(a: TensorType, b: TensorType) -> Type:
@@ -325,7 +322,11 @@ def leaves(kind: Type, value: Any, out: list[Any]) -> None:
             for item, part in zip(items, parts):
                 leaves(item, part, out)
         case _:
-            out.append(None if value is ABSENT else runtime_list(value) or value)
+            out.append(None if value is ABSENT else _program_value(value))
+
+
+def _program_value(value: Any) -> Any:
+    return value.string if isinstance(value, Text) else runtime_list(value) or value
 
 
 def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> None:
@@ -346,6 +347,8 @@ def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> Non
 
 def _one_of(kind: Type, choice: Any, given: dict[int, Any]) -> list[Any]:
     """The leaves of the one among some options of a choice that is there, where several have come to be of one kind."""
+    if isinstance(kind, StringType) and len(given) > 1:
+        return [choice.session.one_string(choice.tag, {tag: _program_value(option) for tag, option in given.items()})]
     found: dict[int, list[Any]] = {tag: [] for tag in given}
     for tag, option in given.items():
         leaves(kind, option, found[tag])
@@ -368,6 +371,8 @@ def _place(options: tuple[Type, ...], value: Any) -> int:
 def _fits(kind: Type, value: Any) -> bool:
     if isinstance(kind, SameType) and kind.value is value:
         return True
+    if isinstance(kind, StringType):
+        return type(value) is str or type_of(value) == kind
     if isinstance(value, Choice) and not isinstance(kind, ChoiceType):
         return all(_fits(kind, option) for option in value.options.values())
     if isinstance(kind, ChoiceType):
@@ -421,4 +426,4 @@ def fresh(kind: Type, maker: Maker, out: list[Any]) -> Any:
             return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
         case _:
             out.append(maker.new_value(kind))
-            return out[-1]
+            return Text.of(out[-1]) if isinstance(kind, StringType) else out[-1]

@@ -6,20 +6,19 @@ that holds the list sees the change, as in Python.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
 
 from dy2st import errors
-from dy2st.capture import lattice
+from dy2st.capture import elements, lattice
 from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session
-from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, contents, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, contents
 from dy2st_runtime import control
 
 
@@ -77,9 +76,8 @@ def unpack(session: Session, items: RuntimeList, count: int | None) -> list[Any]
 def _take(session: Session, items: RuntimeList, target: control.Control, args: tuple[Any, ...], empty: str) -> Any:
     if items.element is None:
         _fail(session, items, empty)
-    value = lattice.fresh(items.element, session, [])
-    session.builder.call(target, args, {}, value)
-    return _unpacked(value)
+    node = session.builder.call_raw(target, tuple(map(session.builder.argument, args)))
+    return elements.taken(session, items, node)
 
 
 def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
@@ -93,35 +91,34 @@ def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
     raise error
 
 
-def _unpacked(value: Any) -> Any:
-    return tuple(map(_unpacked, value)) if type(value) is tuple else unpack_list(value)
+def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
+    """Make room for a new item in the type of the items; gives the item as an argument of a node."""
+    elements.check_kept(session, value)
+    value = elements.settled(session, value)
+    elements.stands_in(session, items, value)
+    _take_in(session, items, elements.type_of(value))
+    return elements.argument(session, value)
 
 
-def widen(session: Session, items: RuntimeList, value: Any) -> Any:
-    """Make room for a new element in the type of the elements; gives the element as an argument of a node.
+def made(session: Session, items: list[Any]) -> RuntimeList:
+    """Turn a Python list into a list of the program, here and now.
 
     Raises:
-        LoopVariableError: it is of another kind than those in the list.
+        CaptureError: it holds what cannot be an item.
     """
-    value = _element(session, value)
-    _take_in(session, items, lattice.element_of(value))
-    return value
-
-
-def _element(session: Session, value: Any) -> Any:
-    value = session.runtime_list(value) or value
-    if isinstance(value, RuntimeList):
-        value.alone = False
-    if type(value) is tuple:
-        return tuple(_element(session, part) for part in value)
-    if not isinstance(value, (torch.Tensor, RuntimeList, bool, int, float, *SYMBOLIC_NUMBERS)) or isinstance(value, enum.Enum):
-        raise errors.CaptureError(
-            "a list that changes length inside a captured block can hold tensors, numbers and tuples of them only",
-            session.here(),
-            seen=lattice.text(lattice.type_of(value)),
-            fix="keep one list for each part",
-        )
-    return value
+    element = None
+    arguments, settled = [], []
+    for item in items:
+        elements.check_kept(session, item)
+        item = elements.settled(session, item)
+        element = _common(session, element, elements.type_of(item))
+        arguments.append(elements.argument(session, item))
+        settled.append(item)
+    found = session.turn_into_list(items, element)
+    for item in settled:
+        elements.stands_in(session, found, item)
+    session.builder.bind(found, session.builder.call_raw(control.list_, (arguments,)))
+    return found
 
 
 def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) -> None:
@@ -129,6 +126,8 @@ def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) ->
     if joined != items.element:
         items.element = joined
         session.lists_version += 1
+        for outer, item in items.places:
+            _take_in(session, outer, elements.type_of(item))
 
 
 def _common(session: Session, element: lattice.Type | None, other: lattice.Type | None) -> lattice.Type | None:
@@ -137,10 +136,10 @@ def _common(session: Session, element: lattice.Type | None, other: lattice.Type 
         return lattice.join_elements(element, other)
     except lattice.Mismatch as error:
         raise errors.LoopVariableError(
-            "the elements of this list are not of one kind",
+            "the items of this list are of too many kinds",
             session.here(),
-            seen=str(error).replace("on one path", "in the list").replace("on the other", "as the new element"),
-            fix="give every element the same dtype and number of dimensions",
+            seen=str(error).replace("on one path", "in the list").replace("on the other", "as the new item"),
+            fix="give the items the same dtype and number of dimensions, or keep one list for each kind",
         ) from None
 
 
@@ -167,7 +166,8 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
 
 
 def _append(session: Session, items: RuntimeList, value: Any) -> None:
-    session.builder.call(control.list_append, (items, widen(session, items, value)))
+    item = put_in(session, items, value)
+    session.builder.call_raw(control.list_append, (session.builder.argument(items), item))
 
 
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
@@ -181,7 +181,8 @@ def _extend(session: Session, items: RuntimeList, values: Any) -> None:
 
 
 def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
-    session.builder.call(control.list_insert, (items, session.to_number(index), widen(session, items, value)))
+    item, builder = put_in(session, items, value), session.builder
+    builder.call_raw(control.list_insert, (builder.argument(items), builder.argument(session.to_number(index)), item))
 
 
 def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
@@ -248,7 +249,8 @@ def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> No
         _take_in(session, items, other.element)
         session.builder.call(control.list_assign, (items, index, other))
         return
-    session.builder.call(control.list_set, (items, session.to_number(index), widen(session, items, value)))
+    item, builder = put_in(session, items, value), session.builder
+    builder.call_raw(control.list_set, (builder.argument(items), builder.argument(session.to_number(index)), item))
 
 
 def del_item(session: Session, items: RuntimeList, index: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st import errors, names
-from dy2st.capture import lattice
+from dy2st.capture import lattice, text
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words
@@ -23,7 +23,7 @@ from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
-from dy2st.capture.values import is_symbolic, unpack_list
+from dy2st.capture.values import Text, is_symbolic, unpack_list
 from dy2st_runtime import control
 
 _ATTEMPTS = 64
@@ -205,6 +205,7 @@ def _united(session: Session, carries: dict[tuple[Any, ...], Carry]) -> set[Any]
 def _link(session: Session, carry: Carry, value: Any) -> None:
     """What a loop carries may be what was there before it; the contents of a list are a copy in any case."""
     session.own_all(value)
+    session.copies.follow(value, carry.initial, carry.final)
     if not isinstance(carry.place, ContentsPlace):
         session.twins.link(value, carry.initial)
 
@@ -258,6 +259,8 @@ def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
 def _seen(session: Session, place: Place, value: Any) -> Any:
     if value is MISSING:
         return lattice.absent(place)
+    if isinstance(value, Text) and value.string is None:
+        return text.made_string(session, value)
     return session.runtime_list(value) or value
 
 

@@ -164,6 +164,7 @@ class _Describer:
         self.existing: dict[int, int] = {}
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._uses: collections.Counter[int] = collections.Counter()
+        self._copies: dict[int, Any] = {}
 
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
@@ -187,6 +188,7 @@ class _Describer:
 
     def _described(self, value: Any, what: str) -> Structure:
         value = self.session.runtime_list(value) or value
+        self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
         if isinstance(value, StandInSet):
@@ -207,6 +209,21 @@ class _Describer:
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)
         return self._known(value, what)
+
+    def _check_copy(self, value: Any, what: str) -> None:
+        """Two that may be one object in Python, and are two in a program, must not be left both."""
+        holds = isinstance(value, RuntimeList) and lattice.holds_objects(value.element)
+        if not holds and value not in self.session.copies:
+            return
+        if self._copies and id(value) not in self._copies and not (holds and all(map(_is_list, self._copies.values()))):
+            kind = next(type(other).__name__ for other in (value, *self._copies.values()) if not _is_list(other))
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a {kind} out of a list that changes length inside a captured block, "
+                "next to the list or to another one of it",
+                self.session.here(),
+                fix="give the position in the list, or what is in the item",
+            )
+        self._copies[id(value)] = value
 
     def _known(self, value: Any, what: str) -> Structure:
         """What there is one of: a container of a fixed structure, or a constant."""
@@ -254,6 +271,10 @@ class _Describer:
         full = table.copy()
         full[key] = value.without_unbound()
         return ChoiceOf(self.describe(there, what), (0, 1), (self._described(without, what), self._described(full, what)))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, RuntimeList)
 
 
 def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -> tuple[list[Effect], list[Writer], list[str]]:

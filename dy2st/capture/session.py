@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder
+from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
@@ -54,6 +55,7 @@ class Session:
         convert: gives the converted form of a user function, or ``None`` for one that is called as it is.
         call: the call operator.
         over: the operator that does something with each option of a choice.
+        list_: the operator that turns a Python list into a list of the program.
         operators: the operator namespace of converted functions.
         name: the captured function's name, for messages.
 
@@ -68,10 +70,11 @@ class Session:
         convert: Callable[[FunctionType], Any],
         call: Callable[..., Any],
         over: Callable[[Choice, Callable[[Any], Any]], Any],
+        list_: Callable[[Session, list[Any]], RuntimeList],
         operators: Any,
         name: str,
     ) -> None:
-        self.convert, self.call_operator, self.over_operator = convert, call, over
+        self.convert, self.call_operator, self.over_operator, self.list_operator = convert, call, over, list_
         self.operators, self.name = operators, name
         self.shapes = CaptureShapes()
         self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
@@ -96,6 +99,7 @@ class Session:
         self.entry_code: CodeType | None = None
         """The code of the function that started the capture; the user's frames are above it."""
         self.twins = Twins()
+        self.copies = Copies()
         self.outside_cells: dict[int, Source] = {}
         """Variables of enclosing functions that existed before the capture and are written by it."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
@@ -360,6 +364,7 @@ class Session:
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
         if not isinstance(place, CellPlace):
+            self.copies.check(place.owner, self.here())
             for twin in self.twins.take(place.owner):
                 self._outdate(twin)
         if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self._is_carried(place):
@@ -518,6 +523,12 @@ class Session:
         """Do something with a choice: an ``if`` over its tag, with the thing done to each option."""
         return self.over_operator(choice, function)
 
+    def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString:
+        """The string of the program that is one of several."""
+        made = RuntimeString()
+        self.builder.call(control.item_choose, (tag, tuple(options), tuple(options.values())), {}, made)
+        return made
+
     def symbolic_int(self, expr: Any) -> Any:
         """The symbolic int of an expression."""
         if isinstance(expr, int):
@@ -655,23 +666,15 @@ class Session:
         return self._list_owner.get(id(items), self._regions[0].builder) is self.builder
 
     def make_runtime_list(self, items: list[Any]) -> RuntimeList:
-        """Turn a Python list into a list of the program, here and now.
+        """Turn a Python list into a list of the program, here and now."""
+        return self.list_operator(self, items)
 
-        Raises:
-            CaptureError: its elements are of different kinds.
-        """
-        element = None
-        try:
-            for item in items:
-                element = lattice.join_elements(element, lattice.element_of(item))
-            lattice.check_element(element)
-        except lattice.Mismatch as error:
-            raise CaptureError(f"a list that changes length inside a captured block holds {error}", self.here()) from None
+    def turn_into_list(self, items: list[Any], element: lattice.Type | None) -> RuntimeList:
+        """A Python list stands for a list of the program from now on."""
         made = RuntimeList(items, element, alone=True)
         self.lists[id(items)] = made
         self.region.lists.append(id(items))
         self._kept[id(items)] = items
-        self.builder.call(control.list_, (list(items),), {}, made)
         self.write(ContentsPlace(items))
         items[:] = [Stale(made)] * (len(items) + 1)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
         return made

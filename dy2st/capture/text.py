@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 import string
 from collections.abc import Iterator, Sequence
@@ -112,13 +113,19 @@ def _fields(template: str, args: Sequence[Any], kwargs: dict[str, Any], position
 
 def connected(separator: str, items: list[Any]) -> Any:
     """``separator.join(items)``."""
+    session = need()
+    known = session.runtime_list(items)
+    if known is not None:
+        string = RuntimeString()
+        session.builder.call(control.list_join, (known, separator), {}, string)
+        return Text.of(string)
     texts = (str, Text, Choice, RuntimeString)
     if all(isinstance(item, str) for item in items) or not all(isinstance(item, texts) for item in items):
         return separator.join(items)
     parts: list[Any] = []
     for index, item in enumerate(items):
         parts += [separator] * (index > 0) + [item if isinstance(item, str) else (item, None, "")]
-    return made(need(), parts)
+    return made(session, parts)
 
 
 def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any, ...]:
@@ -138,6 +145,33 @@ def value(session: Session, given: Any) -> Any:
     if type(given) in (tuple, list) and session.runtime_list(given) is None:
         return type(given)(value(session, item) for item in given)
     return session.runtime_list(given) or sized(session, given)
+
+
+def made_string(session: Session, given: Text) -> RuntimeString:
+    """The string of the program that a text is."""
+    known = given.string
+    if known is not None:
+        return known
+    made = RuntimeString()
+    session.builder.bind(made, value(session, given))
+    return made
+
+
+def compared(session: Session, operation: Any, left: Any, right: Any) -> Any:
+    """Whether a string known only at run time is another, or is not."""
+    sides = tuple(made_string(session, side) if isinstance(side, Text) else side for side in (left, right))
+    return session.number(operation, sides, "bool")
+
+
+def _equal(left: Text, right: Any) -> Any:
+    return compared(need(), operator.eq, left, right) if isinstance(right, (str, Text)) else NotImplemented
+
+
+def _not_equal(left: Text, right: Any) -> Any:
+    return compared(need(), operator.ne, left, right) if isinstance(right, (str, Text)) else NotImplemented
+
+
+Text.__eq__, Text.__ne__ = _equal, _not_equal  # type: ignore[method-assign,assignment]  # operations of the program
 
 
 def sized(session: Session, given: Any) -> Any:

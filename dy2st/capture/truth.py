@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+import sympy
 import torch
 
 from dy2st import errors
-from dy2st.capture import lists
+from dy2st.capture import lists, text
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import Choice, StandIn, is_symbolic
+from dy2st.capture.values import Choice, StandIn, Text, is_symbolic
 from dy2st_runtime import scalars
 
 
@@ -23,7 +25,7 @@ def condition(value: Any) -> Any:
         return value if known is None else known
     if is_symbolic(value):
         return value
-    if isinstance(value, (Choice, StandIn)) or session.runtime_list(value) is not None:
+    if isinstance(value, (Choice, StandIn, Text)) or session.runtime_list(value) is not None:
         return truth(session, value)
     return value
 
@@ -46,6 +48,8 @@ def truth(session: Session, value: Any) -> Any:
     known = session.runtime_list(value)
     if known is not None:
         return lists.length(session, known) > 0
+    if isinstance(value, Text):
+        return text.compared(session, operator.ne, value, "")
     if isinstance(value, StandIn):
         return truth(session, value.length())
     if isinstance(value, Choice):
@@ -69,4 +73,6 @@ def logical_not(value: Any) -> Any:
     value = condition(value)
     if session is None or not is_symbolic(value):
         return not value
+    if isinstance(value, torch.SymBool) and isinstance(value.node.expr, (sympy.Eq, sympy.Ne)):
+        return torch.sym_not(value)  # what is known of the number stays so in the branches
     return session.number(scalars.logical_not, (value,), "bool")

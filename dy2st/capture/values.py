@@ -66,6 +66,8 @@ class Choosing(Protocol):
 
     def over(self, choice: Choice, function: Callable[[Any], Any]) -> Any: ...
 
+    def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString: ...
+
 
 class Choice:
     """A value that is one of several which no single value stands for: ``None`` or a tensor, one string or another.
@@ -198,6 +200,19 @@ class Text:
 
     parts: tuple[Any, ...]
 
+    @classmethod
+    def of(cls, string: RuntimeString) -> Text:
+        """The text that an operation of the program makes."""
+        return cls(((string, None, ""),))
+
+    @property
+    def string(self) -> RuntimeString | None:
+        """The string of the program that it is, if it is nothing more."""
+        match self.parts:
+            case ((RuntimeString() as string, None | "s", ""),):
+                return string
+        return None
+
     def __add__(self, other: Any) -> Any:
         return Text((*self.parts, *_text_parts(other))) if isinstance(other, (str, Text)) else NotImplemented
 
@@ -212,6 +227,14 @@ class Text:
             "a string with values known only at run time is formatted by code that was not converted",
             fix="use an f-string or str.format, and print or raise the text",
         )
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        raise CaptureError(
+            "a string known only at run time is looked up, or asked for its truth value, by code that was not converted",
+            fix="compare it with == in an if statement of converted code",
+        )
+
+    __hash__ = __bool__ = _refuse
 
 
 def _text_parts(value: str | Text) -> tuple[Any, ...]:
@@ -272,12 +295,14 @@ class RuntimeList:
         items: the Python list object that the user's code holds; its contents are out of date.
         element: the type of the elements, or ``None`` while nothing is known to have been put in.
         alone: whether no other handle stands for the same list, so that all that is put in goes through this one.
+        places: the lists of which it is an item, or part of one, with that item.
     """
 
     def __init__(self, items: list[Any], element: Any, alone: bool = False) -> None:
         self.items = items
         self.element = element
         self.alone = alone
+        self.places: list[tuple[RuntimeList, Any]] = []
 
 
 CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale)

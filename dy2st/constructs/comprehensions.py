@@ -42,7 +42,8 @@ _PARTS = "iterable, spread, element, conditions"
 
 def _loop_parts(node: gast.expr, context: Context) -> dict[str, Any] | None:
     """The arguments of an operator that loops; ``None`` for a comprehension that stays one."""
-    shared = any(_shares_variables(inner, context) for inner in gast.walk(node))
+    outside = {id(inner) for inner in gast.walk(node.generators[0].iter)}  # evaluated where the comprehension stands
+    shared = any(_shares_variables(inner, context) for inner in gast.walk(node) if id(inner) not in outside)
     if shared or any(generator.is_async or _target_names(generator.target) is None for generator in node.generators):
         return None
     if isinstance(node, gast.DictComp):

@@ -8,6 +8,7 @@
 | a list | an array |
 | a tuple, a slice, a complex number | ``{"tuple": [...]}``, ``{"slice": [...]}``, ``{"complex": [real, imaginary]}`` |
 | a dtype, device, layout, memory format | ``{"dtype": "float32"}``, ``{"device": "cuda:0"}`` … |
+| a structure of containers | ``{"structure": ...}``, see :mod:`dy2st_runtime.structure` |
 | an exception class | ``{"exception": "ValueError"}``; a user's own also has its ``module`` and ``qualname`` |
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -88,6 +89,8 @@ def _encode_container(value: Any, reference: Encode) -> Any:
         return {"complex": [encode(value.real), encode(value.imag)]}
     if isinstance(value, torch.device):
         return {"device": str(value)}
+    if type(value) in _STRUCTURES:
+        return {"structure": _STRUCTURES[type(value)](value)}
     for group, table in _TORCH.items():
         name = str(value).removeprefix("torch.") if isinstance(value, getattr(torch, group)) else None
         if name in table:
@@ -189,6 +192,15 @@ _DECODERS: dict[str, Callable[[Json, Decode], Any]] = {
     "complex": _decode_complex,
     "device": lambda json, inner: device(json),
 }
+
+
+_STRUCTURES: dict[type, Encode] = {}
+
+
+def hold_structures(kinds: Iterable[type], encode: Encode, decode: Callable[[Json, int], Any]) -> None:
+    """Have constants hold structures, whose module is built on this one."""
+    _STRUCTURES.update((kind, encode) for kind in kinds)
+    _DECODERS["structure"] = lambda json, inner: decode(json, 0)
 
 
 def _decode_exception(json: Json) -> type[Exception]:

@@ -19,6 +19,9 @@ A target is a name with a contract; an executor gives it its meaning. Blocks are
 | ``list_take`` | list, positions | a new list of the items at the positions |
 | ``list_delete``, ``list_assign`` | list, index or slice, … | like ``del items[i]``, ``items[i:j] = …`` |
 | ``list_repeat`` | list, number | ``items * number`` |
+| ``list_tensor`` | list, dtype, device, the dtype that is expected | ``torch.tensor(items, …)`` |
+| ``list_join`` | list of strings, separator | ``separator.join(items)`` |
+| ``item_choose`` … | see :mod:`dy2st_runtime.items` | |
 
 Both blocks of ``if_`` take the operands as inputs. The body of ``while_`` takes the carried values, then the operands, and
 gives the next pred, then the next carried values; it runs as long as pred is true. The block of ``transform_`` takes the inputs
@@ -85,6 +88,14 @@ list_take = Control("list_take", effect=False)
 list_delete = Control("list_delete")
 list_assign = Control("list_assign")
 list_repeat = Control("list_repeat", effect=False)
+list_tensor = Control("list_tensor", effect=False)
+list_join = Control("list_join")
+
+item_choose = Control("item_choose", effect=False)
+item_make = Control("item_make", effect=False)
+item_kind = Control("item_kind", effect=False)
+item_of_kind = Control("item_of_kind", effect=False)
+item_parts = Control("item_parts", effect=False)
 
 TARGETS = {
     target.name: target
@@ -92,6 +103,7 @@ TARGETS = {
         if_, while_, transform_, apply_, assert_, raise_, print_, format_, call_,
         list_, list_append, list_extend, list_insert, list_set, list_pop, list_clear, list_reverse, list_get, list_slice,
         list_len, list_copy, list_concat, list_order, list_take, list_delete, list_assign, list_repeat,
+        list_tensor, list_join, item_choose, item_make, item_kind, item_of_kind, item_parts,
     )
 }  # fmt: skip
 """Every control target by name; a name stands for one meaning for ever, archives rely on it."""

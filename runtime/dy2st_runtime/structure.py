@@ -375,3 +375,5 @@ _READERS: dict[str, Callable[[Json, int], Structure]] = {
     "shared": lambda json, depth: Shared(json.field("shared").integer(0), (from_json(json.field("item"), depth),)),
 }
 """How each kind of structure is read, by the field that tells it."""
+
+constants.hold_structures((TupleOf, ListOf, DictOf, ObjectOf), to_json, from_json)

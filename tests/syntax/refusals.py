@@ -174,16 +174,6 @@ def length_of_a_text(x):
     return x * len(f"{x.sum()}")
 
 
-@CHAPTER.refused("a list of several kinds that grows in a loop", calls=signs(), error=CaptureError, says="'text'")
-def mixed_list(x):
-    items = []
-    while x.sum() > 0:
-        items.append(x)
-        items.append("text")
-        x = x - 1
-    return items
-
-
 @CHAPTER.refused(
     "an object that the function makes, returned", calls=signs(), error=CaptureError, says="named tuples or dataclasses"
 )

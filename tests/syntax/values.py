@@ -292,9 +292,69 @@ def growing_deque(n, x):
     return total, len(window), sum(window), window
 
 
-@CHAPTER.refused("A growing list of strings or dicts", NS[:1], error=dy2st.CaptureError, says="tensors, numbers and tuples of them")
-def growing_strings(n, x):
-    names = []
+@CHAPTER.captured("a growing list of strings, of `None` or tensors, of tensors and numbers", NS)
+def growing_mixed(n, x):
+    names, found, mixed = ["first"], [], [x]
     for k in range(n):
-        names.append("even" if k % 2 == 0 else "odd")
-    return len(names)
+        names.append("even" if k % 2 == 0 else f"odd {k}")
+        found.append(x * k if k % 2 else None)
+        mixed += [k, x]
+    total = x
+    for h in found:
+        if h is not None:
+            total = total + h
+    return names, names.count("even"), "odd 1" in names, names[-1], found, mixed, total
+
+
+@CHAPTER.captured("a growing list of dicts, dataclasses, named tuples and lists", NS)
+def growing_records(n, x):
+    tracks, states, rows = [], [], []
+    for k in range(n):
+        tracks.append({"h": x * k, "score": 3 - k})
+        states.append((_State(x, k), _Pair(x + k)))
+        rows.append([x, k])
+    total = x
+    for track in tracks:
+        total = total + track["h"] * track["score"]
+    for (state, pair), (row, k) in zip(states, rows):
+        total = total + state.h * pair.a + row * k
+        state_is_last = state.n + 1 == n
+        total = total * 2 if state_is_last else total
+    return tracks, states, rows, total, [track["score"] for track in sorted(tracks, key=lambda track: track["score"])]
+
+
+@CHAPTER.captured("a string that grows in a loop, or is one of many", NS)
+def growing_string(n, x):
+    log = ""
+    for k in range(n):
+        log += f"{k}: {x.sum() * k:.1f} "
+    letter = "abcdefghijkl"[n]
+    return log, log == "0: 0.0 ", letter, letter != "f", "empty" if not log else "written"
+
+
+@CHAPTER.refused(
+    "A dict that is an item of a growing list, changed",
+    NS[:1],
+    error=dy2st.CaptureError,
+    says="a dict is changed that is an item of a list",
+)
+def changed_item(n, x):
+    tracks = []
+    for k in range(n):
+        tracks.append({"h": x * k})
+    tracks[0]["h"] = x
+    return tracks
+
+
+@CHAPTER.refused(
+    "A growing list of other objects", NS[:1], error=dy2st.CaptureError, says="a value of class Slots is put in a list"
+)
+def growing_objects(n, x):
+    class Slots:
+        def __init__(self, a):
+            self.a = a
+
+    made = []
+    for k in range(n):
+        made.append(Slots(x * k))
+    return len(made)

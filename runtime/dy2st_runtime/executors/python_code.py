@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control, scalars
+from dy2st_runtime import control, items, scalars
 from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.program import Block, Location, Program
 from dy2st_runtime.text import join_parts
@@ -352,6 +352,10 @@ def _take(items: Sequence[Any], positions: Sequence[int]) -> list[Any]:
     return [items[position] for position in positions]
 
 
+def _join(values: Sequence[str], separator: str) -> str:
+    return separator.join(values)
+
+
 def _call_python(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
 
@@ -385,5 +389,12 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     control.list_delete: list.__delitem__,
     control.list_assign: list.__setitem__,
     control.list_repeat: list.__mul__,
+    control.list_tensor: items.tensor,
+    control.list_join: _join,
+    control.item_choose: items.choose,
+    control.item_make: items.make,
+    control.item_kind: items.kind_of,
+    control.item_of_kind: items.of_kind,
+    control.item_parts: items.parts,
 }
 """What each control target without blocks does."""
