@@ -48,6 +48,8 @@ def uncertain_parts(node: gast.AST) -> list[gast.AST]:
         return list(node.comparators)
     if isinstance(node, gast.Assert) and node.msg is not None:
         return [node.msg]
+    if isinstance(node, COMPREHENSIONS):
+        return [inner.target for inner in gast.walk(node) if isinstance(inner, gast.NamedExpr)]
     return []
 
 

@@ -45,10 +45,11 @@ class Stream:
         source: what it goes through: an iterator, or a :class:`RuntimeIterable`.
         through: called with an item of the source, a function to call with each item of the stream, and the names that are
             live in the loop.
+        bound: names outside that it binds.
     """
 
-    def __init__(self, source: Any, through: Callable[[Any, Callable[[Any], Any], Any], Any]) -> None:
-        self.source, self.through = source, through
+    def __init__(self, source: Any, through: Callable[[Any, Callable[[Any], Any], Any], Any], bound: tuple[str, ...] = ()) -> None:
+        self.source, self.through, self.bound = source, through, bound
         self._ready: list[Any] = []
         self._consumed = False
 

@@ -12,7 +12,7 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from types import CellType
 from typing import Any
 
@@ -28,7 +28,6 @@ from dy2st.capture.iterators import over
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.loop import capture_loop, try_loop
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.truth import condition
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, contents, is_symbolic
 from dy2st_runtime import scalars
 
@@ -151,7 +150,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, Stream):
         iterators.take(session, iterable)
-        through = iterable.through
+        through, live = iterable.through, (*live, *iterable.bound)
         capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
         return
     if isinstance(iterable, Choice):
@@ -361,124 +360,3 @@ def iterated(value: Any) -> Any:
         return value
     runtime = as_runtime(value)
     return over(value) if runtime is None else iter(runtime)
-
-
-def list_comprehension(
-    iterable: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]]
-) -> list[Any]:
-    """A list comprehension: a loop that appends.
-
-    Args:
-        iterable: what it loops over.
-        spread: the number of names that an item is unpacked to; ``None`` for one name that takes the item.
-        element: gives an element of the list, from the item or its parts.
-        conditions: whether an item has an element.
-    """
-    made: list[Any] = []
-    session = current()
-    append = made.append if session is None else lambda item: session.call(made.append, item)
-    fill(made, append, iterable, spread, element, conditions)
-    return made
-
-
-def fill(
-    made: Any, add: Callable[[Any], Any], iterable: Any, spread: int | None, element: Callable[..., Any],
-    conditions: Sequence[Callable[..., Any]],
-) -> None:  # fmt: skip
-    """Put what a comprehension gives into a new container; see :func:`list_comprehension`."""
-    session = current()
-    if isinstance(made, list) and session is not None:
-        session.own_list(made)
-    elif session is not None:
-        session.own(made)
-        if as_runtime(iterable) is not None:
-            raise errors.CaptureError(
-                f"a {type(made).__name__} of a size that is known only at run time",
-                session.here(),
-                fix="keep the items in a list; torch.unique gives distinct numbers",
-            )
-    _each(iterable, spread, element, conditions, add, ())
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Clause:
-    """A further ``for`` of a comprehension: what stands for the element of the one before."""
-
-    iterable: Any
-    spread: int | None
-    element: Callable[..., Any]
-    conditions: Sequence[Callable[..., Any]]
-
-
-def generator(
-    iterable: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]]
-) -> Iterator[Any]:
-    """A generator expression; the arguments are those of a list comprehension."""
-    if current() is None:
-        return iter(list_comprehension(iterable, spread, element, conditions))  # a generator that leaves the capture unconsumed
-
-    def through(item: Any, then: Callable[[Any], Any], live: Sequence[str]) -> None:
-        _give(item, spread, element, conditions, then, live)
-
-    return Stream(source_of(iterable), through)
-
-
-def source_of(iterable: Any) -> Any:
-    """What a stream goes through."""
-    if isinstance(iterable, Stream):
-        return iterable
-    return as_runtime(iterable) or iter(over(iterable))
-
-
-def _give(
-    item: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]],
-    then: Callable[[Any], Any], live: Sequence[str],
-) -> None:  # fmt: skip
-    """Call ``then`` with the element of an item, or with each that a further clause gives, if the conditions hold."""
-    parts = _parts(item, spread)
-
-    def give() -> None:
-        value = element(*parts)
-        if isinstance(value, Clause):
-            _each(value.iterable, value.spread, value.element, value.conditions, then, live)
-        else:
-            then(value)
-
-    when(conditions, parts, give, live)
-
-
-def _each(
-    iterable: Any, spread: int | None, element: Callable[..., Any], conditions: Sequence[Callable[..., Any]],
-    then: Callable[[Any], Any], live: Sequence[str],
-) -> None:  # fmt: skip
-    if current() is None:
-        for item in iterable:
-            _give(item, spread, element, conditions, then, live)
-    else:
-        capture_for(iterable, lambda item: _give(item, spread, element, conditions, then, live), live, None)
-
-
-def _parts(item: Any, spread: int | None) -> tuple[Any, ...]:
-    if spread is None:
-        return (item,)
-    parts = tuple(over(item))
-    if len(parts) != spread:
-        few = len(parts) < spread
-        raise ValueError(
-            f"not enough values to unpack (expected {spread}, got {len(parts)})"
-            if few
-            else f"too many values to unpack (expected {spread})"
-        )
-    return parts
-
-
-def when(conditions: Sequence[Callable[..., Any]], parts: tuple[Any, ...], do: Callable[[], Any], live: Sequence[str]) -> None:
-    """Do something if conditions hold; each is asked only if those before it hold."""
-    if not conditions:
-        do()
-        return
-    test = condition(conditions[0](*parts))
-    if is_symbolic(test):
-        capture_if(test, lambda: when(conditions[1:], parts, do, live), _nothing, live)
-    elif test:
-        when(conditions[1:], parts, do, live)

@@ -13,7 +13,6 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import elements, lattice
-from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
@@ -59,18 +58,6 @@ def tail(session: Session, items: list[Any]) -> Any:
     known = session.runtime_list(items)
     assert known is not None
     return get(session, known, slice(1, None))
-
-
-def unpack(session: Session, items: RuntimeList, count: int | None) -> list[Any]:
-    """The items as targets of an assignment; ``count`` is the number of targets, ``None`` when one of them is starred."""
-    if count is None:
-        raise errors.CaptureError(
-            "a starred target takes from a list whose length is known only at run time",
-            session.here(),
-            fix="take items[0] and items[1:]",
-        )
-    check(session, length(session, items) == count, ValueError, f"the number of values to unpack is not {count}")
-    return [get(session, items, position) for position in range(count)]
 
 
 def _take(session: Session, items: RuntimeList, target: control.Control, args: tuple[Any, ...], empty: str) -> Any:

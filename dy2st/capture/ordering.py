@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture import iteration, lattice, lists, text
+from dy2st.capture import comprehensions, iteration, lattice, lists, text
 from dy2st.capture.assertions import check
 from dy2st.capture.comparisons import position, same
 from dy2st.capture.journal import ContentsPlace
@@ -38,7 +38,7 @@ def _is_runtime(key: Any) -> bool:
 
 
 def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) -> list[Any]:
-    return items if key is None else iteration.list_comprehension(items, None, lambda item: session.call(key, item), ())
+    return items if key is None else comprehensions.mapped(items, lambda item: session.call(key, item))
 
 
 def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:

@@ -23,8 +23,8 @@ from typing import Any
 import gast
 
 from dy2st import names
-from dy2st.capture import current, iterators, lists
-from dy2st.capture.values import Choice, contents
+from dy2st.capture import current, iterators, unpacking
+from dy2st.capture.values import Choice
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
@@ -50,31 +50,42 @@ def rewrite_assign(node: gast.Assign, context: Context) -> list[gast.stmt]:
 def rewrite_unpacking(node: gast.Assign, context: Context) -> gast.Assign:
     """A value that is taken apart passes through an operator."""
     target = next((target for target in node.targets if isinstance(target, gast.Tuple | gast.List)), None)
-    if target is None or isinstance(node.value, gast.Tuple | gast.List):
+    if target is None or (isinstance(node.value, gast.Tuple | gast.List) and _is_flat(target)):
         return node
-    count = None if any(isinstance(element, gast.Starred) for element in target.elts) else len(target.elts)
-    text = "_dy2st.unpacked(value, count)"
-    node.value = context.expression(text, node.value, value=node.value, count=template.constant(count, node.value))
+    text = "_dy2st.unpacked(value, pattern)"
+    pattern = template.constant(pattern_of(target), node.value)
+    node.value = context.expression(text, node.value, value=node.value, pattern=pattern)
     return node
 
 
+def pattern_of(target: gast.expr) -> unpacking.Pattern:
+    """How a target takes a value apart."""
+    if isinstance(target, gast.Starred):
+        return unpacking.STAR
+    if not isinstance(target, gast.Tuple | gast.List):
+        return None
+    parts = tuple(map(pattern_of, target.elts))
+    return len(parts) if not any(parts) else parts
+
+
+def _is_flat(target: gast.expr) -> bool:
+    return not any(isinstance(element, gast.Tuple | gast.List) for element in target.elts)
+
+
 @operator("unpacked")
-def unpacked(value: Any, count: int | None) -> Any:
-    """The value, or the items of a list whose length is known only at run time."""
+def unpacked(value: Any, pattern: unpacking.Pattern) -> Any:
+    """The value, with the items of a list whose length is known only at run time where a target takes them."""
     session = current()
     if isinstance(value, Choice):
         return iterators.over(value)
-    known = None if session is None else session.runtime_list(contents(value))
-    return value if session is None or known is None else lists.unpack(session, known, count)
+    return value if session is None else unpacking.expanded(session, value, pattern)
 
 
 @operator("made_list")
 def made_list(items: list[Any]) -> list[Any]:
     """The list that a starred target gets: it is made here."""
     session = current()
-    if session is not None:
-        session.own_list(items)
-    return items
+    return items if session is None else unpacking.rest_of(session, items)
 
 
 @rewrites(gast.With, Phase.ACCESS)

@@ -17,62 +17,77 @@ from typing import Any
 import gast
 
 from dy2st import names
-from dy2st.capture import access, calls, iteration
+from dy2st.capture import access, calls, comprehensions, iteration
+from dy2st.capture.comprehensions import Clause
+from dy2st.constructs.assignment import pattern_of
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
+from dy2st.constructs.thunks import without_walrus
 from dy2st.source import template
 
 
 @rewrites(gast.GeneratorExp, Phase.ACCESS)
 def rewrite_generator(node: gast.GeneratorExp, context: Context) -> gast.expr:
-    """A stream, where its target is a name or a tuple of names."""
+    """A stream, where its targets are names."""
     made = _as_function(node, context)
-    parts = _loop_parts(node, context)
-    return made if parts is None else context.expression(f"_dy2st.generator({_PARTS})", node, **parts)
+    loop = _loop("generator", node, context)
+    return made if loop is None else loop
 
 
 @rewrites(gast.ListComp, Phase.ACCESS)
 def rewrite_list(node: gast.ListComp, context: Context) -> gast.expr:
-    """A loop, where its target is a name or a tuple of names; a function before Python 3.12."""
+    """A loop, where its targets are names; a function before Python 3.12."""
     return _collection(node, "list_comp", context)
 
 
-_PARTS = "iterable, spread, element, conditions"
-
-
-def _loop_parts(node: gast.expr, context: Context) -> dict[str, Any] | None:
-    """The arguments of an operator that loops; ``None`` for a comprehension that stays one."""
+def _loop(operator_name: str, node: gast.expr, context: Context) -> gast.expr | None:
+    """The call of an operator that loops; ``None`` for a comprehension that stays one."""
     outside = {id(inner) for inner in gast.walk(node.generators[0].iter)}  # evaluated where the comprehension stands
     shared = any(_shares_variables(inner, context) for inner in gast.walk(node) if id(inner) not in outside)
     if shared or any(generator.is_async or _target_names(generator.target) is None for generator in node.generators):
         return None
     if isinstance(node, gast.DictComp):
         pair = template.expression("(key, value)", node, key=node.key, value=node.value)
-        return _clause(node.generators, pair, context)
-    return _clause(node.generators, node.elt, context)
+        return _clause(operator_name, node.generators, pair, node, context)
+    return _clause(operator_name, node.generators, node.elt, node, context)
 
 
-def _clause(generators: list[Any], element: gast.expr, context: Context) -> dict[str, Any]:
+def _clause(operator_name: str, generators: list[Any], element: gast.expr, at: gast.expr, context: Context) -> gast.expr:
     """One `for` with its conditions; those after it are part of its element."""
-    (generator, *others), at = generators, generators[0].iter
+    generator, *others = generators
     if others:
-        element = context.expression(f"_dy2st.clause({_PARTS})", at, **_clause(others, element, context))
+        element = _clause("clause", others, element, others[0].iter, context)
     targets = _distinct(_target_names(generator.target) or [], context)
-    spread = len(targets) if isinstance(generator.target, gast.Tuple) else None
-    function, *conditions = (_function_of(targets, part, context) for part in (element, *generator.ifs))
-    iterable = at.args[0]  # without the operator that _iterated has put around it
-    return {"iterable": iterable, "spread": template.constant(spread, at), "element": function, "conditions": conditions}
+    parts = (element, *generator.ifs)
+    bound = dict.fromkeys(inner.target.id for part in parts for inner in gast.walk(part) if isinstance(inner, gast.NamedExpr))
+    function, *conditions = (_function_of(targets, without_walrus(part, context), context) for part in parts)
+    holes = {
+        "iterable": generator.iter.args[0],  # without the operator that _iterated has put around it
+        "pattern": template.constant(pattern_of(generator.target), at),
+        "element": function,
+        "conditions": conditions,
+    }
+    if not bound:
+        return context.expression(f"_dy2st.{operator_name}(iterable, pattern, element, conditions)", at, **holes)
+    text = f"_dy2st.{operator_name}(iterable, pattern, element, conditions, bound=names)"
+    return context.expression(text, at, names=template.constant(tuple(bound), at), **holes)
 
 
 def _shares_variables(node: gast.AST, context: Context) -> bool:
-    """Whether a part of a comprehension binds a name outside of it, or keeps its targets: a lambda reads them when it is called."""
-    return isinstance(node, gast.NamedExpr) or (isinstance(node, gast.Lambda) and context.is_opaque(node))
+    """Whether a part of a comprehension keeps its targets: a lambda reads them when it is called."""
+    return isinstance(node, gast.Lambda) and context.is_opaque(node)
 
 
 def _target_names(target: gast.expr) -> list[str] | None:
-    """The names that a target binds; ``None`` for one that is no name or flat tuple of names."""
-    parts = target.elts if isinstance(target, gast.Tuple) else [target]
-    return [part.id for part in parts] if all(isinstance(part, gast.Name) for part in parts) else None
+    """The names that a target binds, in order; ``None`` for one that is not made of names."""
+    if isinstance(target, gast.Starred):
+        return _target_names(target.value)
+    if isinstance(target, gast.Name):
+        return [target.id]
+    if not isinstance(target, gast.Tuple | gast.List):
+        return None
+    found = [_target_names(part) for part in target.elts]
+    return None if None in found else [name for inner in found for name in inner or ()]
 
 
 def _distinct(targets: list[str], context: Context) -> list[str]:
@@ -101,10 +116,8 @@ def rewrite_dict(node: gast.DictComp, context: Context) -> gast.expr:
 
 def _collection(node: gast.expr, operator_name: str, context: Context) -> gast.expr:
     made = _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
-    parts = _loop_parts(node, context)
-    if parts is None:
-        return context.expression("_dy2st.own(value)", node, value=made)
-    return context.expression(f"_dy2st.{operator_name}({_PARTS})", node, **parts)
+    loop = _loop(operator_name, node, context)
+    return context.expression("_dy2st.own(value)", node, value=made) if loop is None else loop
 
 
 def _iterated(node: gast.expr, context: Context) -> gast.expr:
@@ -125,37 +138,47 @@ def _as_function(node: gast.expr, context: Context) -> gast.expr:
 
 
 @operator("list_comp")
-def list_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
-    """The list; ``spread`` is the number of names that an item is unpacked to, if it is."""
-    return iteration.list_comprehension(iterable, spread, element, conditions)
+def list_comp(
+    iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
+) -> Any:
+    """The list."""
+    return comprehensions.new_list(Clause(iterable, pattern, bound, element, conditions))
 
 
 @operator("set_comp")
-def set_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
+def set_comp(
+    iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
+) -> Any:
     """The set."""
     made: set[Any] = calls.call(set)
-    iteration.fill(made, lambda item: calls.call(made.add, item), iterable, spread, element, conditions)
+    comprehensions.fill(made, lambda item: calls.call(made.add, item), Clause(iterable, pattern, bound, element, conditions))
     return made
 
 
 @operator("dict_comp")
-def dict_comp(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
-    """The dict; ``element`` gives key and value."""
+def dict_comp(
+    iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
+) -> Any:
+    """The dict; an element is a key and its value."""
     made: dict[Any, Any] = {}
-    iteration.fill(made, lambda pair: access.set_item(made, *pair), iterable, spread, element, conditions)
+    comprehensions.fill(made, lambda pair: access.set_item(made, *pair), Clause(iterable, pattern, bound, element, conditions))
     return made
 
 
 @operator("clause")
-def clause(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
+def clause(
+    iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
+) -> Any:
     """The second `for` of a comprehension and those after it."""
-    return iteration.Clause(iterable, spread, element, conditions)
+    return Clause(iterable, pattern, bound, element, conditions)
 
 
 @operator("generator")
-def generator(iterable: Any, spread: int | None, element: Callable[..., Any], *conditions: Callable[..., Any]) -> Any:
+def generator(
+    iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
+) -> Any:
     """The generator."""
-    return iteration.generator(iterable, spread, element, conditions)
+    return comprehensions.generator(Clause(iterable, pattern, bound, element, conditions))
 
 
 @operator("iterated")

@@ -22,7 +22,7 @@ from dy2st.source import template
 
 def thunk(node: gast.expr, context: Context) -> gast.expr:
     """`lambda: node`, in which each walrus has become the call of a setter."""
-    return template.expression("lambda: operand", node, operand=_without_walrus(node, context))
+    return template.expression("lambda: operand", node, operand=without_walrus(node, context))
 
 
 def setter_definitions(context: Context, setters: dict[str, str], node: gast.FunctionDef) -> list[gast.stmt]:
@@ -50,13 +50,14 @@ _GLOBAL_SETTER = """
 """
 
 
-def _without_walrus(node: Any, context: Context) -> Any:
+def without_walrus(node: Any, context: Context) -> Any:
+    """A part of an expression, in which each walrus has become the call of a setter."""
     if isinstance(node, list):
-        return [_without_walrus(item, context) for item in node]
+        return [without_walrus(item, context) for item in node]
     if not isinstance(node, gast.AST) or context.is_opaque(node):
         return node
     for field in node._fields:
-        setattr(node, field, _without_walrus(getattr(node, field, None), context))
+        setattr(node, field, without_walrus(getattr(node, field, None), context))
     if not isinstance(node, gast.NamedExpr):
         return node
     setter = _setter(node.target.id, context)

@@ -332,6 +332,29 @@ def growing_string(n, x):
     return log, log == "0: 0.0 ", letter, letter != "f", "empty" if not log else "written"
 
 
+@CHAPTER.captured("targets that take a growing list apart: `first, *rest = xs`, `a, (b, c) = …`", [*NS, (torch.tensor(0), XS[0])])
+def taken_apart(n, x):
+    items, rows = [x, x * 2], [(x, [n, 1])]
+    for k in range(n):
+        items.append(x * k)
+        rows.append((x + k, [k, 2]))
+    first, *middle, last = items
+    h, (k, (number, two)) = 0, rows[-1]
+    pair = [x, first]
+    if n == 5:
+        pair.append(last)
+    a, b = pair
+    return first, middle, last, k, number + two, [u * v for _, (u, v) in rows], a + b
+
+
+@CHAPTER.captured("walrus and nested targets in comprehensions", NS)
+def walrus_in_comprehension(n, x):
+    rows = [(k, (x * k, [k, k + 1])) for k in range(n)]
+    found = [last := a * b for a, (b, [_, *_]) in rows if (total := b.sum()) > 0]
+    names = {key: value for key, (value, *_) in [("a", (x, 1)), ("b", (x * 2, 2, 3))]}
+    return found, names, last if found else total if rows else None
+
+
 @CHAPTER.refused(
     "A dict that is an item of a growing list, changed",
     NS[:1],

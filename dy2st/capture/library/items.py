@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comparisons, iteration, iterators, lists, ordering
+from dy2st.capture import comparisons, comprehensions, iteration, iterators, lists, ordering
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import Stream
@@ -167,7 +167,7 @@ def _map(session: Session, function: Any, *iterables: Any) -> Any:
         then(session.call(function, *item) if len(iterables) > 1 else session.call(function, item))
 
     given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
-    return Stream(iteration.source_of(given), through)
+    return Stream(comprehensions.source_of(given), through)
 
 
 def _until(session: Session, function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
@@ -203,9 +203,9 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
         return item if function is None else session.call(function, item)
 
     def through(item: Any, then: Any, live: Any) -> None:
-        iteration.when((keeps,), (item,), lambda: then(item), live)
+        comprehensions.when((keeps,), (item,), lambda: then(item), live)
 
-    return Stream(iteration.source_of(values), through)
+    return Stream(comprehensions.source_of(values), through)
 
 
 @handles(sorted)
