@@ -207,3 +207,39 @@ def test_a_network_without_control_flow_goes_whole():
     assert len(runner.regions) == 1 and len(runner.regions[0].variants) == 1
     eager.eval(), fast.eval()
     assert_close(fast(x), eager(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_conditions_of_what_is_trained():
+    def halve(x):
+        while (x * 2).abs().max() > 1:
+            x = x / 2
+        return x
+
+    fast = static(halve)
+    x = (X * 8).requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_close(torch.autograd.grad(fast(x).sum(), x), torch.autograd.grad(halve(x).sum(), x))
+    (runner,) = runners(fast)
+    assert {variant.compiled.cut for region in runner.regions for variant in region.variants} == {True, False}
+
+
+@pytest.mark.slow
+def test_gradients_of_gradients_leave_statistics_alone():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(4)
+
+        def forward(self, x):
+            return (self.norm(x) * x).tanh().sum(1)
+
+    eager, fast = Net(), static(Net())
+    results = []
+    for net in (eager, fast):
+        x = X.clone().requires_grad_()
+        (first,) = torch.autograd.grad(net(x).square().sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), x)
+        results.append((first.detach(), second, dict(net.state_dict())))
+    assert_close(results[1], results[0], rtol=1e-4, atol=1e-4)

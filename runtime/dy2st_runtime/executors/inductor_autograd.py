@@ -13,13 +13,14 @@ from dy2st_runtime.executors.inductor_compile import Boxed, Compiled
 Replay = Callable[..., Sequence[Any]]
 
 
-def step_of(compiled: Compiled, replay: Replay, unstable: bool) -> Callable[..., tuple[Any, ...]]:
+def step_of(compiled: Compiled, replay: Replay, unstable: bool, read: Sequence[int]) -> Callable[..., tuple[Any, ...]]:
     """The function that runs a region so that gradients flow through it.
 
     Args:
         compiled: the region, compiled with gradients.
         replay: runs it uncompiled, for gradients of gradients.
         unstable: whether the program changes tensors in place, so that what is saved must be a copy where it is visible.
+        read: the positions of tensors among the arguments that it does not change itself.
 
     Returns:
         Takes the arguments of the region, gives its outputs.
@@ -29,6 +30,7 @@ def step_of(compiled: Compiled, replay: Replay, unstable: bool) -> Callable[...,
     constant = _without_gradient(compiled, full)
     coerce = _coercing(compiled)
     position = compiled.tangents
+    shapes = None if any(shape is None for shape in compiled.shapes) else [compiled.shapes[index] for index in position]
 
     class Step(_SingleLevelFunction):
         @staticmethod
@@ -37,8 +39,8 @@ def step_of(compiled: Compiled, replay: Replay, unstable: bool) -> Callable[...,
             outputs = tuple(made[:count])
             kept = made[saved]
             ctx.save_for_backward(*(_stable(kept, (*args, *outputs)) if unstable else kept))
-            ctx.sizes, ctx.inputs, ctx.shapes = made[sizes], args, [outputs[index].shape for index in position]
-            ctx.versions = _versions(args)
+            ctx.sizes, ctx.inputs, ctx.versions = made[sizes], args, [args[index]._version for index in read]
+            ctx.shapes = shapes or [outputs[index].shape for index in position]
             ctx.set_materialize_grads(False)
             wanted = ctx.needs_input_grad
             without = constant if wanted == full else _without_gradient(compiled, wanted)
@@ -49,7 +51,7 @@ def step_of(compiled: Compiled, replay: Replay, unstable: bool) -> Callable[...,
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             if torch.is_grad_enabled():
-                return _again(replay, ctx, grads)
+                return _again(replay, ctx, grads, read)
             given = [grads[index] for index in position]
             missing = any(grad is None for grad in given)
             if missing:
@@ -70,10 +72,15 @@ def _coercing(compiled: Compiled) -> Callable[[list[Any]], list[Any]]:
     """Gives gradients the layout that the generated function takes them in."""
     from torch._functorch._aot_autograd.runtime_wrappers import coerce_to_expected_memory_format
 
-    layouts = compiled.layouts
-    if all(layout.memory_format is torch.contiguous_format for layout in layouts):
-        return lambda grads: [grad if grad.is_contiguous() else grad.contiguous() for grad in grads]
-    return lambda grads: [coerce_to_expected_memory_format(grad, layout) for grad, layout in zip(grads, layouts)]
+    wanted = [(layout, getattr(layout, "stride", None)) for layout in compiled.layouts]
+
+    def coerce(grads: list[Any]) -> list[Any]:
+        return [
+            grad if grad.stride() == stride else coerce_to_expected_memory_format(grad, layout)
+            for grad, (layout, stride) in zip(grads, wanted)
+        ]
+
+    return coerce
 
 
 def _stable(kept: Sequence[Any], visible: Sequence[Any]) -> list[Any]:
@@ -82,11 +89,7 @@ def _stable(kept: Sequence[Any], visible: Sequence[Any]) -> list[Any]:
     return [value.clone() if value.untyped_storage().data_ptr() in seen else value for value in kept]
 
 
-def _versions(inputs: Sequence[Any]) -> list[int]:
-    return [value._version for value in inputs if isinstance(value, torch.Tensor)]
-
-
-def _filled(compiled: Compiled, shapes: Sequence[torch.Size], given: Sequence[Any]) -> list[Any]:
+def _filled(compiled: Compiled, shapes: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     """Zeros in the place of gradients that do not exist."""
     kinds = [compiled.kinds[index] for index in compiled.tangents]
     return [
@@ -101,11 +104,11 @@ def _only_reached(compiled: Compiled, grads: Sequence[Any], result: Sequence[Any
     return tuple(grad if position in reached else None for position, grad in enumerate(result))
 
 
-def _again(replay: Replay, ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
+def _again(replay: Replay, ctx: Any, grads: Sequence[Any], read: Sequence[int]) -> tuple[Any, ...]:
     """Gradients that have gradients: run the region uncompiled and differentiate that."""
     wanted = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
     inputs = list(ctx.inputs)
-    if _versions(inputs) != ctx.versions:
+    if [inputs[index]._version for index in read] != ctx.versions:
         raise RuntimeError("a tensor that is needed to differentiate a gradient was changed in place after it was used")
     with torch.enable_grad():
         for position in wanted:

@@ -50,7 +50,9 @@ class Compiled:
         tangents: the outputs whose gradients ``backward`` takes.
         layouts: how they must lie in memory.
         kinds: the dtypes and devices of the outputs.
+        shapes: their shapes, where they do not depend on the arguments.
         autocast: the state of autocast that it was compiled in.
+        cut: whether no gradient ever flows through it, whatever its inputs require.
     """
 
     check_text: tuple[str, ...]
@@ -65,7 +67,9 @@ class Compiled:
     tangents: tuple[int, ...]
     layouts: tuple[Any, ...]
     kinds: tuple[tuple[torch.dtype, torch.device], ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
     autocast: Any
+    cut: bool = False
 
 
 def compile_region(
@@ -89,7 +93,10 @@ def compile_region(
         mode = FakeTensorMode(shape_env=env)
         fakes = [_fake(mode, index, *given) for index, given in enumerate(zip(args, dynamic, requires_grad))]
         writer = _described(fakes)  # before the compiler learns more about the symbols
-        reaches, kinds = _reaches(graph, fakes, mode) if training else ((), ())
+        outputs = _outputs(graph, fakes, mode) if training else ()
+        reaches = _reaches(outputs, fakes)
+        if training and not any(reaches):
+            return dataclasses.replace(compile_region(graph, args, dynamic, [False] * len(args)), cut=True)
         context = TracingContext(mode)
         found = _generate(graph, fakes, context)
         metadata: Any = context.fw_metadata
@@ -107,7 +114,8 @@ def compile_region(
             reaches,
             tuple(i for i, info in enumerate(metadata.output_info) if info.requires_grad_for_backward),
             tuple(meta.memory_format for meta in metadata.subclass_tangent_meta),
-            kinds,
+            tuple((output.dtype, output.device) for output in outputs),
+            tuple(_fixed_shape(output) for output in outputs),
             autocast,
         )
 
@@ -197,16 +205,21 @@ def _refuse(metadata: Any, found: dict[str, Boxed], training: bool) -> None:
         raise CannotCompile("it has no gradients")
 
 
-def _reaches(
-    graph: fx.Graph, fakes: Sequence[Any], mode: FakeTensorMode
-) -> tuple[tuple[frozenset[int], ...], tuple[tuple[torch.dtype, torch.device], ...]]:
-    """For each output, which inputs its gradient flows to, as autograd says on the stand-ins; and its dtype and device."""
+def _outputs(graph: fx.Graph, fakes: Sequence[Any], mode: FakeTensorMode) -> tuple[torch.Tensor, ...]:
+    """The results of a region on stand-ins."""
     with mode, torch.enable_grad():
-        outputs = fx.Interpreter(fx.GraphModule({}, _copy(graph))).run(*fakes)
+        return tuple(fx.Interpreter(fx.GraphModule({}, _copy(graph))).run(*fakes))
+
+
+def _fixed_shape(output: torch.Tensor) -> tuple[int, ...] | None:
+    return tuple(output.shape) if all(isinstance(size, int) for size in output.shape) else None
+
+
+def _reaches(outputs: Sequence[torch.Tensor], fakes: Sequence[Any]) -> tuple[frozenset[int], ...]:
+    """For each output, which inputs its gradient flows to, as autograd says."""
     leaves = {id(fake): index for index, fake in enumerate(fakes) if isinstance(fake, torch.Tensor)}
     known: dict[Any, frozenset[int]] = {}
-    reached = tuple(_leaves(output.grad_fn, leaves, known) for output in outputs)
-    return reached, tuple((output.dtype, output.device) for output in outputs)
+    return tuple(_leaves(output.grad_fn, leaves, known) for output in outputs)
 
 
 def _leaves(node: Any, leaves: dict[int, int], known: dict[Any, frozenset[int]]) -> frozenset[int]:

@@ -61,6 +61,7 @@ class Region:
         self._hoped = list(requires_grad)
         self._dynamic = [_dynamic_dims(node) for node in inputs]
         self.tensors = [dims_of(node) is not None for node in inputs]
+        self.read = [index for index, is_tensor in enumerate(self.tensors) if is_tensor and index not in part.writes]
         self._seen: list[tuple[int, ...]] | None = None
         self.uncompiled = python.Compiled(_as_program(part.graph, name, part.location))
         self.entry: Function = self.select
@@ -71,6 +72,10 @@ class Region:
     def plainly(self, *args: Any) -> Sequence[Any]:
         """Run it operation by operation."""
         return self.uncompiled.function([], *args)
+
+    def replay(self, *args: Any) -> Sequence[Any]:
+        """Run it once more operation by operation, for its gradient: what it changes was changed already."""
+        return self.plainly(*[value.clone() if index in self.writes else value for index, value in enumerate(args)])
 
     def select(self, *args: Any) -> Sequence[Any]:
         """Find the variant for the arguments, or make it."""
@@ -170,7 +175,7 @@ class Variant:
         }
         given = ", ".join(names)
         checks = _indented([*compiled.check_text, *_mode_checks(compiled, names, tensors, training)])
-        call = f"run({given})" if training or compiled.autocast is not None or writes else f"forward([{given}])"
+        call = f"run({given})" if training or compiled.cut or compiled.autocast is not None or writes else f"forward([{given}])"
         text = (
             f"def fits({given}):\n try:\n{checks} except AssertionError:\n  return False\n return True\n"
             f"def entry({given}):\n try:\n{checks} except AssertionError:\n  return select({given})\n return {call}\n"
@@ -182,6 +187,8 @@ class Variant:
 
 def _mode_checks(compiled: Compiled, names: Sequence[str], tensors: Sequence[str], training: bool) -> list[str]:
     """Grad mode and autocast are as they were."""
+    if compiled.cut:
+        training, tensors = False, []
     yes = [f"{name}.requires_grad" for name, wanted in zip(names, compiled.requires_grad) if wanted]
     no = [f"{name}.requires_grad" for name, wanted in zip(names, compiled.requires_grad) if not wanted and name in tensors]
     lines = []
@@ -196,12 +203,13 @@ def _mode_checks(compiled: Compiled, names: Sequence[str], tensors: Sequence[str
 
 def _runner(region: Region, compiled: Compiled, training: bool) -> Function:
     if training:
-        run: Function = step_of(compiled, region.plainly, region.unstable)
+        run: Function = step_of(compiled, region.replay, region.unstable, region.read)
     else:
         forward = compiled.forward
 
         def run(*args: Any) -> Sequence[Any]:
-            return forward(list(args))
+            with torch.no_grad():
+                return forward(list(args))
 
     if compiled.autocast is not None:
         run = _without_autocast(run)
