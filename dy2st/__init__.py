@@ -17,6 +17,7 @@ from dy2st.eager import EagerCalls, EagerWarning
 from dy2st.errors import (
     BackendError,
     BranchMismatchError,
+    BuildError,
     CaptureError,
     ConversionError,
     DataDependentError,
@@ -39,6 +40,7 @@ from dy2st.report import Report
 from dy2st.rewriting import rewrite
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
+from dy2st_runtime.profiling import Profile, profile
 from dy2st_runtime.program import Program, verify
 
 __version__ = "0.1.0"
@@ -46,6 +48,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BackendError",
     "BranchMismatchError",
+    "BuildError",
     "CaptureError",
     "ConversionError",
     "DataDependentError",
@@ -57,6 +60,7 @@ __all__ = [
     "InputSpec",
     "LoadError",
     "LoopVariableError",
+    "Profile",
     "Program",
     "ProgramError",
     "Report",
@@ -73,6 +77,7 @@ __all__ = [
     "ignore_module",
     "load",
     "not_to_static",
+    "profile",
     "rewrite",
     "save",
     "set_code_level",

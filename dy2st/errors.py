@@ -16,6 +16,7 @@
     ├── SaveError                            a program cannot be written
     ├── LoadError                            a file is not an archive, or a damaged one
     ├── BackendError (ValueError)            an executor that does not exist was asked for
+    ├── BuildError                           the native executor cannot be built
     └── StepLimitError                       the loops of a call make more trips than the caller allows
 
 The root and the last six are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
@@ -27,11 +28,21 @@ import linecache
 import types
 from dataclasses import dataclass
 
-from dy2st_runtime.errors import BackendError, Dy2stError, LoadError, ProgramError, SaveError, SignatureError, StepLimitError
+from dy2st_runtime.errors import (
+    BackendError,
+    BuildError,
+    Dy2stError,
+    LoadError,
+    ProgramError,
+    SaveError,
+    SignatureError,
+    StepLimitError,
+)
 
 __all__ = [
     "BackendError",
     "BranchMismatchError",
+    "BuildError",
     "CaptureError",
     "ConversionError",
     "DataDependentError",

@@ -1,7 +1,7 @@
 """The oracle of the program tests: eager Python.
 
-:func:`agree` captures a function with its first arguments, runs it with all of them, and compares everything a user can see with the
-function as it is written: results (bit for bit, with their Python types), gradients of inputs and parameters, buffers and other state of
+:func:`agree` captures a function with its first arguments, runs it with all of them, on each executor, and compares everything a user
+can see with the function as it is written: results (bit for bit, with their Python types), gradients of inputs and parameters, buffers and other state of
 modules, the random state, printed text, and exceptions with their type and message.
 """
 
@@ -12,13 +12,21 @@ import contextlib
 import copy
 import dataclasses
 import io
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 import dy2st
+from dy2st_runtime import executors
+
+_asked = os.environ.get("DY2ST_BACKEND")
+EXECUTORS = (_asked,) if _asked else ("native", "python")
+"""What runs the programs under test, one after the other."""
+
+_chosen = [EXECUTORS[0]]
 
 
 @dataclasses.dataclass
@@ -48,7 +56,7 @@ def agree(
 
     Args:
         make: the function, or an ``nn.Module``.
-        calls: the arguments of each call, a tuple (or one argument); the first is captured. Each call starts from the same state.
+        calls: the arguments of each call, a tuple (or one argument); the first is captured. All are made once for each executor.
         programs: how many programs must have been captured in the end; ``None`` for any number.
         spec: the ``input_spec``.
         static: the static version, if it exists already.
@@ -59,15 +67,33 @@ def agree(
     eager = copy.deepcopy(make) if isinstance(make, torch.nn.Module) else make
     if static is None:
         static = dy2st.to_static(copy.deepcopy(make) if isinstance(make, torch.nn.Module) else make, input_spec=spec)
-    for position, args in enumerate(calls):
-        expected, found = observe(eager, args), observe(static, args)
-        _compare(expected, found, f"call {position} with {args}")
-    runner = static.forward if isinstance(static, torch.nn.Module) else static
-    if programs is not None:
-        assert len(runner.program_cache) == programs, f"{len(runner.program_cache)} programs, expected {programs}"
-    for captured in runner.program_cache:
-        dy2st.verify(captured.program)
+    for executor in EXECUTORS:
+        with _running(executor):
+            for position, args in enumerate(calls):
+                expected, found = observe(eager, args), observe(static, args)
+                _compare(expected, found, f"{executor}, call {position} with {args}")
+        if executor == EXECUTORS[0]:
+            _check_programs(static.forward if isinstance(static, torch.nn.Module) else static, programs)
     return static
+
+
+def _check_programs(static: Any, programs: int | None) -> None:
+    if programs is not None:
+        assert len(static.program_cache) == programs, f"{len(static.program_cache)} programs, expected {programs}"
+    for captured in static.program_cache:
+        dy2st.verify(captured.program)
+
+
+@contextlib.contextmanager
+def _running(executor: str) -> Iterator[None]:
+    """Run programs that ask for no executor with this one, also those that ran with another one before."""
+    default, chosen = executors.DEFAULT, _chosen[0]
+    executors.BACKENDS["chosen"] = lambda program: lambda values: executors.runner(program, _chosen[0])(values)
+    executors.DEFAULT, _chosen[0] = "chosen", executor
+    try:
+        yield
+    finally:
+        executors.DEFAULT, _chosen[0] = default, chosen
 
 
 def observe(function: Any, call: Any) -> Outcome:

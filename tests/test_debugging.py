@@ -89,7 +89,7 @@ def test_breakpoints_on_the_users_lines_stop_the_capture() -> None:
 
 
 def test_breakpoints_in_the_code_of_a_program() -> None:
-    static = to_static(halved)
+    static = to_static(halved, backend="python")
     compiled = python.prepared(static.program(X))
     debugger = Stops()
     (line,) = [n for n, text in enumerate(compiled.text.splitlines(), 1) if "div(" in text]

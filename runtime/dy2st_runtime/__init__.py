@@ -3,6 +3,7 @@
 from dy2st_runtime.archive import save_programs
 from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError, StepLimitError
 from dy2st_runtime.module import LoadedModule, load
+from dy2st_runtime.profiling import Profile, profile
 from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "LoadedModule",
     "Location",
     "Parameter",
+    "Profile",
     "Program",
     "ProgramError",
     "SaveError",
@@ -21,6 +23,7 @@ __all__ = [
     "StateSlot",
     "StepLimitError",
     "load",
+    "profile",
     "save_programs",
     "verify",
 ]

@@ -2,6 +2,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/utils/python_arg_parser.h>
 
+#include <set>
+
 #include "arguments.h"
 
 namespace dy2st {
@@ -224,11 +226,23 @@ void settle(const Program& program, const c10::Argument& parameter, Argument& ar
     const Value* number = constant(argument.source);
     at::Tensor made;
     if (number != nullptr && load_number_tensor(*number, made)) {
-      argument.source = -1;
+      argument.number_source = std::exchange(argument.source, -1);
       argument.tensor = made;
       argument.constant = made;
     }
   }
+}
+
+// TensorIterator would convert a number to the type of a float tensor each time, with the same rounding.
+void pair_number(Instruction& instruction) {
+  static const std::set<std::string> names = {"aten::add.Tensor",  "aten::sub.Tensor",  "aten::mul.Tensor",  "aten::div.Tensor",
+                                              "aten::add_.Tensor", "aten::sub_.Tensor", "aten::mul_.Tensor", "aten::div_.Tensor"};
+  if (names.count(instruction.name) == 0 || !instruction.arguments[1].tensor || instruction.arguments[0].source < 0) return;
+  Argument& number = instruction.arguments[1];
+  if (number.tensor->scalar_type() == at::kBool) return;
+  number.as_float = number.tensor->to(at::kFloat);
+  number.as_float->unsafeGetTensorImpl()->set_wrapped_number(true);
+  number.partner = instruction.arguments[0].source;
 }
 
 bool shares(const c10::OperatorHandle& op) {
@@ -311,6 +325,9 @@ bool prepare_operator(Program& program, Instruction& instruction) {
   }
   instruction.handler = typed_handler(program, instruction);
   if (instruction.handler == nullptr) instruction.handler = call_boxed;
+  pair_number(instruction);
+  instruction.general = instruction.handler;
+  if (Handler direct = pointwise_handler(program, instruction)) instruction.handler = direct;
   return true;
 }
 

@@ -105,7 +105,7 @@ void find_last(Instruction& instruction) {
 }
 
 Instruction make(Program& program, PyObject* described) {
-  enum { kKind, kName, kOutputs, kInputs, kArguments, kDead, kReads, kTarget, kSpread };
+  enum { kKind, kName, kOutputs, kInputs, kArguments, kDead, kReads, kTarget, kSpread, kLabel };
   const auto part = [&](Py_ssize_t index) { return PyTuple_GET_ITEM(described, index); };
   Instruction instruction;
   const std::string kind = text(part(kKind));
@@ -119,6 +119,7 @@ Instruction make(Program& program, PyObject* described) {
   instruction.reads = registers_of(program, part(kReads));
   instruction.target = number(part(kTarget));
   instruction.spread = part(kSpread) == Py_True;
+  instruction.label = text(part(kLabel));
   if (kind == "number") instruction.handler = number_handler(instruction.name);
   if (kind == "list") instruction.handler = list_handler(instruction.name);
   if (kind == "operator" && !describe_operator(program, instruction, part(kArguments))) instruction.handler = nullptr;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "observe.h"
 #include "python_bridge.h"
 #include "skip_autograd.h"
 
@@ -61,17 +62,28 @@ Frame::Frame(const Program& owner) : program(owner), registers(owner.registers) 
   for (size_t index = 0; index < owner.constants.size(); ++index) registers[index] = owner.constants[index];
 }
 
-void execute(const Program& program, Frame& frame) {
+namespace {
+
+// Nobody watches.
+struct Unobserved {
+  void begin(const Instruction&) {}
+  void end(const Instruction&, bool) {}
+};
+
+template <class Watch>
+void execute_watched(const Program& program, Frame& frame, Watch& watch) {
   SkipAutograd skip(frame.skips_autograd);
   Patience patience;
   const Instruction* const first = program.instructions.data();
   size_t next = 0;
   while (true) {
     const Instruction& instruction = first[next];
-    frame.at = next;
+    const size_t current = next;
+    frame.at = current;
+    watch.begin(instruction);
     switch (instruction.opcode) {
       case Opcode::Do:
-        skip.allow_views(instruction.aliases);
+        skip.allow_views(instruction.aliases || frame.gradients);  // a view may have to say that it requires gradients
         if (instruction.handler == nullptr || !instruction.handler(instruction, frame)) run_python(program, instruction, frame, skip);
         ++next;
         break;
@@ -102,12 +114,26 @@ void execute(const Program& program, Frame& frame) {
       case Opcode::Exit:
         run_python(program, instruction, frame, skip);
         note_autocast(instruction, frame);
+        frame.unwatched = false;
         ++next;
         break;
       case Opcode::Return:
         return;
     }
     bury(instruction, frame);
+    watch.end(instruction, next != current + 1);
+  }
+}
+
+}  // namespace
+
+void execute(const Program& program, Frame& frame) {
+  if (frame.counted || frame.labelled) {
+    Observer watch(program, frame.counted, frame.labelled);
+    execute_watched(program, frame, watch);
+  } else {
+    Unobserved watch;
+    execute_watched(program, frame, watch);
   }
 }
 

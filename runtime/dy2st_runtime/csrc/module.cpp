@@ -3,11 +3,13 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "build.h"
+#include "observe.h"
 #include "python_bridge.h"
 
 namespace dy2st {
@@ -25,6 +27,12 @@ bool is_watched() {
   const auto included = c10::impl::tls_local_dispatch_key_set().included_;
   return at::impl::torch_function_mode_enabled() || c10::impl::dispatch_mode_enabled() ||
          !(included - c10::default_included_set).empty();
+}
+
+// Whether small operations may do without the dispatcher.
+bool is_unwatched() {
+  const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
+  return excluded == c10::default_excluded_set && !at::hasCallbacks() && !c10::InferenceMode::is_enabled();
 }
 
 // A frame from the pool, given back empty.
@@ -73,6 +81,10 @@ bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) 
     frame[program.inputs[index]] = std::move(value);
   }
   const bool recorded = gradients && (program.switches_grad || at::GradMode::is_enabled());
+  frame.gradients = gradients;
+  frame.unwatched = is_unwatched();
+  frame.counted = counting;
+  frame.labelled = at::hasCallbacks();
   frame.skips_autograd = program.may_skip_autograd && !recorded && !tangents && !c10::InferenceMode::is_enabled();
   return true;
 }
@@ -163,6 +175,46 @@ PyObject* in_python(PyObject* self, PyObject*) {
   return found;
 }
 
+// A list of what a function makes of each item; the error of Python where it gives none.
+template <class Items, class Make>
+PyObject* list_of(const Items& items, Make make) {
+  PyObject* made = PyList_New(0);
+  for (const auto& item : items) {
+    PyObject* part = made == nullptr ? nullptr : make(item);
+    if (part == nullptr || PyList_Append(made, part) != 0) Py_CLEAR(made);
+    Py_XDECREF(part);
+  }
+  return made;
+}
+
+PyObject* taken(PyObject* self, PyObject*) {
+  const Program& program = *reinterpret_cast<Machine*>(self)->program;
+  std::vector<Seen> seen;
+  std::vector<Event> events;
+  {
+    const std::lock_guard<std::mutex> guard(program.lock);
+    seen.swap(program.seen);
+    events.swap(program.events);
+  }
+  PyObject* counts = list_of(seen, [](const Seen& item) {
+    return Py_BuildValue("LLL", static_cast<long long>(item.runs), static_cast<long long>(item.skips), static_cast<long long>(item.nanoseconds));
+  });
+  PyObject* trace = list_of(events, [](const Event& item) {
+    return Py_BuildValue("iLLL", item.instruction, static_cast<long long>(item.start), static_cast<long long>(item.nanoseconds), static_cast<long long>(item.thread));
+  });
+  if (counts == nullptr || trace == nullptr) {
+    Py_XDECREF(counts);
+    Py_XDECREF(trace);
+    return nullptr;
+  }
+  return Py_BuildValue("NN", counts, trace);
+}
+
+PyObject* count_runs(PyObject*, PyObject* on) {
+  counting = PyObject_IsTrue(on) == 1;
+  Py_RETURN_NONE;
+}
+
 PyObject* make_machine(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* description = nullptr;
   if (!PyArg_ParseTuple(args, "O!", &PyDict_Type, &description)) return nullptr;
@@ -188,6 +240,7 @@ PyObject* failed_at(PyObject*, PyObject*) { return PyLong_FromSsize_t(failed); }
 
 PyMethodDef methods[] = {
     {"run", run, METH_O, "Run the program; NotImplemented where only Python can."},
+    {"taken", taken, METH_NOARGS, "For each instruction how often it ran, jumped, and how long; then the events. Forgets them."},
     {"in_python", in_python, METH_NOARGS, "The instructions that Python carries out."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -202,6 +255,7 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"dy2st_native.Machine", sizeof(Machine), 0, Py_TPFLAGS_DEFAULT, slots};
 
 PyMethodDef functions[] = {
+    {"count_runs", count_runs, METH_O, "Whether runs that begin from now on are counted."},
     {"failed_at", failed_at, METH_NOARGS, "The instruction at which the last run of this thread failed, or -1."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -45,6 +45,9 @@ struct Argument {
   c10::IValue constant;
   std::vector<int64_t> ints;      // the constant, for typed calls
   std::optional<at::Tensor> tensor;
+  int32_t number_source = -1;     // the register of the number that became the constant
+  std::optional<at::Tensor> as_float;  // the same for a float partner, which saves its conversion at each call
+  int32_t partner = -1;           // the register of the tensor that it is combined with
 };
 
 struct Instruction {
@@ -52,6 +55,7 @@ struct Instruction {
   bool spread = false;            // each part of the result has a register of its own
   bool aliases = true;            // its result may share memory with an argument, or it changes one
   Handler handler = nullptr;
+  Handler general = nullptr;      // what a handler for special cases leaves the others to
   const void* typed = nullptr;    // the operator, for a typed call
   int32_t target = -1;
   std::vector<int32_t> outputs;
@@ -62,7 +66,27 @@ struct Instruction {
   std::vector<uint8_t> last;      // of a move: whether the input is not read again
   std::optional<c10::OperatorHandle> op;
   std::string name;
+  std::string label;              // the user's function and line
   mutable Object* function = nullptr;  // does the same in Python; made when it is needed
+};
+
+// How often an instruction ran, how often it jumped, and how long it took.
+struct Seen {
+  int64_t runs = 0;
+  int64_t skips = 0;
+  int64_t nanoseconds = 0;
+  void add(const Seen& other) {
+    runs += other.runs;
+    skips += other.skips;
+    nanoseconds += other.nanoseconds;
+  }
+};
+
+struct Event {
+  int32_t instruction;
+  int64_t start;
+  int64_t nanoseconds;
+  int64_t thread;
 };
 
 struct Program {
@@ -77,7 +101,9 @@ struct Program {
   Object* resolve = nullptr;      // gives the Python function of an instruction
   Object* leave_autocast = nullptr;
   std::vector<std::shared_ptr<void>> owned;
-  std::mutex lock;
+  mutable std::mutex lock;
+  mutable std::vector<Seen> seen;     // while runs are counted
+  mutable std::vector<Event> events;
   std::vector<std::unique_ptr<Frame>> frames;  // not in use
 };
 
@@ -91,6 +117,10 @@ struct Frame {
   std::vector<Value> moved;
   size_t at = 0;                  // the instruction that runs
   bool skips_autograd = false;
+  bool gradients = false;         // an input requires gradients
+  bool unwatched = false;         // no profiler, no autocast
+  bool counted = false;           // someone wants to know how often and how long
+  bool labelled = false;          // a profiler runs
   Value& operator[](int32_t index) { return registers[index]; }
 };
 
@@ -104,6 +134,7 @@ Handler list_handler(const std::string& name);
 // Chooses how an operator is called; false if only Python can.
 bool prepare_operator(Program& program, Instruction& instruction);
 Handler typed_handler(Program& program, Instruction& instruction);
+Handler pointwise_handler(const Program& program, const Instruction& instruction);
 bool call_boxed(const Instruction& instruction, Frame& frame);
 
 }  // namespace dy2st

@@ -29,6 +29,12 @@ class Load<const at::Tensor&> {
       return true;
     }
     tensor_ = argument.tensor ? &*argument.tensor : nullptr;
+    if (argument.partner >= 0) {
+      const Value& partner = frame[argument.partner];
+      if (partner.is(Kind::Tensor) && partner.tensor().scalar_type() == at::kFloat && partner.tensor().is_cpu()) {
+        tensor_ = &*argument.as_float;
+      }
+    }
     return tensor_ != nullptr;
   }
   const at::Tensor& get() { return *tensor_; }

@@ -31,7 +31,7 @@ BACKENDS: dict[str, Callable[[Program], Runner]] = {
 }
 """Every executor by name: what makes the runner of a program."""
 
-DEFAULT = "python"
+DEFAULT = "native"
 """The executor where nothing else is asked for."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -66,7 +67,13 @@ class Instruction:
     def described(self) -> tuple[Any, ...]:
         """As the machine takes it."""
         parts = (self.kind, self.name, tuple(self.outputs), tuple(self.inputs), self.arguments, self.dead, tuple(self.reads))
-        return (*parts, self.target, self.spread)
+        return (*parts, self.target, self.spread, self.label)
+
+    @property
+    def label(self) -> str:
+        """The user's function and line, for profilers."""
+        place = self.location
+        return "" if place is None else f"{place.function or '<module>'} ({os.path.basename(place.file)}:{place.line})"
 
     def read(self) -> set[int]:
         """Every register that it reads."""
@@ -241,8 +248,9 @@ class _Lowering:
         pred, then, orelse, operands = node.args
         assert isinstance(then, Block) and isinstance(orelse, Block)
         results = self.results(node, len(then.outputs))
+        location = self._location
         given = [self.register(value) for value in operands]  # a tuple, see verify
-        skip = self.emit(Instruction("unless", inputs=[self.register(pred)]))
+        skip = self.emit(Instruction("unless", "branch", inputs=[self.register(pred)]))
         self.alias(then.inputs, given)
         self.leave(self.block(then), results, self._left)
         done = self.emit(Instruction("jump"))
@@ -250,6 +258,7 @@ class _Lowering:
         self.alias(orelse.inputs, given)
         self.leave(self.block(orelse), results, self._left)
         done.target = len(self.instructions)
+        self._location = location
         self.whole(node, results)
 
     def loop(self, node: fx.Node) -> None:
@@ -262,7 +271,7 @@ class _Lowering:
         going = self.fresh()
         self.leave(first, [going, *results])
         again = len(self.instructions)
-        test = self.emit(Instruction("unless", inputs=[going]))
+        test = self.emit(Instruction("unless", "loop", inputs=[going]))
         self.alias(body.inputs, [*results, *given])
         location = self._location
         self.leave(self.block(body), [going, *results], self._left)

@@ -8,7 +8,9 @@ where a mode or a tensor subclass wants to see each operation, the reference exe
 
 from __future__ import annotations
 
+import dataclasses
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +18,27 @@ from dy2st_runtime.executors import native_build, python
 from dy2st_runtime.executors.lowering import Instruction, lower
 from dy2st_runtime.program import Location, Program
 from dy2st_runtime.tracebacks import steps, tell
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Running:
+    """A program that the executor runs.
+
+    Attributes:
+        machine: the object of the extension module.
+        instructions: what it runs.
+    """
+
+    machine: Any
+    instructions: Sequence[Instruction]
+
+
+_running: weakref.WeakSet[Running] = weakref.WeakSet()
+
+
+def running() -> list[Running]:
+    """Every program that has a runner now."""
+    return list(_running)
 
 
 def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
@@ -34,14 +57,15 @@ def _runner(program: Program, library: Any) -> Callable[[Sequence[Any]], tuple[A
         assert callback is not None
         return callback.make(lines)
 
-    machine = library.Machine(lowered.described(resolve))
-    run_natively = machine.run
+    kept = Running(library.Machine(lowered.described(resolve)), instructions)
+    _running.add(kept)
+    run_natively = kept.machine.run
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
         try:
             outputs: Any = run_natively(values)
         except BaseException as error:
-            _tell(error, instructions, library.failed_at(), lines, run.__code__)
+            _tell(error, kept.instructions, library.failed_at(), lines, run.__code__)
             raise
         return python.run(program, values) if outputs is NotImplemented else outputs
 

@@ -14,6 +14,7 @@ import hashlib
 import importlib.util
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -134,13 +135,25 @@ def _weight(source: pathlib.Path) -> tuple[bool, str]:
 
 def _object(compiler: Sequence[str], source: pathlib.Path) -> pathlib.Path:
     """The object of one source file, compiled if need be."""
-    parts = [*_environment(compiler), *(header.read_bytes() for header in sorted(SOURCES.glob("*.h"))), source.read_bytes()]
+    parts = [*_environment(compiler), *(file.read_bytes() for file in _with_headers(source))]
     made = cache_folder() / "objects" / f"{source.stem}-{_digest(parts)}.o"
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
         with _renamed(made) as part:
             _run([*compiler, *_FLAGS, *_include_flags(), "-c", str(source), "-o", str(part)])
     return made
+
+
+def _with_headers(source: pathlib.Path) -> list[pathlib.Path]:
+    """A source file and the headers of this package that it includes, also through others."""
+    found, waiting = [source], [source]
+    while waiting:
+        for name in re.findall(r'^#include "(.+)"$', waiting.pop().read_text(encoding="utf-8"), re.MULTILINE):
+            header = SOURCES / name
+            if header not in found and header.exists():
+                found.append(header)
+                waiting.append(header)
+    return [source, *sorted(found[1:])]
 
 
 def _run(command: Sequence[str]) -> None:
