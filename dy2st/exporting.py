@@ -17,10 +17,11 @@ import torch
 
 from dy2st import config, saving
 from dy2st.errors import ExportError, SignatureError
-from dy2st.lowering import doors, onnx_models
+from dy2st.lowering import aoti, doors, onnx_models
 from dy2st.lowering.comparison import compare, tensors_of
 from dy2st.lowering.inputs import generated
 from dy2st.lowering.module import Lowered, brief
+from dy2st.lowering.refusals import refuse_random_numbers, refuse_state
 from dy2st.lowering.watch import Watch
 from dy2st_runtime import archive
 from dy2st_runtime.module import LoadedModule
@@ -99,7 +100,8 @@ def export(
     program = _evaluation(programs)
     door.check(program, options)
     start = time.perf_counter()
-    lowered = doors.to_exported_program(LoadedModule([program], _own(state)), program, door.checks, options.max_growth)
+    loaded = LoadedModule([program], _own(state))
+    lowered = doors.to_exported_program(loaded, program, door.checks, options.max_growth, door.keep_first)
     folder, name = os.path.split(os.path.realpath(target))
     temporary = os.path.join(folder, f".{secrets.token_hex(8)}-{name}")
     try:
@@ -247,23 +249,19 @@ def _verified(program: Program, state: State, live: Any, run: doors.Runner, opti
     reference, eager = LoadedModule([program], _own(state)).eval(), _eager(live, program)
     done = _Checked(against="eager" if eager is not None else "program", coverage=[str(site) for site in watch.sites])
     for args, kwargs in calls:
-        with torch.no_grad():
-            torch.manual_seed(0)
-            expected = tensors_of(reference(*_fresh(args), **_fresh(kwargs)))
-            if eager is not None:
-                torch.manual_seed(0)
-                own = compare(tensors_of(eager(*_fresh(args), **_fresh(kwargs))), expected, options.rtol, options.atol)
-                if own.problem is not None:
-                    raise ExportError(
-                        f"{program.origin}: {program.name} differs from eager Python: {own.problem}; {_shown(args, kwargs)}"
-                    )
-        torch.manual_seed(0)
+        expected = _results(reference, args, kwargs)
+        if eager is not None:
+            own = compare(_results(eager, args, kwargs), expected, options.rtol, options.atol)
+            if own.problem is not None:
+                raise ExportError(
+                    f"{program.origin}: {program.name} differs from eager Python: {own.problem}; {_shown(args, kwargs)}"
+                )
         try:
-            found = run(_fresh(args), _fresh(kwargs))
+            found = _results(lambda *args, **kwargs: run(args, kwargs), args, kwargs)
         except Exception as error:
             raise ExportError(
-                f"{program.origin}: the exported {program.name} fails where the program does not: {type(error).__name__}: {error}; "
-                f"{_shown(args, kwargs)}"
+                f"{program.origin}: the exported {program.name} fails where the program does not: {type(error).__name__}: "
+                f"{brief(error)}; {_shown(args, kwargs)}"
             ) from error
         difference = compare(found, expected, options.rtol, options.atol)
         if difference.problem is not None:
@@ -273,6 +271,15 @@ def _verified(program: Program, state: State, live: Any, run: doors.Runner, opti
             )
         done.calls, done.largest = done.calls + 1, max(done.largest, difference.largest)
     return done
+
+
+def _results(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """What a call gives, and then its arguments as they are afterwards."""
+    mine, named = _fresh(args), _fresh(kwargs)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        results = tensors_of(function(*mine, **named))
+    return [*results, *tensors_of((mine, named))]
 
 
 def _eager(live: Any, program: Program) -> Callable[..., Any] | None:
@@ -368,10 +375,12 @@ class Door:
     Attributes:
         name: of the format.
         checks: whether it can hold assertions.
+        keep_first: see :class:`~dy2st.lowering.context.Context`.
     """
 
     name = "pt2"
     checks = True
+    keep_first = False
 
     def require(self) -> None:
         """Check that what it needs is installed.
@@ -407,7 +416,8 @@ class OnnxDoor(Door):
         onnx_models.require()
 
     def check(self, program: Program, options: Options) -> None:
-        onnx_models.check(program)
+        refuse_state(program, "an ONNX model")
+        refuse_random_numbers(program, "an ONNX model")
 
     def write(self, lowered: Lowered, program: Program, path: str, options: Options) -> Sequence[str]:
         onnx_models.write(lowered, program, path, options.opset)
@@ -417,5 +427,26 @@ class OnnxDoor(Door):
         return onnx_models.read(path)
 
 
-DOORS: dict[str, Door] = {door.name: door for door in (Door(), OnnxDoor())}
+class AotiDoor(Door):
+    """AOTInductor packages."""
+
+    name = "aoti"
+    keep_first = True
+
+    def require(self) -> None:
+        aoti.require()
+
+    def check(self, program: Program, options: Options) -> None:
+        refuse_state(program, "an AOTInductor package")
+        refuse_random_numbers(program, "an AOTInductor package")
+
+    def write(self, lowered: Lowered, program: Program, path: str, options: Options) -> Sequence[str]:
+        aoti.write(lowered, program, path)
+        return ()
+
+    def read(self, path: str, program: Program) -> doors.Runner:
+        return aoti.read(path)
+
+
+DOORS: dict[str, Door] = {door.name: door for door in (Door(), OnnxDoor(), AotiDoor())}
 """Every format by its name."""

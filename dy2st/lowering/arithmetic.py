@@ -13,9 +13,8 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from dy2st.lowering.values import Number, as_tensor, form_of, is_number, kind_of, new_form
+from dy2st.lowering.values import Number, as_tensor, form_of, is_number, kind_of, new_form, surely
 from dy2st_runtime import scalars
 
 _COMPARISONS = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
@@ -128,9 +127,9 @@ def _compare(base: str, left: Any, right: Any) -> Any:
         made = getattr(operator, base)(left, right)
         if isinstance(made, bool):
             return made
-        if statically_known_true(made):
+        if surely(lambda: made):
             return True
-        if statically_known_true(torch.sym_not(made)):
+        if surely(lambda: torch.sym_not(made)):
             return False
         checks = (made,)
     kind = "float" if "float" in (kind_of(left), kind_of(right)) else "int"
@@ -249,7 +248,7 @@ def _range_length(start: Any, stop: Any, step: Any) -> Any:
         span = calculate(operator.floordiv, (span, abs(step)))
     if isinstance(span, Number):
         return Number("int", torch.clamp(span.tensor, min=0), span.form)
-    return span if statically_known_true(span >= 0) else torch.sym_max(span, 0)
+    return span if surely(lambda: span >= 0) else torch.sym_max(span, 0)
 
 
 def _truediv(left: Any, right: Any) -> Number:

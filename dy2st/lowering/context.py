@@ -24,10 +24,13 @@ class Context(abc.ABC):
     Args:
         checks: whether assertions and exceptions become assertions of the result.
         max_growth: by how many entries a value may grow in a loop where no bound is known.
+        in_place: whether the program changes tensors in place, so that it matters what shares memory with what.
     """
 
-    def __init__(self, checks: bool, max_growth: int | None) -> None:
-        self.checks, self.max_growth = checks, max_growth
+    def __init__(self, checks: bool, max_growth: int | None, in_place: bool = True) -> None:
+        self.checks, self.max_growth, self.in_place = checks, max_growth, in_place
+        self.keep_first = False
+        """Whether to choose the first values once more after a loop without trips: Inductor may give others."""
         self.notes: dict[str, None] = {}
         self.rehearsing = 0
 

@@ -41,13 +41,23 @@ def quietly() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def to_exported_program(loaded: LoadedModule, program: Program, checks: bool, max_growth: int | None) -> Lowered:
+def to_exported_program(
+    loaded: LoadedModule, program: Program, checks: bool, max_growth: int | None, keep_first: bool = False
+) -> Lowered:
     """The program as ``torch.export`` has it.
+
+    Args:
+        loaded: where the state is.
+        program: the program.
+        checks: whether assertions become part of it.
+        max_growth: see :func:`dy2st.export`.
+        keep_first: see :class:`~dy2st.lowering.context.Context`.
 
     Raises:
         ExportError: it cannot be.
     """
     module = LoweredModule(loaded, program, checks, max_growth)
+    module.context.keep_first = keep_first
     return lower(module, *example(program))
 
 

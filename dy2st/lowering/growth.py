@@ -11,12 +11,11 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.functions import FloorDiv
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from dy2st.lowering.values import Less
+from dy2st.lowering.values import Less, known_later, surely
 
 Forms = Mapping[sympy.Symbol, tuple[sympy.Expr | None, sympy.Expr | None]]
 """For each name that stands for a number or size at the beginning of a trip: its first value, and that of the next trip."""
@@ -119,7 +118,7 @@ class Sizes:
             if symbol in self._known:
                 environment[symbol] = self._known[symbol]
             elif symbol in self._numbers:
-                environment[symbol] = self._known[symbol] = self._numbers[symbol].item()
+                environment[symbol] = self._known[symbol] = known_later(self._numbers[symbol])
             else:
                 return None
         if not environment:
@@ -129,6 +128,6 @@ class Sizes:
 
 def at_least(size: Any, other: Any) -> Any:
     """The larger of two sizes."""
-    if statically_known_true(size >= other):
+    if surely(lambda: size >= other):
         return size
     return torch.sym_max(size, other)

@@ -16,6 +16,7 @@ from dy2st.lowering.loop import loop
 from dy2st.lowering.values import Number
 from dy2st_runtime import control, modes, scalars
 from dy2st_runtime.program import Block
+from dy2st_runtime.transforms import transformed
 
 aten = torch.ops.aten
 _ITEMS = (aten.item.default, aten._local_scalar_dense.default)
@@ -59,16 +60,34 @@ class Interpreter(Context):
         if target is control.while_:
             pred, body, carried, operands = node.args
             return loop(self, node, resolve(pred), _blocks(body)[0], resolve(carried), resolve(operands))
+        if target is control.transform_:
+            return self.transform(node, resolve)
         args, kwargs = resolve(node.args), {key: resolve(value) for key, value in node.kwargs.items()}
         if isinstance(target, control.Control):
             return self.control(node, target, args)
         if target in modes.TARGETS:
-            return self.mode(node, target, args)
+            return self.mode(node, target)
         if target in _ITEMS:
             return None if args[0] is None else arithmetic.item(args[0])
         if target in scalars.NAMES:
             return _scalar(target, args)
+        if target is aten.select.int and isinstance(args[2], Number) and args[0] is not None and not self.in_place:
+            tensor, dim, index = args
+            return lists.at(tensor, dim, index, tensor.shape[dim])
         return operators.call(target, args, kwargs)
+
+    def transform(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
+        """A transform of ``torch.func``, which ``torch.export`` follows into what it computes."""
+        name, block, inputs, operands = node.args
+        if name != "vmap":
+            raise refuse(node, f"{_name(node)} cannot be exported", "compute it outside of the exported function")
+        held = resolve(operands)
+
+        def function(*values: Any) -> tuple[Any, ...]:
+            return tuple(self.run_block(_blocks(block)[0], [*values, *held]))
+
+        options = {key: resolve(value) for key, value in node.kwargs.items()}
+        return transformed(str(name), function, resolve(inputs), **options)
 
     def control(self, node: fx.Node, target: control.Control, args: tuple[Any, ...]) -> Any:
         """A control target without blocks."""
@@ -97,11 +116,10 @@ class Interpreter(Context):
         tensor = torch.zeros((), dtype=torch.bool) if known is False else known.tensor
         self.assert_true(node, tensor, described(node))
 
-    def mode(self, node: fx.Node, target: Any, args: tuple[Any, ...]) -> Any:
+    def mode(self, node: fx.Node, target: Any) -> None:
         """A change of a mode: gradients are none of an exported program's business."""
-        if modes.TARGETS[target] == "set_grad_enabled":
-            return None
-        return target(*args)
+        if modes.TARGETS[target] != "set_grad_enabled":
+            raise refuse(node, "torch.autocast inside of the exported function cannot be exported", "convert the dtypes with .to()")
 
 
 def _scalar(target: Any, args: tuple[Any, ...]) -> Any:

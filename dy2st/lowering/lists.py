@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dy2st.lowering.values import ListValue, Number, Unbound, as_tensor, is_number, kind_of, new_form
+from dy2st.lowering.values import ListValue, Number, Unbound, as_tensor, is_number, kind_of, known_later, new_form
 from dy2st_runtime import control
 
 
@@ -49,7 +49,7 @@ def as_sequence(value: ListValue | Unbound) -> Any:
 def filled(value: ListValue) -> torch.Tensor:
     """The part of a buffer that holds items."""
     assert value.buffer is not None and value.length is not None
-    return prefix(value.buffer, 0, value.length.tensor.item())
+    return prefix(value.buffer, 0, known_later(value.length.tensor))
 
 
 def prefix(tensor: torch.Tensor, dim: int, size: Any) -> torch.Tensor:

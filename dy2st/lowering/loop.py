@@ -22,7 +22,7 @@ from dy2st.lowering.arithmetic import truth
 from dy2st.lowering.context import Context, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.lists import prefix
 from dy2st.lowering.slots import BufferSlot, Fixed, ListSlot, NoJoinError, NumberSlot, Slot, TensorSlot, TupleSlot, UnboundSlot
-from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, as_tensor, flatten, form_of, new_form, unflatten
+from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, as_tensor, flatten, form_of, known_later, new_form, unflatten
 from dy2st_runtime.program import Block
 
 _MOST_REHEARSALS = 8
@@ -60,7 +60,7 @@ class PaddedSlot:
         value = next(tensors)
         self.seen[:] = value.shape
         for dim in self.dims:
-            value = prefix(value, dim, next(tensors).item())
+            value = prefix(value, dim, known_later(next(tensors)))
         return value
 
     @property
@@ -186,14 +186,17 @@ class _Loop:
             return (as_tensor(truth(following), "bool").clone(), *slots.enter(inside, results))
 
         made = torch.ops.higher_order.while_loop(condition, body, start, tuple(leaves))
+        results = list(made[1:])
+        if self.context.keep_first and pred is not True:
+            results = [torch.where(first, then, before) for then, before in zip(results, start[1:])]
         outside = [_unnamed(slot) for slot in inside]
-        return self.given_back(slots.leave(outside, made[1:]), found, variables)
+        return self.given_back(slots.leave(outside, results), found, variables)
 
     def given_back(self, values: list[Any], found: _Analysis, variables: Sequence[Any]) -> tuple[Any, ...]:
         count = len(values) - len(self.written)
         for value, result, first in zip(values, found.results, variables):
             if isinstance(value, ListValue) and value.items is None:
-                value.added = found.total(result, first)
+                value.added, value.allotted = found.total(result, first), first.allotted
         for position, value in zip(self.written, values[count:]):
             outer = self.operands[position]
             if isinstance(outer, ListValue):
@@ -214,7 +217,7 @@ class _Loop:
                 ]
                 made.append(PaddedSlot(slot, tuple(room)))
             elif isinstance(slot, BufferSlot):
-                made.append(dataclasses.replace(slot, room=self.list_room(found, number, value), added=0))
+                made.append(dataclasses.replace(slot, room=self.list_room(found, number, value), added=0, allotted=True))
             elif _varies(slot):
                 raise refuse(self.node, "tensors in a list or tuple change their size in a loop", "keep them in variables")
             else:
@@ -229,6 +232,8 @@ class _Loop:
         return first + self.allowed(f"dimension {dim} of a tensor")
 
     def list_room(self, found: _Analysis, number: int, value: Any) -> Any:
+        if value.allotted:
+            return value.buffer.shape[0]
         held = len(value.items) if value.items is not None else value.buffer.shape[0]
         total = found.total(found.results[number], value)
         more = None if total is None else found.sizes(sympy.sympify(total))
@@ -332,7 +337,7 @@ def _blank(slot: Slot, names: dict[tuple[int, ...], sympy.Symbol], path: tuple[i
             return tuple(_blank(item, {}, (*path, number)) for number, item in enumerate(items))
         case BufferSlot(item):
             buffer = torch.zeros([_any_size(), *item.sizes], dtype=item.dtype, device=item.device)
-            return ListValue(None, buffer, Number("int", torch.zeros((), dtype=torch.int64), new_form()))
+            return ListValue(None, buffer, Number("int", torch.zeros((), dtype=torch.int64), new_form()), allotted=True)
         case UnboundSlot(tensor, dim):
             return Unbound(_blank_tensor(tensor, {}, path), dim)
 
@@ -352,7 +357,7 @@ def _join(path: tuple[int, ...], dim: int) -> tuple[int, ...]:
 
 
 def _any_size() -> Any:
-    size = torch.zeros((), dtype=torch.int64).item()
+    size = known_later(torch.zeros((), dtype=torch.int64))
     torch._check(size >= 0)
     return size
 

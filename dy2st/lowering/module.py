@@ -17,7 +17,7 @@ from dy2st.errors import ExportError
 from dy2st.lowering.context import check_hazards
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.lists import prefix
-from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
+from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number, known_later
 from dy2st_runtime import effects
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.paths import parse
@@ -46,7 +46,7 @@ class LoweredModule(nn.Module):
         self.program = program
         self.opaque = False
         """Whether nothing at all is taken to be known of dynamic sizes, as in the program itself."""
-        self.context = Interpreter(checks, max_growth)
+        self.context = Interpreter(checks, max_growth, any(_changes(node) for node in program.nodes()))
         self._parameters.update(loaded._parameters)
         self._buffers.update(loaded._buffers)
         self._modules.update(loaded._modules)
@@ -109,6 +109,10 @@ class LoweredModule(nn.Module):
                 "cannot; give it its final size from the beginning"
             )
         target.copy_(value)
+
+
+def _changes(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def input_leaves(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -231,17 +235,30 @@ def lower(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     try:
         try:
             exported = _export(module, args, kwargs, shapes)
-        except torch._dynamo.exc.UserError:
-            # Some operator asks torch whether a dynamic size is 1 or so, and would be wrong for other sizes than the example's.
+        except Exception as error:
+            if not _asks_for_sizes(module.program, error):
+                raise
             module.opaque = True
             exported = _export(module, args, kwargs, shapes)
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(
-            f"{module.program.origin}: torch.export cannot follow {module.program.name}: {type(error).__name__}: {brief(error)}"
-        ) from error
+        raise ExportError(f"{module.program.origin}: torch.export cannot follow {module.program.name}: {_named(error)}") from error
     return Lowered(exported, tuple(module.context.notes))
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {brief(error)}"
+
+
+def _asks_for_sizes(program: Program, error: Exception) -> bool:
+    """Whether an error may be gone when torch knows nothing of dynamic sizes.
+
+    Some operators ask whether a size is 1, or is another one; what follows would be right for sizes like the example's alone. What
+    was refused for what it is, is refused again.
+    """
+    dynamic = any(isinstance(size, str) for slot in program.inputs for size in slot.shape)
+    return dynamic and not (isinstance(error, ExportError) and error.__cause__ is None)
 
 
 def _export(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> torch.export.ExportedProgram:
@@ -286,7 +303,7 @@ def _with_opaque_sizes(program: Program, leaves: Sequence[Any]) -> list[Any]:
         for dim, size in enumerate(slot.shape):
             if isinstance(size, str):
                 if size not in known:
-                    known[size] = torch.scalar_tensor(value.shape[dim], dtype=torch.int64).item()
+                    known[size] = known_later(as_tensor(value.shape[dim]))
                 value = prefix(value, dim, known[size])
         made.append(value)
     return made

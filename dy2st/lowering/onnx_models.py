@@ -12,7 +12,6 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dy2st.errors import ExportError
-from dy2st.lowering.aliasing import facts
 from dy2st.lowering.context import place
 from dy2st.lowering.doors import Runner, quietly
 from dy2st.lowering.inputs import parameter_names
@@ -38,41 +37,6 @@ def require() -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ExportError(f"exporting to ONNX needs {', '.join(missing)}: pip install 'dy2st[onnx]'")
-
-
-def check(program: Program) -> None:
-    """Refuse what no ONNX model can do.
-
-    Raises:
-        ExportError: the program keeps state, changes an argument in place, or makes random numbers.
-    """
-    names = [slot.name for slot in program.inputs] + [slot.name for slot in program.states]
-    changed = [effect.target for effect in program.effects]
-    changed += [names[position] for position in sorted(facts(program.block).tensors)]
-    if changed:
-        raise ExportError(
-            f"{program.origin}: {program.name} changes {', '.join(changed)}, and an ONNX model keeps nothing from call to call; "
-            "take it as an argument and return its new value"
-        )
-    for node in program.nodes():
-        target = node.target
-        if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags and _is_random(node):
-            raise ExportError(
-                f"{place(node)}{target} makes random numbers, which an ONNX model makes otherwise; pass them as an argument"
-            )
-
-
-def _is_random(node: Any) -> bool:
-    """Whether a node is random; dropout is not in evaluation mode."""
-    names = [argument.name for argument in node.target._schema.arguments]
-    for name, idle in (("train", False), ("training", False), ("dropout_p", 0.0), ("p", 0.0)):
-        if name in names:
-            position = names.index(name)
-            default = node.target._schema.arguments[position].default_value
-            value = node.args[position] if position < len(node.args) else node.kwargs.get(name, default)
-            if value == idle:
-                return False
-    return True
 
 
 def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dy2st.lowering.lists import as_sequence
-from dy2st.lowering.values import ListValue, Number, Unbound, as_tensor
+from dy2st.lowering.values import ListValue, Number, Unbound, as_tensor, known_later
 
 aten = torch.ops.aten
 _EXAMPLES = {"bool": True, "int": 1, "float": 1.0}
@@ -45,7 +45,7 @@ def _attention(given: dict[str, Any]) -> torch.Tensor:
 
 def size(value: Any) -> Any:
     """A number as a size."""
-    return value.tensor.item() if isinstance(value, Number) else value
+    return known_later(value.tensor) if isinstance(value, Number) else value
 
 
 def _by_name(target: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:

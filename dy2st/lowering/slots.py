@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from dy2st.lowering.values import (
     DTYPES,
@@ -23,6 +22,7 @@ from dy2st.lowering.values import (
     is_number,
     kind_of,
     new_form,
+    surely,
 )
 
 
@@ -118,13 +118,14 @@ class BufferSlot:
     Attributes:
         item: of each of its items.
         room: for how many there is room; ``None`` before that is known.
-        added: see :class:`~dy2st.lowering.values.ListValue`.
+        added, allotted: see :class:`~dy2st.lowering.values.ListValue`.
         seen: the shape of the buffer that was taken apart last: inside of a block the sizes are known from there.
     """
 
     item: TensorSlot
     room: Any = None
     added: Any = 0
+    allotted: bool = False
     seen: list[Any] = dataclasses.field(default_factory=list)
 
     def enter(self, value: Any) -> list[torch.Tensor]:
@@ -135,7 +136,7 @@ class BufferSlot:
     def leave(self, tensors: Iterator[Any]) -> Any:
         buffer = next(tensors)
         self.seen[:] = buffer.shape
-        return ListValue(None, buffer, Number("int", next(tensors), new_form()), self.added)
+        return ListValue(None, buffer, Number("int", next(tensors), new_form()), self.added, self.allotted)
 
     def roomy(self, value: ListValue) -> ListValue:
         """A list as a buffer with room for more."""
@@ -178,7 +179,7 @@ def slot_of(value: Any) -> Slot:
         if value.items is not None:
             return ListSlot(tuple(slot_of(item) for item in value.items))
         assert value.buffer is not None
-        return BufferSlot(item_slot(value), value.buffer.shape[0], value.added)
+        return BufferSlot(item_slot(value), value.buffer.shape[0], value.added, value.allotted)
     if isinstance(value, Unbound):
         inner = slot_of(value.tensor)
         assert isinstance(inner, TensorSlot)
@@ -284,7 +285,7 @@ def same_size(left: Any, right: Any) -> bool:
     """Whether two sizes are known to be equal."""
     if left is None or right is None:
         return False
-    return bool(statically_known_true(left == right))
+    return surely(lambda: left == right)
 
 
 def _join_items(left: Any, right: Any) -> Slot:
@@ -311,7 +312,7 @@ def _join_lists(left: Slot, right: Slot) -> Slot:
     if len(known) == 2:
         return BufferSlot(found, max(known), added)
     buffers = [slot for slot in slots if isinstance(slot, BufferSlot)]
-    return BufferSlot(found, buffers[0].room, added)
+    return BufferSlot(found, buffers[0].room, added, any(slot.allotted for slot in buffers))
 
 
 def _join_unbound(left: UnboundSlot, right: UnboundSlot) -> Slot:

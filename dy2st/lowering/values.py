@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
 import torch
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 _serial = itertools.count()
 
@@ -50,17 +52,19 @@ class ListValue:
         buffer: otherwise its stacked items, with more room than they need.
         length: how many of them there are.
         added: how many items were appended at most since the loop around began; ``None`` where that is not known.
+        allotted: whether the buffer has room for all that the loop around appends.
     """
 
     items: list[Any] | None
     buffer: torch.Tensor | None = None
     length: Number | None = None
     added: Any = 0
+    allotted: bool = False
 
     def become(self, other: ListValue) -> None:
         """Take over what another list holds."""
         self.items = None if other.items is None else list(other.items)
-        self.buffer, self.length, self.added = other.buffer, other.length, other.added
+        self.buffer, self.length, self.added, self.allotted = other.buffer, other.length, other.added, other.allotted
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,6 +126,22 @@ def as_tensor(value: Any, kind: str | None = None) -> torch.Tensor:
     return torch.full((), value, dtype=dtype)
 
 
+def known_later(tensor: torch.Tensor) -> Any:
+    """The number in a tensor of no dimension as a size; below ``Tensor.item``, which PyTorch cannot run again everywhere."""
+    return torch.ops.aten._local_scalar_dense.default(tensor)
+
+
+def surely(condition: Callable[[], Any]) -> bool:
+    """Whether a condition on sizes is known to hold; asking leaves no trace in a graph.
+
+    Example:
+        >>> surely(lambda: 2 < 3)
+        True
+    """
+    with disable_proxy_modes_tracing():
+        return bool(statically_known_true(condition()))
+
+
 def flatten(values: Sequence[Any]) -> tuple[list[Any], Any]:
     """Take values apart into tensors and sizes, which may go into a block of ``torch.cond``, and a recipe for the rest.
 
@@ -146,7 +166,7 @@ def flatten(values: Sequence[Any]) -> tuple[list[Any], Any]:
                 return ("again", lists[id(value)])
             lists[id(value)] = number = len(lists)
             inner = None if value.items is None else [visit(item) for item in value.items]
-            return ("list", number, inner, visit(value.buffer), visit(value.length), value.added)
+            return ("list", number, inner, visit(value.buffer), visit(value.length), value.added, value.allotted)
         if isinstance(value, Unbound):
             return ("unbound", visit(value.tensor), value.dim)
         if isinstance(value, tuple):
@@ -166,9 +186,9 @@ def unflatten(recipes: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
                 return leaves[index]
             case ("number", index, number):
                 return dataclasses.replace(number, tensor=leaves[index], checks=())
-            case ("list", number, inner, buffer, length, added):
+            case ("list", number, inner, buffer, length, *known):
                 items = None if inner is None else [make(item) for item in inner]
-                lists[number] = made = ListValue(items, make(buffer), make(length), added)
+                lists[number] = made = ListValue(items, make(buffer), make(length), *known)
                 return made
             case ("again", number):
                 return lists[number]

@@ -174,6 +174,75 @@ def test_a_name_for_one_of_two_tensors(tmp_path):
     refused(writes_one_of_two, [spec(3), spec(3)], tmp_path, "may be one of several")
 
 
+def casts(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        if x.sum() > 0:
+            x = x @ x
+    return x
+
+
+def differentiates(x):
+    g = torch.func.grad(lambda v: (v * v).sum())(x)
+    return g if g.sum() > 0 else -g
+
+
+def several_lengths(x):
+    outs = [x]
+    if x.sum() > 0:
+        outs.append(x)
+    return outs
+
+
+@pytest.mark.parametrize(
+    ("function", "specification", "text"),
+    [
+        (casts, spec(2, 2), r"test_pt2.py:\d+: torch.autocast inside"),
+        (differentiates, spec(2), r"test_pt2.py:\d+: torch.func.grad cannot be exported"),
+        (several_lengths, spec(2), r"a list whose length is known only when it runs"),
+    ],
+)
+def test_what_no_format_holds(function, specification, text, tmp_path):
+    refused(function, [specification], tmp_path, text)
+
+
+def squares(x):
+    y = torch.vmap(lambda row: row.sum() * row)(x)
+    return y if y.sum() > 0 else y - x
+
+
+def grows_in_both_loops(x):
+    outs = []
+    for i in range(x.shape[0]):
+        s, j = x[i], 0
+        while s.sum() < 3 and j < 4:
+            s = s + 1
+            j += 1
+            outs.append(s)
+    return torch.stack(outs) if len(outs) > 0 else x
+
+
+def changes_its_argument(x):
+    if x.sum() > 0:
+        x += 1
+    return x * 2
+
+
+def prints(x):
+    if x.sum() > 0:
+        print("positive")
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "notes"),
+    [(squares, (3, 2), 0), (grows_in_both_loops, (None, 2), 0), (changes_its_argument, (3,), 0), (prints, (2,), 1)],
+)
+def test_more_programs(function, shape, notes, tmp_path):
+    report = dy2st.export(function, tmp_path / "model.pt2", input_spec=[spec(*shape)])
+    assert report.largest_difference == 0
+    assert len(report.notes) == notes
+
+
 def test_unknown_format(tmp_path):
     layer, specification = made("two_ways")
     with pytest.raises(dy2st.SignatureError, match="not known from its name"):
