@@ -208,11 +208,10 @@ def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
 
 def _read_parameter(json: Json) -> Parameter:
     default = json.optional("default")
-    return Parameter(
-        json.field("name").identifier(),
-        json.field("kind").text(PARAMETER_KINDS),
-        None if default is None else structure.from_json(default),
-    )
+    value = None if default is None else structure.from_json(default)
+    if default is not None and value is not None and any(isinstance(part, structure.Leaf) for part in structure.walk(value)):
+        default.fail("a structure of constants")
+    return Parameter(json.field("name").identifier(), json.field("kind").text(PARAMETER_KINDS), value)
 
 
 def _read_tensor_type(json: Json) -> tuple[torch.dtype | None, tuple[int | str, ...], bool]:

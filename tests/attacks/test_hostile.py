@@ -229,6 +229,13 @@ def test_blocks_in_a_circle(path, originals):
         refused(path, with_program(originals["small"], change), "expected a block after this one|used once|integer of at least 0")
 
 
+def test_a_default_that_is_no_constant(path, originals):
+    def change(program, _):
+        program["parameters"][1]["default"] = {"leaf": 7}
+
+    refused(path, with_program(originals["loops"], change), "a structure of constants")
+
+
 FORBIDDEN = [
     "aten.from_file.default", "aten._print.default", "os.system", "builtins.exec.default", "call_", "operator.attrgetter",
     "operator.methodcaller", "math.__class__.mro", "aten.__class__.__call__", "aten.add.__class__", "quantized.add.default",
