@@ -12,7 +12,7 @@
 8
 """
 
-from dy2st.api import enable_to_static, export, ignore_module, load, not_to_static, save, to_static
+from dy2st.api import enable_to_static, export, ignore_module, load, not_to_static, save, save_inference_model, to_static, trace
 from dy2st.eager import EagerCalls, EagerWarning
 from dy2st.errors import (
     BackendError,
@@ -40,6 +40,7 @@ from dy2st.report import Report
 from dy2st.rewriting import rewrite
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
+from dy2st.translator import ProgramTranslator, declarative
 from dy2st_runtime.profiling import Profile, profile
 from dy2st_runtime.program import Program, verify
 
@@ -63,6 +64,7 @@ __all__ = [
     "Profile",
     "Program",
     "ProgramError",
+    "ProgramTranslator",
     "Report",
     "RewriteError",
     "SaveError",
@@ -72,6 +74,7 @@ __all__ = [
     "StepLimitError",
     "UndefinedNameError",
     "UnsupportedSyntaxError",
+    "declarative",
     "enable_to_static",
     "export",
     "ignore_module",
@@ -80,8 +83,10 @@ __all__ = [
     "profile",
     "rewrite",
     "save",
+    "save_inference_model",
     "set_code_level",
     "set_verbosity",
     "to_static",
+    "trace",
     "verify",
 ]

@@ -324,6 +324,59 @@ def export(
     return exporting.export(layer, path, format, _checked_specs(input_spec), options)
 
 
+def save_inference_model(
+    path: str | os.PathLike[str],
+    layer: Any,
+    fetch: Sequence[int | str] | None = None,
+    input_spec: Sequence[Any] | None = None,
+) -> None:
+    """Write what inference needs of a model, and nothing else.
+
+    The archive holds the program for evaluation. What only other results need is gone, be it random or able to fail, and what
+    parameters and constants alone decide is computed: the parameters are final, and those that are not needed any more are gone.
+
+    Args:
+        path: the file to write, as for :func:`save`.
+        layer: an ``nn.Module``, a function or a method; static or not.
+        fetch: the results to keep: positions in a tuple or list, keys of a dict, fields, or paths of these (``"heads.0"``). The
+            loaded model returns a tuple of them. Left out, it returns what the model returns.
+        input_spec: as for :func:`save`.
+
+    Raises:
+        SaveError: there is no such result; and as for :func:`save`.
+
+    Example:
+        >>> save_inference_model("scores.dy2st", model, fetch=["scores"])  # doctest: +SKIP
+    """
+    if fetch is not None and (isinstance(fetch, str) or not all(type(item) in (int, str) for item in fetch) or not fetch):
+        raise SignatureError(f"fetch is a list of positions and names, not {fetch!r}")
+    saving.save_inference_model(path, layer, fetch, _checked_specs(input_spec))
+
+
+def trace(layer: Any, inputs: Sequence[Any]) -> LoadedModule:
+    """Record what a model does with some inputs, for models with no flow that depends on data.
+
+    Args:
+        layer: an ``nn.Module``, a function or a method; static or not.
+        inputs: its arguments; sizes, dtypes and all that is no tensor are those of every later call.
+
+    Returns:
+        A module that does the same without the source of the model, with the parameters of the model itself; ``.save(path)``
+        writes it.
+
+    Raises:
+        SaveError: a branch or loop of the model depends on the data, or what :func:`save` refuses.
+
+    Example:
+        >>> traced = trace(torch.nn.Linear(4, 2), (torch.ones(1, 4),))
+        >>> traced(torch.zeros(1, 4)).shape
+        torch.Size([1, 2])
+    """
+    if not isinstance(inputs, (list, tuple)):
+        raise SignatureError(f"inputs is a sequence of arguments, not a {type(inputs).__name__}")
+    return saving.traced(layer, inputs)
+
+
 def load(path: str | os.PathLike[str], *, backend: str | None = None, max_steps: int | None = None) -> LoadedModule:
     """Read an archive.
 

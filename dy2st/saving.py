@@ -21,8 +21,8 @@ from dy2st.frames import level_outside
 from dy2st.signature import Call, InputSpec
 from dy2st.state_names import Names
 from dy2st.static_function import StaticFunction, capture_lock, convert_root
+from dy2st_runtime import control, inference, serialize, state
 from dy2st_runtime import module as runtime
-from dy2st_runtime import serialize
 from dy2st_runtime.archive import FORWARD, Example, save_programs
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.passes.application import Pass
@@ -99,13 +99,18 @@ def _runs_eager(static: StaticFunction, reason: str) -> str:
     return f"{static.__qualname__} cannot be saved, since it runs as it is written (full_graph=False): {reason}"
 
 
-def _save(
-    statics: Mapping[str, StaticFunction],
-    layer: Any,
-    path: str | os.PathLike[str],
-    examples: Mapping[str, Example],
-    about: Mapping[str, str],
-) -> None:
+@dataclasses.dataclass(frozen=True)
+class _Collected:
+    """What :func:`~dy2st_runtime.archive.save_programs` takes: programs and values of their state, by method."""
+
+    programs: list[Program]
+    values: list[list[Any]]
+    module: torch.nn.Module | None
+    attributes: list[StateValue]
+    methods: list[str]
+
+
+def _collected(statics: Mapping[str, StaticFunction], layer: Any) -> _Collected:
     owner = next(iter(statics.values())).instance
     module = owner if isinstance(owner, torch.nn.Module) else None
     with capture_lock, _plain_modes():
@@ -119,8 +124,76 @@ def _save(
     names = list(statics)
     methods = [names[number] for number in saved.methods]
     programs = [_with_names(program, statics[method].input_spec) for program, method in zip(saved.programs, methods, strict=True)]
-    _check_examples(examples, dict(zip(methods, programs, strict=True)))
-    save_programs(path, programs, saved.values, module, saved.attributes, methods=methods, about=about, examples=examples)
+    return _Collected(programs, saved.values, module, saved.attributes, methods)
+
+
+def _save(
+    statics: Mapping[str, StaticFunction],
+    layer: Any,
+    path: str | os.PathLike[str],
+    examples: Mapping[str, Example],
+    about: Mapping[str, str],
+) -> None:
+    found = _collected(statics, layer)
+    _check_examples(examples, dict(zip(found.methods, found.programs, strict=True)))
+    save_programs(
+        path,
+        found.programs,
+        found.values,
+        found.module,
+        found.attributes,
+        methods=found.methods,
+        about=about,
+        examples=examples,
+    )
+
+
+def save_inference_model(
+    path: str | os.PathLike[str], layer: Any, fetch: Sequence[int | str] | None, input_spec: Sequence[Any] | None
+) -> None:
+    """See :func:`dy2st.save_inference_model`."""
+    if isinstance(layer, runtime.LoadedModule):
+        raise SignatureError("save_inference_model takes the model itself, not a loaded one")
+    static = static_of(layer, input_spec)
+    module = layer if isinstance(layer, torch.nn.Module) else static.instance
+    evaluating = _evaluating(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
+    with _whole(static), evaluating:
+        found = _collected({FORWARD: static}, layer)
+    at = next(index for index, program in enumerate(found.programs) if "eval" in program.modes)
+    program = found.programs[at] if fetch is None else inference.fetched(found.programs[at], fetch)
+    program, values = inference.folded(program, found.values[at])
+    program = dataclasses.replace(program, training=False, any_mode=False)
+    save_programs(path, [program], [values], None, found.attributes, about=_about(layer, {FORWARD: static}))
+
+
+@contextlib.contextmanager
+def _evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """A module in evaluation mode; at the end every submodule has its flag back."""
+    flags = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, flag in flags:
+            part.training = flag
+
+
+def traced(layer: Any, inputs: Sequence[Any]) -> runtime.LoadedModule:
+    """See :func:`dy2st.trace`."""
+    static = static_of(layer, list(inputs))
+    with _whole(static):
+        found = _collected({FORWARD: static}, layer)
+    for program in found.programs:
+        for node in program.nodes():
+            if node.target in (control.if_, control.while_):
+                kind = "a branch" if node.target is control.if_ else "a loop"
+                where = node.meta.get("location", program.origin)
+                raise SaveError(
+                    f"{where}: {program.name} has {kind} that depends on the data, and a trace has one way only; "
+                    "use dy2st.to_static or dy2st.save, which keep all of them"
+                )
+    programs, values = state.collect(found.programs, found.values, found.module, found.attributes)
+    return runtime.LoadedModule(programs, values, about=_about(layer, {FORWARD: static}))
 
 
 def _check_examples(examples: Mapping[str, Example], programs: Mapping[str, Program]) -> None:

@@ -15,6 +15,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("__init__",),
+    ("translator",),
     ("api",),
     ("exporting",),
     ("saving", "lowering", "rewriting"),

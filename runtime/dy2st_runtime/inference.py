@@ -1,0 +1,234 @@
+"""A program for inference: what some of its results need and nothing else, with what is known before it runs computed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from dy2st_runtime import modes, scalars
+from dy2st_runtime.errors import SaveError
+from dy2st_runtime.executors import python
+from dy2st_runtime.passes.aliasing import Aliasing, writes
+from dy2st_runtime.passes.constant_folding import fold_constants
+from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
+from dy2st_runtime.passes.purity import is_pure
+from dy2st_runtime.program import Block, Program, StateSlot, copy_block, nested_blocks, node_blocks
+from dy2st_runtime.structure import ChoiceOf, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf, walk
+
+Fetch = int | str
+
+_SMALL = 4096
+"""Bytes of a tensor that is kept in the place of what computes it from nothing."""
+
+
+def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
+    """A program that gives some of its results only.
+
+    Operations that only other results need go, also those that draw random numbers or might have raised; what has an effect stays.
+
+    Args:
+        program: any program.
+        fetch: which results: the position in a tuple or list, the key of a dict, the field of a named tuple or dataclass, or a
+            path of these as ``"heads.0.boxes"``.
+
+    Returns:
+        A program whose result is the tuple of these.
+
+    Raises:
+        SaveError: there is no such result.
+    """
+    items = tuple(_part(program.out_structure, item, program.name) for item in fetch)
+    made = _with_results(program, TupleOf(items))
+    block = copy_block(made.block)
+    while _remove_unused(block):
+        pass
+    return remove_dead_code(dataclasses.replace(made, block=block))
+
+
+def _part(structure: Structure, item: Fetch, name: str) -> Structure:
+    for step in str(item).split("."):
+        while isinstance(structure, Shared):
+            structure = structure.items[0]
+        keys: Sequence[Any] = ()
+        match structure:
+            case TupleOf(items, factory):
+                keys = [*getattr(factory, "_fields", ()), *map(str, range(len(items)))]
+            case ListOf(items):
+                keys = [str(index) for index in range(len(items))]
+            case DictOf(keys, _) | ObjectOf(_, keys, _):
+                keys = [str(key) for key in keys]
+            case ChoiceOf():
+                raise SaveError(f"{name} decides the structure of its result when it runs: {item!r} cannot be fetched")
+        if step not in keys:
+            there = ", ".join(dict.fromkeys(keys)) or "nothing inside"
+            raise SaveError(f"{name} has no result {item!r}: there is no {step!r} where it has {there}")
+        structure = structure.items[keys.index(step) % len(structure.items)]  # type: ignore[union-attr]  # it has items
+    return structure
+
+
+def _with_results(program: Program, result: Structure) -> Program:
+    """Only the outputs that a result and the effects use."""
+    structures = (result, *(effect.value for effect in program.effects))
+    used = sorted({part.index for structure in structures for part in walk(structure) if isinstance(part, Leaf)})
+    moved = {old: new for new, old in enumerate(used)}
+    block = copy_block(program.block)
+    output = block.graph.output_node()
+    outputs = block.outputs
+    output.args = (tuple(outputs[index] for index in used),)
+    effects = tuple(dataclasses.replace(effect, value=_renumbered(effect.value, moved)) for effect in program.effects)
+    return dataclasses.replace(program, block=block, out_structure=_renumbered(result, moved), effects=effects)
+
+
+def _renumbered(structure: Structure, moved: dict[int, int]) -> Structure:
+    if isinstance(structure, Leaf):
+        return Leaf(moved[structure.index])
+    changes: dict[str, Any] = {}
+    if isinstance(structure, ChoiceOf):
+        changes["tag"] = _renumbered(structure.tag, moved)
+    if hasattr(structure, "items"):
+        changes["items"] = tuple(_renumbered(item, moved) for item in structure.items)
+    return dataclasses.replace(structure, **changes) if changes else structure
+
+
+def _remove_unused(block: Block) -> bool:
+    removed = False
+    for inner in nested_blocks(block):
+        for node in reversed(list(inner.graph.nodes)):
+            if node.op == "call_function" and not node.users and _has_no_effect(node):
+                inner.graph.erase_node(node)
+                removed = True
+    return removed
+
+
+def _has_no_effect(node: fx.Node) -> bool:
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        own = target.name().startswith(("aten::", "prims::")) and bool(target._schema.returns)
+        return own and not target._schema.is_mutable and not writes(node)
+    return target in scalars.NAMES
+
+
+def folded(program: Program, values: Sequence[Any]) -> tuple[Program, list[Any]]:
+    """A program in which what depends on parameters, buffers and constants alone is computed.
+
+    Args:
+        program: any program; its state is final but for what it changes itself.
+        values: of its state slots.
+
+    Returns:
+        The program, with a constant for each result that is kept, and the values of its state slots.
+    """
+    program = remove_dead_code(fold_constants(program))
+    known = _known(program, values)
+    aliases = Aliasing(program.block)
+    kept = [node for node in known if _is_kept(node, known) and not aliases.memory_escapes(node)]
+    if kept:
+        program, values = _replaced(program, values, kept, known)
+    program, left = remove_unused_states(remove_dead_code(program))
+    return program, [values[index] for index in left]
+
+
+def _known(program: Program, values: Sequence[Any]) -> dict[fx.Node, None]:
+    """The nodes of the root block that are the same at each call, the state slots that never change first."""
+    aliases = Aliasing(program.block)
+    changed = {effect.target for effect in program.effects} | {effect.target.removeprefix("self.") for effect in program.effects}
+    slots = zip(program.block.inputs[len(program.inputs) :], program.states, values, strict=True)
+    known: dict[fx.Node, None] = {
+        node: None
+        for node, slot, value in slots
+        if isinstance(value, torch.Tensor)
+        and slot.kind in ("parameter", "buffer", "constant")
+        and slot.name not in changed
+        and not aliases.is_written(node)
+    }
+    for node in program.block.graph.nodes:
+        if node.op == "call_function" and node.target in modes.TARGETS:
+            break  # what follows may be computed in another mode
+        if _is_computable(node) and not aliases.is_written(node) and all(used in known for used in node.all_input_nodes):
+            known[node] = None
+    return known
+
+
+def _is_computable(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and not node_blocks(node) and is_pure(node)
+
+
+def _is_kept(node: fx.Node, known: Collection[fx.Node]) -> bool:
+    """Whether the result of a node is to be stored: something that is not known before uses it."""
+    return node.op == "call_function" and any(user not in known for user in node.users)
+
+
+def _replaced(
+    program: Program, values: Sequence[Any], kept: Sequence[fx.Node], known: Collection[fx.Node]
+) -> tuple[Program, list[Any]]:
+    """The program with constants in the place of some nodes, and without what only these needed."""
+    results = _computed(program, values, kept)
+    made, states = list(values), list(program.states)
+    names = {slot.name for slot in states}
+    block = copy_block(program.block)
+    table = dict(zip(program.block.graph.nodes, block.graph.nodes, strict=True))
+    first = next(node for node in block.graph.nodes if node.op != "placeholder")
+    stored = {value.untyped_storage().data_ptr() for value in values if isinstance(value, torch.Tensor)}
+    for node, value in zip(kept, results, strict=True):
+        if not isinstance(value, torch.Tensor) or value.untyped_storage().data_ptr() in stored:
+            continue  # a view of what is stored anyway
+        if value.nbytes > max(_SMALL, sum(_sizes(node, program, values))):
+            continue
+        name = next(name for name in _names(node.name) if name not in names)
+        names.add(name)
+        with block.graph.inserting_before(first):
+            placeholder = block.graph.placeholder(f"{node.name}_folded")
+        placeholder.meta.update(node.meta)
+        table[node].replace_all_uses_with(placeholder)
+        states.append(StateSlot(name, "constant", value.dtype, tuple(value.shape)))
+        made.append(value.detach())
+    for node in reversed([node for node in known if node.op == "call_function"]):
+        if not table[node].users:
+            block.graph.erase_node(table[node])
+    return dataclasses.replace(program, block=block, states=tuple(states)), made
+
+
+def _names(base: str) -> Iterator[str]:
+    yield f"folded.{base}"
+    number = 1
+    while True:
+        number += 1
+        yield f"folded.{base}_{number}"
+
+
+def _sizes(node: fx.Node, program: Program, values: Sequence[Any]) -> Iterator[int]:
+    """The bytes of the state that a node is computed from."""
+    slots = dict(zip(program.block.inputs[len(program.inputs) :], values, strict=True))
+    seen, rest = set(), [node]
+    while rest:
+        current = rest.pop()
+        if current not in seen:
+            seen.add(current)
+            rest += current.all_input_nodes
+            if current in slots:
+                yield slots[current].nbytes
+
+
+def _computed(program: Program, values: Sequence[Any], nodes: Sequence[fx.Node]) -> tuple[Any, ...]:
+    """The values of nodes that depend on the state alone."""
+    graph = fx.Graph()
+    table: dict[fx.Node, fx.Node] = {}
+    needed, rest = set(), list(nodes)
+    while rest:
+        current = rest.pop()
+        if current not in needed:
+            needed.add(current)
+            rest += current.all_input_nodes
+    for node in program.block.graph.nodes:
+        if node.op == "placeholder":
+            table[node] = graph.placeholder(node.name)
+        elif node in needed:
+            table[node] = graph.node_copy(node, lambda used: table[used])
+    graph.output(tuple(table[node] for node in nodes))
+    small = dataclasses.replace(program, block=Block(graph), effects=(), out_structure=TupleOf(()))
+    with torch.no_grad():
+        return python.run(small, [*(None for _ in program.inputs), *values])
