@@ -277,3 +277,15 @@ def test_empty_tensors():
 def test_same_is_bitwise():
     with pytest.raises(AssertionError):
         same(torch.ones(2), torch.ones(2) + 1e-6)
+
+
+def inner_gradient(x):
+    x = x.detach().requires_grad_()
+    a, b = (x * 3).exp(), (x * 3).exp()
+    (found,) = torch.autograd.grad((a + b.sin()).sum(), x)
+    return found, torch.func.grad(lambda v: (v.neg().neg() * v.neg().neg()).sum())(x.detach())
+
+
+def test_gradients_taken_inside_are_those_of_eager():
+    program = twice(inner_gradient, [(torch.randn(5),)])
+    assert operators(program).count("exp") == 2

@@ -302,3 +302,9 @@ def test_examples_are_left_as_they_are(norm):
     dy2st.rewrite(composed, fused, x, w, 1e-6)
     same((x, w), before)
     assert repr(norm) == "Rule(composed to fused: 6 operations become 1)"
+
+
+def test_a_factor_of_a_sum_keeps_its_side():
+    rule = dy2st.rewrite(lambda x, y: torch.add(x, y.exp(), alpha=2), lambda x, y: y.exp() * 2 + x, torch.ones(3), torch.ones(3))
+    assert places(rule, lambda x, y: torch.add(x, y.exp(), alpha=2), torch.ones(3), torch.ones(3)) == 1
+    assert places(rule, lambda x, y: torch.add(y.exp(), x, alpha=2), torch.ones(3), torch.ones(3)) == 0

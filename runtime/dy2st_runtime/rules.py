@@ -199,7 +199,7 @@ class Rule:
         elif value.target is part.target and len(value.args) == len(part.args) and set(value.kwargs) == set(part.kwargs):
             named = tuple((item, value.kwargs[key]) for key, item in part.kwargs.items())
             yield (*zip(part.args, value.args), *named), fits
-            if part.target in _COMMUTATIVE and len(part.args) == 2:
+            if part.target in _COMMUTATIVE and len(part.args) == 2 and not part.kwargs:
                 left, right = part.args
                 yield ((right, value.args[0]), (left, value.args[1]), *named), fits
 

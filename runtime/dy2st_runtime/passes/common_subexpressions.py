@@ -21,7 +21,7 @@ from torch import fx
 
 from dy2st_runtime import control, modes
 from dy2st_runtime.passes.aliasing import Aliasing
-from dy2st_runtime.passes.purity import is_pure, replace_all
+from dy2st_runtime.passes.purity import is_pure, may_differentiate, replace_all
 from dy2st_runtime.passes.value_types import may_have_gradient, type_of
 from dy2st_runtime.program import Block, Program, copy_block, node_blocks
 
@@ -37,7 +37,7 @@ def merge_common(program: Program, *, gradients: bool = True) -> Program:
         A program with the same results.
     """
     block = copy_block(program.block)
-    _merge(block, Aliasing(block), gradients)
+    _merge(block, Aliasing(block), gradients or may_differentiate(program))
     return dataclasses.replace(program, block=block)
 
 

@@ -18,7 +18,7 @@ from torch import fx
 
 from dy2st_runtime import control, modes
 from dy2st_runtime.passes.aliasing import Aliasing
-from dy2st_runtime.passes.purity import is_part, is_pure, never_raises, replace_all
+from dy2st_runtime.passes.purity import is_part, is_pure, may_differentiate, never_raises, replace_all
 from dy2st_runtime.passes.value_types import is_number, may_have_gradient, type_of
 from dy2st_runtime.program import Block, Program, copy_block, nested_blocks, node_blocks
 
@@ -34,7 +34,7 @@ def hoist_invariants(program: Program, *, gradients: bool = True) -> Program:
         A program with the same results.
     """
     block = copy_block(program.block)
-    _Hoisting(Aliasing(block), gradients).visit(block)
+    _Hoisting(Aliasing(block), gradients or may_differentiate(program)).visit(block)
     return dataclasses.replace(program, block=block)
 
 

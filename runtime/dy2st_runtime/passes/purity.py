@@ -12,6 +12,7 @@ from dy2st_runtime import control, scalars
 from dy2st_runtime.passes.aliasing import writes
 from dy2st_runtime.passes.dead_code import is_removable
 from dy2st_runtime.passes.value_types import static_sizes, tensor_type, type_of
+from dy2st_runtime.program import Program
 
 _DTYPES = frozenset({"f32", "f64", "i64", "bool"})
 """Kernels of other dtypes may be missing where the shapes alone look fine."""
@@ -83,6 +84,14 @@ def _is_safe_argument(leaf: Any, dtypes: frozenset[str]) -> bool:
     if isinstance(leaf, (int, float)):
         return not abs(leaf) > 1e30  # nor anything that does not fit its dtype
     return True
+
+
+def may_differentiate(program: Program) -> bool:
+    """Whether a program may take gradients itself, whatever surrounds it: then autograd looks at its tensors."""
+    return any(
+        node.target in (control.call_, control.apply_, control.transform_, torch.ops.aten.requires_grad_.default)
+        for node in program.nodes()
+    )
 
 
 def is_part(node: fx.Node) -> bool:

@@ -22,7 +22,7 @@ from torch import fx
 
 from dy2st_runtime import scalars
 from dy2st_runtime.passes.aliasing import Aliasing
-from dy2st_runtime.passes.purity import replace_all
+from dy2st_runtime.passes.purity import may_differentiate, replace_all
 from dy2st_runtime.passes.value_types import is_number, may_have_gradient, tensor_type, type_of
 from dy2st_runtime.printing import short_dtype
 from dy2st_runtime.program import Program, copy_block, nested_blocks
@@ -43,6 +43,7 @@ def simplify(program: Program, *, gradients: bool = True) -> Program:
     Returns:
         A program with the same results.
     """
+    gradients = gradients or may_differentiate(program)
     block = copy_block(program.block)
     aliasing = Aliasing(block)
     for inner in nested_blocks(block):
