@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ def to_static(  # type: ignore[overload-overlap]  # a module is callable, and co
     full_graph: bool = ...,
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
+    unroll: bool | int | None = ...,
 ) -> _M: ...
 @overload
 def to_static(
@@ -41,6 +43,7 @@ def to_static(
     full_graph: bool = ...,
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
+    unroll: bool | int | None = ...,
 ) -> StaticFunction: ...
 @overload
 def to_static(
@@ -50,6 +53,7 @@ def to_static(
     full_graph: bool = ...,
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
+    unroll: bool | int | None = ...,
 ) -> Callable[[Any], Any]: ...
 @plainly
 def to_static(
@@ -59,6 +63,7 @@ def to_static(
     full_graph: bool = True,
     backend: str | None = None,
     passes: Sequence[Pass] = (),
+    unroll: bool | int | None = None,
 ) -> Any:
     """Make a function, method or module run as programs.
 
@@ -73,6 +78,9 @@ def to_static(
             :func:`dy2st_runtime.executors.choose`.
         passes: functions from a program to a program, applied in order to each program that is captured; see :func:`rewrite` and
             :mod:`dy2st_runtime.passes`.
+        unroll: what becomes of a ``for`` statement over a ``range`` of known length: ``True`` writes every trip out, ``False``
+            captures a loop where the body allows it, a number does so for more trips than that; ``None`` stands for
+            :data:`~dy2st.config.UNROLL`. A list that such a loop appends to has a length that is known only at run time.
 
     Returns:
         A :class:`~dy2st.static_function.StaticFunction`, or the module.
@@ -95,12 +103,17 @@ def to_static(
         executors.choose(backend)
     specs = _checked_specs(input_spec)
     _check_passes(passes)
+    if unroll is not None and (not isinstance(unroll, int) or unroll < 0):
+        raise SignatureError(f"unroll is True, False or a number of trips, not {unroll!r}")
     if function is None:
-        return lambda given: to_static(given, input_spec=input_spec, full_graph=full_graph, backend=backend, passes=passes)
+        return functools.partial(
+            to_static, input_spec=input_spec, full_graph=full_graph, backend=backend, passes=passes, unroll=unroll
+        )
     made = _made_static(_uncompiled(function), specs, full_graph, backend)
     inner: Any = made.forward if isinstance(made, torch.nn.Module) else getattr(made, "__func__", made)
     if passes:
         inner.passes = tuple(passes)
+    inner.unroll = unroll
     return made
 
 

@@ -14,6 +14,9 @@ WARN_AFTER = 8
 SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
 """Whether tracebacks show frames of dy2st itself."""
 
+UNROLL = 1000
+"""Longer loops over a ``range`` of known length are captured as loops, where their body allows it."""
+
 _enabled = True
 _lock = threading.Lock()
 

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import logging
+import sys
 import textwrap
 import threading
 import time
@@ -78,9 +79,11 @@ class StaticFunction:
 
     Attributes:
         passes: what is applied to each program that is captured.
+        unroll: see :func:`dy2st.to_static`.
     """
 
     passes: Sequence[Pass] = ()
+    unroll: bool | int | None = None
 
     def __init__(
         self,
@@ -129,7 +132,7 @@ class StaticFunction:
 
     def _bind(self, instance: Any) -> StaticFunction:
         bound = StaticFunction(self._function, self._input_spec, instance, self._backend, full_graph=self.full_graph)
-        bound._unbound, bound.passes = self, self.passes
+        bound._unbound, bound.passes, bound.unroll = self, self.passes, self.unroll
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -145,7 +148,8 @@ class StaticFunction:
             return self.__qualname__
         of_class = getattr(type(self.instance), self.__name__, None)
         own = None if self._function in (of_class, getattr(of_class, "function", None)) else self._function
-        return _restore, (self.instance, self.__name__, own, self._input_spec, self._backend, self.full_graph, self.passes)
+        options = self._input_spec, self._backend, self.full_graph, self.passes, self.unroll
+        return _restore, (self.instance, self.__name__, own, *options)
 
     @property
     def __dy2st_original__(self) -> Callable[..., Any]:
@@ -313,6 +317,7 @@ class StaticFunction:
             self._instance is not None,
             dynamic_state,
             call.given,
+            unroll=_trips(self.unroll),
         )
 
     def _dynamic_state(self, call: Call) -> dict[str, frozenset[int] | None]:
@@ -447,6 +452,13 @@ def _reference(instance: Any) -> Callable[[], Any]:
         return lambda: instance
 
 
+def _trips(unroll: bool | int | None) -> int:
+    """How many trips of a loop are written out."""
+    if unroll is None:
+        return config.UNROLL
+    return (sys.maxsize if unroll else 1) if isinstance(unroll, bool) else unroll
+
+
 def _restore(
     instance: Any,
     name: str,
@@ -455,6 +467,7 @@ def _restore(
     backend: str | None,
     full_graph: bool = True,
     passes: Sequence[Pass] = (),
+    unroll: bool | int | None = None,
 ) -> StaticFunction:
     """What was pickled; the object that it is bound to may not have its attributes yet."""
     of_class = getattr(type(instance), name, None)
@@ -462,7 +475,7 @@ def _restore(
         function = of_class.function if isinstance(of_class, StaticFunction) else of_class
     made = StaticFunction(cast(Any, function), specs, instance, backend, full_graph=full_graph)
     made._unbound = of_class if isinstance(of_class, StaticFunction) else None
-    made.passes = passes
+    made.passes, made.unroll = passes, unroll
     return made
 
 

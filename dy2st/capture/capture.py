@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, cast
@@ -83,6 +84,7 @@ class Request:
         given: ``(args, kwargs)`` of this call.
         fixed: sizes that are declared dynamic and are taken as they are all the same.
         with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
+        unroll: how many trips of a loop over a ``range`` are written out.
         leaves_early: whether a program that raises leaves what it has written outside until then.
     """
 
@@ -97,6 +99,7 @@ class Request:
     fixed: frozenset[SizePlace] = frozenset()
     with_hooks: bool = False
     leaves_early: bool = True
+    unroll: int = sys.maxsize
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -110,6 +113,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     session = Session(convert, calls.call, choices.over, lists.made, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
     session.dynamic_state = request.dynamic_state
+    session.unroll = request.unroll
     session.entry_code = capture.__code__
     if request.leaves_early:
         session.before_raise = lambda: leaving.record(session)

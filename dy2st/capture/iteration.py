@@ -161,8 +161,18 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
         _capture_positions(session, items, body, live, test, 0)
-    else:
+    elif not (isinstance(iterable, range) and len(iterable) > session.unroll and _is_loop(session, iterable, body, live, test)):
         _unroll(session, iterable, body, live, test)
+
+
+def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], test: Any) -> bool:
+    """Capture a long loop over known numbers; whether its body does the same in each trip."""
+    cells = session.cells_of(body, *([test] if test is not None else []))
+    items = _of_range(numbers)
+    if not try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
+        return False
+    session.site("for", "captured", f"{len(numbers)} trips are more than {session.unroll}, so they are not written out")
+    return True
 
 
 def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int) -> None:

@@ -85,6 +85,8 @@ class Session:
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.states: list[State] = []
         self.dynamic_state: Mapping[str, Collection[int] | None] = {}
+        self.unroll = sys.maxsize
+        """How many trips of a loop over a ``range`` are written out."""
         self.graph_is_partial = False
         """Whether stand-ins have been made that autograd does not connect with what they were made from."""
         self.asks_strides = False
