@@ -129,10 +129,14 @@ def bench(
 
 
 @app.command()
-def build() -> None:
+def build(
+    runner: Annotated[
+        bool, typer.Option("--runner", help="Build dy2st-run, which runs saved models without Python, and print where it is.")
+    ] = False,
+) -> None:
     """Build the native executor now instead of at its first use."""
     with _told():
-        building.build()
+        building.build(runner)
 
 
 @app.command()

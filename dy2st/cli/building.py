@@ -11,8 +11,8 @@ from dy2st.errors import Dy2stError
 _MODULE = "dy2st_runtime.executors.native_build"
 
 
-def build() -> None:
-    """Build the native executor where its first use would look for it."""
+def build(runner: bool) -> None:
+    """Build the native executor where its first use would look for it, or the program that runs models without Python."""
     try:
         native = importlib.import_module(_MODULE)
     except ModuleNotFoundError as error:
@@ -20,6 +20,6 @@ def build() -> None:
             raise
         raise Dy2stError("this version of dy2st has no native executor") from None
     start = time.perf_counter()
-    built = native.build()
+    built = native.build_runner() if runner else native.build()
     told = f"built in {duration(time.perf_counter() - start)}"
     console().print(f"{told}: {built}" if built else told, markup=False, soft_wrap=True)

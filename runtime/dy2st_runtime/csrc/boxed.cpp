@@ -1,10 +1,10 @@
 // Calls of operators through the dispatcher's stack: works for every operator whose arguments have a native form.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/csrc/utils/python_arg_parser.h>
 
 #include <set>
 
 #include "arguments.h"
+#include "python_bridge.h"
 
 namespace dy2st {
 namespace {
@@ -306,7 +306,7 @@ bool load_item(const Instruction& instruction, Frame& frame) {
 
 bool prepare_operator(Program& program, Instruction& instruction) {
   const auto& schema = instruction.op->schema();
-  const bool numbers = torch::should_allow_numbers_as_tensors(schema.name().substr(schema.name().find(':') + 2));
+  const bool numbers = takes_numbers(schema.name().substr(schema.name().find(':') + 2));
   for (size_t index = 0; index < instruction.arguments.size(); ++index) {
     Argument& argument = instruction.arguments[index];
     const auto& parameter = schema.arguments()[index];

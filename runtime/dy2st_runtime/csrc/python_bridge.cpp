@@ -9,6 +9,7 @@
 #include <torch/csrc/Layout.h>
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/python_arg_parser.h>
 
 namespace dy2st {
 namespace {
@@ -211,6 +212,8 @@ bool truth_in_python(const Value& value) {
   if (result < 0) throw_python_error();
   return result != 0;
 }
+
+bool takes_numbers(const std::string& name) { return torch::should_allow_numbers_as_tensors(name); }
 
 void check_signals() {
   Gil gil;

@@ -28,6 +28,8 @@ void call_python(const Program& program, const Instruction& instruction, Frame& 
 // The object that the instruction's Python function gives is kept among the open autocast modes, or is no longer one.
 void note_autocast(const Instruction& instruction, Frame& frame);
 bool truth_in_python(const Value& value);
+// Whether an operator of this name takes numbers for tensors.
+bool takes_numbers(const std::string& name);
 // Lets handlers of signals run; throws what they raise.
 void check_signals();
 // Needs the GIL. Makes the C++ exception that is being handled the error of Python.

@@ -34,7 +34,12 @@ from dy2st_runtime.errors import BuildError
 SOURCES = pathlib.Path(__file__).parent.parent / "csrc"
 """Where the C++ is."""
 
+STANDALONE = SOURCES / "standalone"
+"""What comes in the place of Python in ``dy2st-run``."""
+
 _NAME = "dy2st_native"
+_RUNNER = "dy2st-run"
+_PYTHON_ONLY = ("build.cpp", "module.cpp", "python_bridge.cpp")
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
 _lock = threading.Lock()
@@ -82,15 +87,38 @@ def build(quiet: bool = False) -> pathlib.Path:
         BuildError: there is no compiler, or it fails; with what it says.
         OSError: the cache cannot be written.
     """
+    name = f"{_NAME}{sysconfig.get_config_var('EXT_SUFFIX') or '.so'}"
+    link = ("-shared", *_link_flags(), "-ltorch_python")
+    return _built("the native executor", "native", name, sorted(SOURCES.glob("*.cpp"), key=_weight), link, quiet)
+
+
+def build_runner(quiet: bool = False) -> pathlib.Path:
+    """Build ``dy2st-run``, a program that runs saved models without Python, unless it is there already.
+
+    Args:
+        quiet: no line on the standard error output that says what takes so long.
+
+    Returns:
+        The file of the program. It needs the libraries of the PyTorch that is installed, and nothing else.
+
+    Raises:
+        BuildError: there is no compiler, or it fails; with what it says.
+        OSError: the cache cannot be written.
+    """
+    shared = [source for source in sorted(SOURCES.glob("*.cpp"), key=_weight) if source.name not in _PYTHON_ONLY]
+    return _built(_RUNNER, "runner", _RUNNER, [*shared, *sorted(STANDALONE.glob("*.cpp"))], _link_flags(), quiet)
+
+
+def _built(what: str, kind: str, name: str, sources: Sequence[pathlib.Path], link: Sequence[str], quiet: bool) -> pathlib.Path:
     compiler = find_compiler()
-    folder = cache_folder() / f"native-{_digest(_everything(compiler))}"
-    file = folder / f"{_NAME}{sysconfig.get_config_var('EXT_SUFFIX') or '.so'}"
+    folder = cache_folder() / f"{kind}-{_digest([*_environment(compiler), *_contents(sources)])}"
+    file = folder / name
     if file.exists():
         return file
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(cache_folder() / "native.lock"):
+    with _locked(cache_folder() / f"{kind}.lock"):
         if not file.exists():
-            _compile(compiler, file, quiet)
+            _compile(what, compiler, sources, link, file, quiet)
     return file
 
 
@@ -116,14 +144,17 @@ def find_compiler() -> list[str]:
     raise BuildError(f"there is no C++ compiler ({asked[0] if asked else 'c++, g++, clang++'} not found)")
 
 
-def _compile(compiler: Sequence[str], file: pathlib.Path, quiet: bool) -> None:
+def _compile(
+    what: str, compiler: Sequence[str], sources: Sequence[pathlib.Path], link: Sequence[str], file: pathlib.Path, quiet: bool
+) -> None:
     start = time.perf_counter()
     if not quiet:
-        print(f"dy2st: building the native executor for torch {torch.__version__}, once ...", end="", file=sys.stderr, flush=True)
+        print(f"dy2st: building {what} for torch {torch.__version__}, once ...", end="", file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(max(1, len(_cores()))) as pool:
-        objects = list(pool.map(functools.partial(_object, compiler), sorted(SOURCES.glob("*.cpp"), key=_weight)))
+        objects = list(pool.map(functools.partial(_object, compiler), sources))
     with _renamed(file) as made:
-        _run([*compiler, "-shared", *map(str, objects), "-o", str(made), *_link_flags()])
+        _run([*compiler, *map(str, objects), "-o", str(made), *link])
+        made.chmod(0o755)
     if not quiet:
         print(f" {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
 
@@ -148,8 +179,9 @@ def _with_headers(source: pathlib.Path) -> list[pathlib.Path]:
     """A source file and the headers of this package that it includes, also through others."""
     found, waiting = [source], [source]
     while waiting:
-        for name in re.findall(r'^#include "(.+)"$', waiting.pop().read_text(encoding="utf-8"), re.MULTILINE):
-            header = SOURCES / name
+        file = waiting.pop()
+        for name in re.findall(r'^#include "(.+)"$', file.read_text(encoding="utf-8"), re.MULTILINE):
+            header = (file.parent / name).resolve()
             if header not in found and header.exists():
                 found.append(header)
                 waiting.append(header)
@@ -170,7 +202,7 @@ def _include_flags() -> list[str]:
 
 def _link_flags() -> list[str]:
     libraries = pathlib.Path(torch.__file__).parent / "lib"
-    found = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    found = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lc10", "-ltorch_cpu", "-ltorch"]
     return [*found, "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else found
 
 
@@ -178,11 +210,13 @@ def _cores() -> Sequence[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
-def _everything(compiler: Sequence[str]) -> list[bytes]:
-    files = sorted(file for file in SOURCES.iterdir() if file.suffix in (".cpp", ".h"))
-    if not files:
+def _contents(sources: Sequence[pathlib.Path]) -> list[bytes]:
+    """The sources, and the headers that they may include."""
+    folders = sorted({SOURCES, *(source.parent for source in sources)})
+    files = [*sources, *(header for folder in folders for header in sorted(folder.glob("*.h")))]
+    if not sources:
         raise BuildError(f"the C++ of the native executor is missing from {SOURCES}")
-    return [*_environment(compiler), *(part for file in files for part in (file.name.encode(), file.read_bytes()))]
+    return [part for file in files for part in (file.name.encode(), file.read_bytes())]
 
 
 def _environment(compiler: Sequence[str]) -> list[bytes]:

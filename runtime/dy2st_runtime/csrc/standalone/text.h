@@ -1,0 +1,29 @@
+// Strings among the values of a program, and what Python would have done to raise or print.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../program.h"
+
+namespace dy2st {
+
+Value text_value(std::string text);
+const std::string& text_of(const Value& value);  // of one that text_value made
+
+// An operation that the machine leaves to Python, and that is done here. Instructions keep it as their function.
+struct Deed {
+  enum class Kind : uint8_t { Raise, Assert, Print, Format };
+  // A part of a text: as it is, or a value with its conversion and specification.
+  struct Part {
+    std::string text;
+    int32_t source = -1;
+    char conversion = 0;
+  };
+  Kind kind = Kind::Raise;
+  std::string exception;
+  std::vector<std::vector<Part>> arguments;  // of the exception; the text that is printed or made
+  std::string end;
+};
+
+}  // namespace dy2st
