@@ -320,6 +320,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     if isinstance(target, list) and _is_runtime(key):
         raise NeedsRuntimeList(target)
     _note_items(session, target, key)
+    if type(target) is dict and key in target and may_be_undefined(target[key]):
+        session.key_orders.write(target, key)
     target[key] = value
 
 

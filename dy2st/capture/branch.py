@@ -16,6 +16,7 @@ from dy2st.capture import lattice, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.key_order import Order, orders_of
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -37,6 +38,7 @@ class Outcome:
         writes: the places it changed.
         result: the value of the expression; ``None`` for a statement.
         dead: whether it always raises.
+        orders: the keys of the dicts that it changed, as it leaves them.
     """
 
     start: int
@@ -44,6 +46,7 @@ class Outcome:
     writes: dict[tuple[Any, ...], Write]
     result: Any
     dead: bool
+    orders: Sequence[Order]
 
     @property
     def value(self) -> Any:
@@ -106,7 +109,8 @@ def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Plac
                 raise
             result, dead = None, True
         session.emit_checks()
-        return Outcome(region.start, region.builder, region.journal.writes(), result, dead)
+        writes = region.journal.writes()
+        return Outcome(region.start, region.builder, writes, result, dead, [] if dead else orders_of(writes.values()))
 
 
 def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[str] | None) -> Any:
@@ -128,6 +132,8 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
         raise Unreachable
     for place, value in joined:
         session.put(place, value)
+    for outcome in outcomes:
+        session.key_orders.compare(outcome.orders)
     return result
 
 

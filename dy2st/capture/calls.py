@@ -60,6 +60,23 @@ _READING_METHODS = frozenset(
 
 _SETTLING = (len, list, tuple, set, frozenset, sorted, iter, enumerate, bool)
 """What needs to know the keys of a dict, and has no handler or one that does not need it."""
+_WITHOUT_ORDER: tuple[Any, ...] = (
+    len,
+    bool,
+    sorted,
+    set,
+    frozenset,
+    getattr,
+    setattr,
+    hasattr,
+    isinstance,
+    type,
+    id,
+    sum,
+    any,
+    all,
+)
+"""What asks a dict for something else than the order of its keys."""
 _OF_OBJECTS = (getattr, setattr, hasattr, delattr, isinstance, type, vars)
 """What asks for the object, not for what is in it."""
 
@@ -75,6 +92,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if original is not None:
         return call(original, *args, **kwargs)
     handler = handler_of(function)
+    if type(function) is not types.FunctionType and function not in _WITHOUT_ORDER:
+        for value in args:
+            session.key_orders.check(value, session.here())
     table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)
     if table is not None and _looks_into(function, handler, table):
         return optional.settled(session, table, lambda one: call(function, *_replaced(args, table, one), **kwargs))
@@ -252,6 +272,8 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list):
         return ordering.method(session, owner, function.__name__, args, kwargs)
+    if isinstance(owner, dict) and function.__name__ in ("keys", "values", "items", "popitem", "copy"):
+        session.key_orders.check(owner, session.here())
     if isinstance(owner, dict) and (function.__name__ == "pop" or optional.has_optional(owner)):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:

@@ -153,6 +153,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         through, live = iterable.through, (*live, *iterable.bound)
         capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
         return
+    session.key_orders.check(iterable, session.here())
     if isinstance(iterable, Choice):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
     if optional.has_optional(iterable):

@@ -27,7 +27,7 @@ from dy2st.capture.values import (
     runtime_list,
     unpack_list,
 )
-from dy2st_runtime.structure import Structure, TupleOf, children, flatten, unflatten
+from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, flatten, unflatten
 
 
 class Mismatch(Exception):
@@ -277,6 +277,10 @@ def _join_numbers(a: str, b: str) -> Type:
 
 
 def _join_containers(a: ContainerType, b: ContainerType, single: tuple[type, ...]) -> Type:
+    if isinstance(a.structure, DictOf) and isinstance(b.structure, DictOf) and set(a.structure.keys) == set(b.structure.keys):
+        orders = [list(keys) for keys in (a.structure.keys, b.structure.keys)]
+        if orders[0] != orders[1]:
+            raise Mismatch(f"a dict with its keys in the order {orders[0]} on one path and in the order {orders[1]} on the other")
     if a.structure != b.structure:
         kind = LengthMismatch if type(a.structure) is type(b.structure) and len(a.items) != len(b.items) else Mismatch
         raise kind(f"{text(a)} on one path and {text(b)} on the other")

@@ -18,6 +18,7 @@ from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
+from dy2st.capture.key_order import orders_of
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -153,6 +154,7 @@ def _attempt(
                 continue
             if not dead:
                 settled &= _update(session, carries, key, write.place, write.old, write.new)
+        orders = [] if dead else orders_of(writes.values())
         for key, carry in carries.items():
             carry.final = writes[key].new if key in writes else carry.place.read()
         if not settled or session.lists_version != version or not (dead or united <= _united(session, carries)):
@@ -165,6 +167,7 @@ def _attempt(
         operands = align_operands(builder)
         assert len(inputs) == len(outputs) - 1
     _record(session, pred, block, operands, carries)
+    session.key_orders.compare(orders)
     return True
 
 
@@ -184,6 +187,7 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tupl
         inputs += made
         value = _unite(unite, number, carry, unpack_list(value))
         session.put(carry.place, value)
+        session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
         _link(session, carry, value)
         if not isinstance(carry.place, ContentsPlace):
             session.twins.link_parts(value, carry.final, same)

@@ -229,6 +229,7 @@ class _Describer:
         """What there is one of: a container of a fixed structure, or a constant."""
         if isinstance(value, (dict, frozenset)):
             self._check_keys(value, what)
+            self.session.key_orders.check(value, self.session.here())
         parts = children(value)
         if parts is not None:
             items, describe = parts
@@ -262,6 +263,7 @@ class _Describer:
 
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""
+        self.session.key_orders.check(table, self.session.here())
         key, value = next((key, value) for key, value in table.items() if may_be_undefined(value))
         without = table.copy()
         del without[key]

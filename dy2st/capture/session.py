@@ -24,6 +24,7 @@ from dy2st.capture.block import BlockBuilder
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place
+from dy2st.capture.key_order import KeyOrders
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.regions import Frame, Refused, Region, Site, State, cells_of
 from dy2st.capture.shapes import CaptureShapes
@@ -102,6 +103,7 @@ class Session:
         """The code of the function that started the capture; the user's frames are above it."""
         self.twins = Twins()
         self.copies = Copies()
+        self.key_orders = KeyOrders()
         self.outside_cells: dict[int, Source] = {}
         """Variables of enclosing functions that existed before the capture and are written by it."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}

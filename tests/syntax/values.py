@@ -355,6 +355,27 @@ def walrus_in_comprehension(n, x):
     return found, names, last if found else total if rows else None
 
 
+@CHAPTER.captured("a dict that branches fill in another order, asked for what is in it", XS)
+def filled_in_another_order(x):
+    table = {}
+    if x.sum() > 0:
+        table["a"], table["b"] = x, x * 2
+    else:
+        table["b"] = x
+        table["a"] = x * 3
+    return table["a"] + table["b"], len(table), "a" in table, sorted(table)
+
+
+@CHAPTER.refused("The order of keys that depends on a branch", XS, error=dy2st.CaptureError, says="the order of a dict's keys")
+def order_of_keys(x):
+    table = {}
+    if x.sum() > 0:
+        table["a"] = x
+    table["b"] = x * 2
+    table["a"] = x * 3
+    return list(table)
+
+
 @CHAPTER.refused(
     "A dict that is an item of a growing list, changed",
     NS[:1],
