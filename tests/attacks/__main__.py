@@ -11,7 +11,8 @@ import sys
 
 import torch
 
-from tests.attacks import judging, killing
+from dy2st_runtime.executors import native_build
+from tests.attacks import judging, killing, references
 
 
 def main() -> int:
@@ -19,8 +20,12 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=2000, help="how many altered archives to load and run")
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--kills", type=int, default=0, help="how many saves to kill")
+    parser.add_argument("--backend", default=references.BACKEND, help="the executor that runs the archives")
     options = parser.parse_args()
+    references.BACKEND = options.backend
     torch.set_num_threads(1)
+    if options.backend == "native":
+        native_build.build()
     failed = 0
     if options.mutants:
         found = judging.attack(options.mutants, options.first)

@@ -23,6 +23,8 @@ from tests.runtime.build import Make, Net, net_program, net_state, program, simp
 
 NAMES = ("small", "loops", "weights")
 MAX_STEPS = 1000
+BACKEND = "python"
+"""The executor that runs the archives."""
 
 
 def write(folder: Path) -> dict[str, bytes]:
@@ -59,7 +61,7 @@ def answers(path: Path) -> list[Any]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = dy2st_runtime.load(path, max_steps=MAX_STEPS)
+        model = dy2st_runtime.load(path, max_steps=MAX_STEPS, backend=BACKEND)
         width = next((size for size in model.program.inputs[0].shape[-1:] if size in (4, 512, 1024)), 4)
         x = torch.linspace(-1, 1, 3 * int(width)).reshape(3, int(width))
         found = [model.modes, str(model.program)]
