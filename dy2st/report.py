@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dy2st.capture.capture import Captured
 from dy2st.capture.regions import Site
 from dy2st.eager import EagerCalls
+from dy2st_runtime.executors.native import left_to_python
+from dy2st_runtime.program import Location
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Report:
         name: the function.
         programs: how many programs it has.
         sites: one for each statement and outcome.
+        in_python: operators that the native executor calls by way of Python, each with its line.
         eager: with ``full_graph=False``, the calls that ran as the function is written, by reason.
     """
 
@@ -26,18 +29,23 @@ class Report:
     programs: int
     sites: tuple[Site, ...]
     eager: tuple[EagerCalls, ...] = ()
+    in_python: tuple[tuple[str, Location | None], ...] = ()
 
     @classmethod
     def of(cls, name: str, programs: Sequence[Captured], eager: tuple[EagerCalls, ...] = ()) -> Report:
         """The report on some programs."""
         sites = dict.fromkeys(site for captured in programs for site in captured.sites)
-        return cls(name, len(programs), tuple(sites), eager)
+        operators = dict.fromkeys(found for captured in programs for found in left_to_python(captured.program))
+        return cls(name, len(programs), tuple(sites), eager, tuple(operators))
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.programs} programs, {len(self.sites)} control-flow sites"]
         for site in self.sites:
             where = f"{os.path.basename(site.location.file)}:{site.location.line}"
             lines.append(f"  {where:<24} {site.construct:<8} {site.outcome:<13} {site.reason}")
+        for operator, location in self.in_python:
+            where = "" if location is None else f"{os.path.basename(location.file)}:{location.line}"
+            lines.append(f"  {where:<24} {operator}: has no native form, Python calls it")
         for refused in self.eager:
             lines += [f"  {refused.calls} calls ran as written: {refused.reason}".replace("\n", "\n    ")]
         return "\n".join(lines)

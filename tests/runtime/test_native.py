@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import operator
 import signal
 import threading
 import traceback
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -423,3 +425,40 @@ def test_registers_are_emptied_at_the_last_use() -> None:
     lowered = lower(program(make.output(make.call(aten.neg.default, z))))
     dead = [instruction.dead for instruction in lowered.instructions]
     assert dead == [[], [1], [2], []]
+
+
+def test_reports_name_what_python_calls() -> None:
+    def f(x: Any) -> Any:
+        return torch.fft.fftfreq(4) + x, torch.linalg.eig(x)
+
+    static = dy2st.to_static(f, backend="native")
+    static(torch.eye(4))
+    assert not static.report().in_python
+    library = torch.library.Library("dy2st_test_native", "DEF")
+    library.define("named(Tensor x, str[] names) -> Tensor")
+    library.impl("named", lambda x, names: x * len(names), "CompositeExplicitAutograd")
+    library.impl("named", lambda x, names: torch.empty_like(x), "Meta")
+    static = dy2st.to_static(lambda x: torch.ops.dy2st_test_native.named(x, ["a", "b"]), backend="native")
+    assert static(torch.ones(2)).tolist() == [2.0, 2.0]
+    ((operator, location),) = static.report().in_python
+    assert operator == "dy2st_test_native::named" and location is not None and location.file == __file__
+    assert "dy2st_test_native::named: has no native form" in str(static.report())
+
+
+def test_a_program_goes_with_what_it_calls() -> None:
+    class Net(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return self.outside(x) + 1
+
+        @dy2st.not_to_static
+        def outside(self, x: Any) -> Any:
+            return x.detach() * 2
+
+    def use() -> weakref.ref[Any]:
+        net = dy2st.to_static(Net(), backend="native")
+        assert net(torch.ones(2)).tolist() == [3.0, 3.0]
+        return weakref.ref(net)
+
+    gone = use()
+    gc.collect()
+    assert gone() is None

@@ -229,8 +229,37 @@ PyObject* make_machine(PyTypeObject* type, PyObject* args, PyObject*) {
   }
 }
 
+// What a program holds may hold the program: a method that it calls, whose object has the static function.
+int visit_machine(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  const Program* program = reinterpret_cast<Machine*>(self)->program;
+  if (program == nullptr) return 0;
+  Py_VISIT(program->resolve);
+  Py_VISIT(program->leave_autocast);
+  for (const Instruction& instruction : program->instructions) Py_VISIT(instruction.function);
+  for (const Value& constant : program->constants) {
+    if (constant.is(Kind::Object)) Py_VISIT(constant.object());
+  }
+  for (const auto& frame : program->frames) {  // those in the pool; one that runs keeps the program alive
+    for (size_t index = 0; index < program->constants.size(); ++index) {
+      if (frame->registers[index].is(Kind::Object)) Py_VISIT(frame->registers[index].object());
+    }
+  }
+  return 0;
+}
+
+int clear_machine(PyObject* self) {
+  Program* program = reinterpret_cast<Machine*>(self)->program;
+  if (program == nullptr) return 0;
+  PyObject* resolve = std::exchange(program->resolve, Py_NewRef(Py_None));
+  Py_XDECREF(resolve);
+  for (const Instruction& instruction : program->instructions) Py_CLEAR(instruction.function);
+  return 0;
+}
+
 void drop_machine(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
   delete reinterpret_cast<Machine*>(self)->program;
   type->tp_free(self);
   Py_DECREF(type);
@@ -249,10 +278,12 @@ PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(make_machine)},
     {Py_tp_dealloc, reinterpret_cast<void*>(drop_machine)},
     {Py_tp_methods, methods},
+    {Py_tp_traverse, reinterpret_cast<void*>(visit_machine)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear_machine)},
     {0, nullptr},
 };
 
-PyType_Spec spec = {"dy2st_native.Machine", sizeof(Machine), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec spec = {"dy2st_native.Machine", sizeof(Machine), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
 PyMethodDef functions[] = {
     {"count_runs", count_runs, METH_O, "Whether runs that begin from now on are counted."},

@@ -16,7 +16,7 @@ from typing import Any
 
 from dy2st_runtime.executors import native_build, python
 from dy2st_runtime.executors.lowering import Instruction, lower
-from dy2st_runtime.program import Location, Program
+from dy2st_runtime.program import Block, Location, Program
 from dy2st_runtime.tracebacks import steps, tell
 
 
@@ -34,11 +34,25 @@ class Running:
 
 
 _running: weakref.WeakSet[Running] = weakref.WeakSet()
+_by_block: weakref.WeakKeyDictionary[Block, Running] = weakref.WeakKeyDictionary()
 
 
 def running() -> list[Running]:
     """Every program that has a runner now."""
     return list(_running)
+
+
+def left_to_python(program: Program) -> list[tuple[str, Location | None]]:
+    """The operators that a program calls by way of Python, with the user's lines.
+
+    Args:
+        program: any program; one that the executor did not run yet has none.
+    """
+    kept = _by_block.get(program.block)
+    if kept is None:
+        return []
+    found = [kept.instructions[index] for index in kept.machine.in_python()]
+    return [(instruction.name, instruction.location) for instruction in found if "::" in instruction.name]
 
 
 def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
@@ -59,6 +73,7 @@ def _runner(program: Program, library: Any) -> Callable[[Sequence[Any]], tuple[A
 
     kept = Running(library.Machine(lowered.described(resolve)), instructions)
     _running.add(kept)
+    _by_block[program.block] = kept
     run_natively = kept.machine.run
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
