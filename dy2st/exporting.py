@@ -246,7 +246,7 @@ def _verified(program: Program, state: State, live: Any, run: doors.Runner, opti
     """
     watch = Watch(program)
     calls = _chosen(watch, state, options)
-    reference, eager = LoadedModule([program], _own(state)).eval(), _eager(live, program)
+    reference, eager = LoadedModule([program], _own(state), "python").eval(), _eager(live, program)
     done = _Checked(against="eager" if eager is not None else "program", coverage=[str(site) for site in watch.sites])
     for args, kwargs in calls:
         expected = _results(reference, args, kwargs)
@@ -311,7 +311,7 @@ def _chosen(watch: Watch, state: State, options: Options) -> list[_Call]:
         ExportError: the program takes none of them.
     """
     given = None if options.inputs is None else [_as_call(item) for item in options.inputs]
-    module = LoadedModule([watch.program], _own(state), max_steps=_MOST_STEPS).eval()
+    module = LoadedModule([watch.program], _own(state), "python", _MOST_STEPS).eval()
     chosen: list[_Call] = []
     problem: Exception | None = None
     start = time.monotonic()
@@ -326,7 +326,7 @@ def _chosen(watch: Watch, state: State, options: Options) -> list[_Call]:
             problem = problem or error
             for site, old in zip(watch.sites, seen):
                 site.seen = old
-            module = LoadedModule([watch.program], _own(state), max_steps=_MOST_STEPS).eval()
+            module = LoadedModule([watch.program], _own(state), "python", _MOST_STEPS).eval()
             if given is not None:
                 raise ExportError(
                     f"{watch.program.name} fails with inputs given to verify it: {type(error).__name__}: {error}"

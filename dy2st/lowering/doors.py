@@ -21,7 +21,13 @@ Runner = Callable[[tuple[Any, ...], dict[str, Any]], Sequence[torch.Tensor]]
 """Calls what was written; gives the tensors of its result."""
 
 
-_TALKATIVE = ("torch._export.serde.serialize", "torch.onnx", "torch._inductor", "onnxscript")
+_TALKATIVE = (
+    "torch._export.serde.serialize",
+    "torch.onnx",
+    "torch._inductor",
+    "onnxscript",
+    "onnx_ir.passes.common.initializer_deduplication",
+)
 """Loggers that tell of what is no concern of the caller."""
 
 

@@ -20,6 +20,10 @@ from dy2st_runtime.transforms import transformed
 
 aten = torch.ops.aten
 _ITEMS = (aten.item.default, aten._local_scalar_dense.default)
+_DIVISIONS = ("operator.truediv", "operator.floordiv", "operator.mod", "divmod")
+_UNBOUNDED = ("math.copysign", "math.atan", "math.atan2", "math.tanh", "math.erf", "math.erfc", "math.degrees", "math.radians")
+"""Functions that are defined everywhere, infinities included."""
+
 _TEXT = (control.print_, control.format_)
 
 
@@ -70,11 +74,30 @@ class Interpreter(Context):
         if target in _ITEMS:
             return None if args[0] is None else arithmetic.item(args[0])
         if target in scalars.NAMES:
-            return _scalar(target, args)
+            made = _scalar(target, args)
+            self.defined(node, args, made)
+            return made
         if target is aten.select.int and isinstance(args[2], Number) and args[0] is not None and not self.in_place:
             tensor, dim, index = args
             return lists.at(tensor, dim, index, tensor.shape[dim])
         return operators.call(target, args, kwargs)
+
+    def defined(self, node: fx.Node, args: tuple[Any, ...], made: Any) -> None:
+        """Assert that a function on numbers does not raise, where Python's would."""
+        name = scalars.NAMES[node.target]  # type: ignore[index]  # a function of scalars, as the caller knows
+        if name in _DIVISIONS and isinstance(args[1], Number):
+            self.assert_true(node, args[1].tensor != 0, "ZeroDivisionError: division by zero")
+        elif name.startswith("math.") and isinstance(made, Number) and made.kind == "float":
+            odd = [
+                torch.logical_not(torch.isfinite(value.tensor))
+                for value in args
+                if isinstance(value, Number) and value.kind == "float"
+            ]
+            fine = torch.isfinite(made.tensor)
+            for each in odd:
+                fine = torch.logical_or(fine, each)
+            if name not in _UNBOUNDED:
+                self.assert_true(node, fine, "ValueError: math domain error")
 
     def transform(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
         """A transform of ``torch.func``, which ``torch.export`` follows into what it computes."""

@@ -68,3 +68,12 @@ def test_rewrite_rules():
     assert result["places"] == 1 and after == before - 5
     assert result["steps"] > 1
     assert result["difference"] < 1e-5 and result["gradients"] < 1e-4
+
+
+def test_export_doors():
+    reports = load("export_doors").main()
+    assert "pt2" in reports
+    for report in reports.values():
+        assert report.verified >= 5
+        assert report.largest_difference < 1e-5
+        assert sum("both ways" in line for line in report.coverage) == 3, "each branch went both ways"

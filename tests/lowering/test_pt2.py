@@ -1,5 +1,6 @@
 """Programs as ``.pt2`` files: verified when they are written, and compared here once more with inputs of their own."""
 
+import math
 import os
 
 import pytest
@@ -98,6 +99,23 @@ def test_exceptions_become_assertions(tmp_path):
         model(torch.tensor([1.0, float("nan")]))
     with pytest.raises(RuntimeError, match=r"programs.py:\d+: AssertionError: too large"):
         model(torch.tensor([1e7]))
+
+
+def divides(x, n):
+    k = int(n)
+    if x.sum() > 0:
+        return x * (1 / k), math.sqrt(k)
+    return x, 0.0
+
+
+def test_what_python_raises_for_numbers(tmp_path):
+    dy2st.export(divides, tmp_path / "model.pt2", input_spec=[spec(2), spec(dtype="int64")])
+    model = reload(tmp_path / "model.pt2")
+    assert model(-torch.ones(2), torch.tensor(0))[1].item() == 0
+    with pytest.raises(RuntimeError, match=r"test_pt2.py:\d+: ZeroDivisionError"):
+        model(torch.ones(2), torch.tensor(0))
+    with pytest.raises(RuntimeError, match=r"test_pt2.py:\d+: ValueError: math domain error"):
+        model(torch.ones(2), torch.tensor(-3))
 
 
 def test_inputs_that_are_given(tmp_path):
