@@ -23,6 +23,7 @@ class Report:
         sites: one for each statement and outcome.
         in_python: operators that the native executor calls by way of Python, each with its line.
         eager: with ``full_graph=False``, the calls that ran as the function is written, by reason.
+        uncompiled: what a compiling backend runs operation by operation: the line where it starts, and the reason.
     """
 
     name: str
@@ -30,13 +31,16 @@ class Report:
     sites: tuple[Site, ...]
     eager: tuple[EagerCalls, ...] = ()
     in_python: tuple[tuple[str, Location | None], ...] = ()
+    uncompiled: tuple[tuple[Location | None, str], ...] = ()
 
     @classmethod
     def of(cls, name: str, programs: Sequence[Captured], eager: tuple[EagerCalls, ...] = ()) -> Report:
         """The report on some programs."""
         sites = dict.fromkeys(site for captured in programs for site in captured.sites)
         operators = dict.fromkeys(found for captured in programs for found in left_to_python(captured.program))
-        return cls(name, len(programs), tuple(sites), eager, tuple(operators))
+        runners = [runner for captured in programs for runner in captured.program.block.runners.values()]
+        uncompiled = dict.fromkeys(part for runner in runners for part in getattr(runner, "uncompiled", ()))
+        return cls(name, len(programs), tuple(sites), eager, tuple(operators), tuple(uncompiled))
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.programs} programs, {len(self.sites)} control-flow sites"]
@@ -48,4 +52,7 @@ class Report:
             lines.append(f"  {where:<24} {operator}: has no native form, Python calls it")
         for refused in self.eager:
             lines += [f"  {refused.calls} calls ran as written: {refused.reason}".replace("\n", "\n    ")]
+        for location, reason in self.uncompiled:
+            where = "" if location is None else f"{os.path.basename(location.file)}:{location.line}"
+            lines.append(f"  {where:<24} a part from here on runs uncompiled: {reason}")
         return "\n".join(lines)

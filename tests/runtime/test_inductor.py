@@ -125,6 +125,7 @@ def test_what_cannot_be_compiled_runs_all_the_same(monkeypatch):
         assert_close(gradients(fast, X, w, n, wanted=[w]), gradients(refine, X, w, n, wanted=[w]))
     (runner,) = runners(fast)
     assert [region.failure for region in runner.regions] == ["RuntimeError: no compiler"]
+    assert "a part from here on runs uncompiled: RuntimeError: no compiler" in str(fast.report())
 
 
 def test_errors_name_the_line_of_the_user(monkeypatch):

@@ -22,7 +22,7 @@ from dy2st_runtime.executors.regions import Progress, Region
 from dy2st_runtime.passes.fusable import Kind, kind_of, writes
 from dy2st_runtime.passes.gradient_flow import GradientFlow
 from dy2st_runtime.passes.regions import Part, split_regions
-from dy2st_runtime.program import Program, copy_block
+from dy2st_runtime.program import Location, Program, copy_block
 from dy2st_runtime.tracebacks import tell
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -55,6 +55,11 @@ class InductorRunner:
     def regions(self) -> list[Region]:
         """All regions of the program, for each kind of tensors."""
         return [region for split in self.compiled.values() for region in split.regions]
+
+    @property
+    def uncompiled(self) -> list[tuple[Location | None, str]]:
+        """Where regions start that Inductor did not take, and the reason."""
+        return [(region.location, region.failure) for region in self.regions if region.failure is not None]
 
 
 class _Split:
