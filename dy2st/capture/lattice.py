@@ -20,6 +20,8 @@ from dy2st.capture.values import (
     Choice,
     RuntimeList,
     RuntimeString,
+    StandInDeque,
+    StandInSet,
     Text,
     Undefined,
     is_number,
@@ -287,6 +289,13 @@ def _join_containers(a: ContainerType, b: ContainerType, single: tuple[type, ...
     return ContainerType(a.structure, tuple(join(x, y, single) for x, y in zip(a.items, b.items)))
 
 
+def _same_text(value: Any) -> str:
+    """An object in words; what a set or deque holds may be known at run time only."""
+    if isinstance(value, (StandInSet, StandInDeque)) or children(value) is not None:
+        return f"a {value.__class__.__name__} from before"
+    return f"{value!r} ({type(value).__name__})"
+
+
 def text(a: Type | None) -> str:
     """A type in words, for messages."""
     match a:
@@ -296,7 +305,7 @@ def text(a: Type | None) -> str:
         case NumberType(kind):
             return f"a symbolic {kind}"
         case SameType(value):
-            return f"{value!r} ({type(value).__name__})" if children(value) is None else f"a {type(value).__name__} from before"
+            return _same_text(value)
         case ListType():
             return "a list that grows"
         case StringType():

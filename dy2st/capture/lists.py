@@ -34,7 +34,7 @@ def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
 
 def iterable(session: Session, items: RuntimeList) -> RuntimeIterable:
     """A list of the program as something to loop over."""
-    return RuntimeIterable(lambda: length(session, items), lambda k: get(session, items, k), "a list")
+    return RuntimeIterable(lambda: length(session, items), lambda k: _at(session, items, k), "a list")
 
 
 def length(session: Session, items: RuntimeList) -> Any:
@@ -50,7 +50,25 @@ def get(session: Session, items: RuntimeList, index: Any) -> Any:
         made = session.new_list(items.element)
         session.builder.call(control.list_slice, (items, index), {}, made)
         return made.items
-    return _take(session, items, control.list_get, (items, session.to_number(index)), "list index out of range")
+    index = _reached(session, items, index, "list index out of range")
+    return _at(session, items, index)
+
+
+def _at(session: Session, items: RuntimeList, index: Any) -> Any:
+    """An item that is there."""
+    return _take(session, items, control.list_get, (items, index), "list index out of range")
+
+
+def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> Any:
+    """An index as a number; the operation itself finds out that nothing is there, unless others see the exception pass."""
+    index = session.to_number(index)
+    if items.element is not None and (session.pending or session.has_written()):
+        count = length(session, items)
+        if not isinstance(index, int) or index >= 0:
+            check(session, count > index, IndexError, message)
+        if not isinstance(index, int) or index < 0:
+            check(session, count >= -index, IndexError, message)
+    return index
 
 
 def tail(session: Session, items: list[Any]) -> Any:
@@ -173,7 +191,16 @@ def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> Non
 
 
 def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
-    return _take(session, items, control.list_pop, (items, session.to_number(index)), "pop from empty list")
+    empty = "pop from empty list"
+    index = session.to_number(index)
+    if not _is_last(index) and items.element is not None and (session.pending or session.has_written()):
+        check(session, length(session, items) > 0, IndexError, empty)
+    index = _reached(session, items, index, empty if _is_last(index) else "pop index out of range")
+    return _take(session, items, control.list_pop, (items, index), empty)
+
+
+def _is_last(index: Any) -> bool:
+    return isinstance(index, int) and index == -1
 
 
 def _clear(session: Session, items: RuntimeList) -> None:
@@ -236,13 +263,16 @@ def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> No
         _take_in(session, items, other.element)
         session.builder.call(control.list_assign, (items, index, other))
         return
+    index = _reached(session, items, index, "list assignment index out of range")
     item, builder = put_in(session, items, value), session.builder
-    builder.call_raw(control.list_set, (builder.argument(items), builder.argument(session.to_number(index)), item))
+    builder.call_raw(control.list_set, (builder.argument(items), builder.argument(index), item))
 
 
 def del_item(session: Session, items: RuntimeList, index: Any) -> None:
     """``del items[index]``."""
-    session.builder.call(control.list_delete, (items, index if isinstance(index, slice) else session.to_number(index)))
+    if not isinstance(index, slice):
+        index = _reached(session, items, index, "list assignment index out of range")
+    session.builder.call(control.list_delete, (items, index))
 
 
 def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:

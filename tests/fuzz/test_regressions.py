@@ -371,3 +371,65 @@ def test_item_that_one_branch_takes_out_and_puts_back_comes_last():
 
     with pytest.raises(dy2st.errors.BranchMismatchError, match="is not the same kind of value on both branches"):
         dy2st.to_static(f)(*inputs()[0])
+
+
+def test_list_that_runs_out_passes_a_finally_clause():
+    def f(x, v, n):
+        xs = [x]
+        try:
+            for _ in range(n):
+                xs.append(x)
+            xs[3] = x * 2
+            del xs[n - 5]
+            y = xs[n - 2]
+            xs.pop(n)
+        finally:
+            x += 1
+        return xs, y
+
+    agree(f, inputs())
+
+
+def test_list_that_runs_out_leaves_what_was_written():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("t", torch.tensor(0.5, dtype=torch.float64))
+
+        def forward(self, x, v, n):
+            xs = [x, x + 1]
+            self.t = x.clone()
+            for _ in range(n):
+                xs.pop()
+            return xs
+
+    agree(Net(), inputs())
+
+
+def test_list_that_runs_out_where_the_error_would_be_caught():
+    def f(x, v, n):
+        xs = [x]
+        try:
+            while n > 0:
+                n = n - 1
+                xs.pop()
+        except IndexError:
+            return v
+        return x
+
+    with pytest.raises(dy2st.errors.CaptureError, match="would have to be caught"):
+        dy2st.to_static(f)(*inputs()[0])
+
+
+def test_structure_with_a_set_and_a_deque_that_an_early_return_leaves_out():
+    def f(x, v, n):
+        e = collections.deque([x])
+        s = {"a"}
+        if n == 2:
+            return x
+        if n > 0:
+            s.add("b")
+            e.append(v[0])
+        return x, e, s
+
+    agree(f, inputs())
