@@ -13,6 +13,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import elements, lattice
+from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
