@@ -59,6 +59,11 @@ class Row:
         pairs = list(zip(self.eager, self.samples))
         return statistics.median(before / now for before, now in pairs) if pairs else None
 
+    @property
+    def best_ratio(self) -> float | None:
+        """The same of the fastest round of each; where it is far from the median, the machine was busy with something else."""
+        return min(self.eager) / min(self.samples) if self.eager and self.samples else None
+
 
 def measure(name: str, case: Case, peers: Sequence[str], seconds: float, rounds: int) -> list[Row]:
     """Measure a workload.

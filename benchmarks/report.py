@@ -25,7 +25,7 @@ def line(row: Row) -> str:
     if row.failure is not None:
         return f"{start} {row.failure[:90]}"
     time, first = seconds_text(row.median), seconds_text(row.first)
-    text = f"{start} {time:>9} ± {row.spread:5.1%}   {row.ratio or 0:6.2f} x   first {first:>9}"
+    text = f"{start} {time:>9} ± {row.spread:5.1%}   {row.ratio or 0:6.2f} x (best {row.best_ratio or 0:.2f})   first {first:>9}"
     if row.overhead and row.peer != "eager":
         text += f"   above eager {1e6 * above_eager(row):+.1f} µs"
     return text
@@ -89,6 +89,7 @@ def write_json(path: Path, rows: Sequence[Row], threads: int) -> None:
                 "median": row.median if row.samples else None,
                 "spread": row.spread if row.samples else None,
                 "ratio": row.ratio,
+                "best_ratio": row.best_ratio,
                 "samples": row.samples,
                 "failure": row.failure,
                 "overhead": row.overhead,

@@ -60,7 +60,7 @@ def test_gradients_are_part_of_the_answer():
 
 def test_spread_and_ratio_of_rounds():
     row = Row("w", "p", samples=[2.0, 2.0, 4.0], eager=[4.0, 6.0, 4.0])
-    assert (row.median, row.ratio) == (2.0, 2.0)
+    assert (row.median, row.ratio, row.best_ratio) == (2.0, 2.0, 2.0)
     assert Row("w", "p", samples=[1.0]).spread == 0
 
 
