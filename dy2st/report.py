@@ -24,6 +24,7 @@ class Report:
         in_python: operators that the native executor calls by way of Python, each with its line.
         eager: with ``full_graph=False``, the calls that ran as the function is written, by reason.
         uncompiled: what a compiling backend runs operation by operation: the line where it starts, and the reason.
+        runs: what the executors say about the programs: which parts they took, and why not others.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Report:
     eager: tuple[EagerCalls, ...] = ()
     in_python: tuple[tuple[str, Location | None], ...] = ()
     uncompiled: tuple[tuple[Location | None, str], ...] = ()
+    runs: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, name: str, programs: Sequence[Captured], eager: tuple[EagerCalls, ...] = ()) -> Report:
@@ -40,7 +42,8 @@ class Report:
         operators = dict.fromkeys(found for captured in programs for found in left_to_python(captured.program))
         runners = [runner for captured in programs for runner in captured.program.block.runners.values()]
         uncompiled = dict.fromkeys(part for runner in runners for part in getattr(runner, "uncompiled", ()))
-        return cls(name, len(programs), tuple(sites), eager, tuple(operators), tuple(uncompiled))
+        runs = [line for runner in runners if hasattr(runner, "report") for line in runner.report().splitlines()]
+        return cls(name, len(programs), tuple(sites), eager, tuple(operators), tuple(uncompiled), tuple(runs))
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.programs} programs, {len(self.sites)} control-flow sites"]
@@ -55,4 +58,4 @@ class Report:
         for location, reason in self.uncompiled:
             where = "" if location is None else f"{os.path.basename(location.file)}:{location.line}"
             lines.append(f"  {where:<24} a part from here on runs uncompiled: {reason}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {line}" for line in self.runs)])

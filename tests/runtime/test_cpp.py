@@ -504,3 +504,11 @@ def test_loaded_models(tmp_path):
     for rows in (1, 3):
         x = torch.randn(rows, 4)
         close(loaded(x), model(x))
+
+
+def test_the_report_says_what_ran_where():
+    static = agrees(tiny_loop, (torch.ones(2), torch.ones(2), torch.tensor(2)))
+    text = str(static.report())
+    assert "loops.py:17: 1 runs in C++ (1 sets of sizes" in text
+    with torch.enable_grad():
+        static(torch.ones(2, requires_grad=True), torch.ones(2), torch.tensor(2))

@@ -10,6 +10,7 @@ numbers: sums are made in another order, and functions like ``tanh`` may differ 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,14 +50,17 @@ class Runner:
 
     def report(self) -> str:
         """Which parts ran in C++, and why others did not."""
-        return "\n".join([*(unit.report() for unit in self.units), *self.left]) or "no part of it can run in C++"
+        used = [unit.report() for unit in self.units if unit.ran or unit.declined]
+        return "\n".join([*used, *self.left]) or ("not run yet" if self.units else "no part of it can run in C++")
 
     def _make(self, block: Block, first: fx.Node, nested: bool) -> Callable[..., tuple[Any, ...]]:
         self.units.append(Unit(block, first.meta.get("location"), nested))
         return self.units[-1]
 
     def _note(self, node: fx.Node, reason: str) -> None:
-        self.left.append(f"{node.meta.get('location')}: not in C++: {reason}")
+        location = node.meta.get("location")
+        where = f"{os.path.basename(location.file)}:{location.line}" if location else "?"
+        self.left.append(f"{where}: not in C++: {reason}")
 
 
 def runner(program: Program, rest: Callable[[Program], Run]) -> Runner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 import warnings
@@ -49,6 +50,7 @@ class Unit:
         self.declined: dict[str, int] = {}
         self.seconds = 0.0
         self._constants: frozenset[int] = frozenset()
+        self._last: tuple[Any, Variant | str] = (None, "")
         self._seen: set[Any] | None = set() if nested else None
         self.__name__ = "unit"
 
@@ -61,9 +63,11 @@ class Unit:
         reason = _unusual(values)
         if reason is None:
             key = self._key(values)
-            variant = self.variants.get(key)
-            if variant is None:
-                variant = self._make(key, values)
+            last, variant = self._last
+            if key != last:
+                variant = self.variants.get(key) or self._make(key, values)
+                if key in self.variants:
+                    self._last = key, variant
             if isinstance(variant, Variant):
                 reason = self._conflict(variant, values)
                 outputs = variant(values) if reason is None else None
@@ -104,8 +108,7 @@ class Unit:
             if len(self.variants) > 64:
                 return "its sizes change all the time"
             made = self._compiled(values)
-            key = self._key(values)  # which numbers are constants may have become known
-            self.variants[key] = made
+            self.variants[self._key(values)] = made  # which numbers are constants may have become known
             return made
 
     def _compiled(self, values: Sequence[Any]) -> Variant | str:
@@ -146,10 +149,11 @@ class Unit:
 
     def report(self) -> str:
         """What became of it, on one line."""
+        where = f"{os.path.basename(self.location.file)}:{self.location.line}" if self.location else "?"
         compiled = sum(isinstance(variant, Variant) for variant in self.variants.values())
         parts = [f"{self.ran} runs in C++ ({compiled} sets of sizes, compiled in {self.seconds:.2f} s)"] if self.ran else []
         parts += [f"{count} runs not: {reason}" for reason, count in self.declined.items()]
-        return f"{self.location}: {'; '.join(parts) or 'not run yet'}"
+        return f"{where}: {'; '.join(parts)}"
 
 
 def _unusual(values: Sequence[Any]) -> str | None:
