@@ -100,6 +100,11 @@ def follow(tracer: Tracer, node: fx.Node, target: Any, args: Sequence[Any], kwar
     rule = rule_of(target)
     if rule is None:
         raise Unsupported(f"{target} has no C++")
+    for argument in schema.arguments:
+        given = arguments.get(argument.name)
+        known = Tensor if in_place and argument.name == "self" else (Tensor, Number, bool, int, float)
+        if str(argument.type) == "Tensor" and not isinstance(given, known):
+            raise Unsupported(f"{target} of something that is no tensor")
     return rule(call)
 
 

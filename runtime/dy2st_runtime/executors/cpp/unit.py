@@ -127,6 +127,9 @@ class Unit:
             except CompileError as error:
                 _warn(error)
                 return str(error)
+            except Exception as error:
+                log.warning("%s: a defect in the generator of C++", self.location, exc_info=True)
+                return f"a defect in the generator of C++: {type(error).__name__}: {error}"
             self.seconds += time.perf_counter() - start
             log.info("%s: compiled in %.0f ms", self.location, 1e3 * (time.perf_counter() - start))
             return made
