@@ -142,11 +142,11 @@ document.title = JSON.stringify([hot("source"), hot("transformed"), hot("program
         "--window-size=1600,900",
     ]
     environment = os.environ | {"HOME": str(tmp_path)}
-    done = subprocess.run([*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run([*common, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=600, env=environment)
     title = re.search(r"<title>\[(.*?)\]</title>", done.stdout)
     assert title is not None, done.stderr[-2000:]
     source, transformed, program, *beside = title[1].split(",")
     assert int(source) == 1 and int(transformed) >= 1 and int(program) >= 1 and beside == ["true"] * 3
     picture = tmp_path / "page.png"
-    subprocess.run([*common, f"--screenshot={picture}", net.as_uri()], capture_output=True, timeout=120, env=environment)
+    subprocess.run([*common, f"--screenshot={picture}", net.as_uri()], capture_output=True, timeout=600, env=environment)
     assert picture.stat().st_size > 20_000
