@@ -303,6 +303,7 @@ def export(
     rtol: float | None = None,
     atol: float | None = None,
     opset: int | None = None,
+    method: str = "forward",
 ) -> exporting.ExportReport:
     """Write a model in the format of another tool, and check that the file does what the model does.
 
@@ -321,6 +322,7 @@ def export(
             where it would grow further.
         rtol, atol: how far results may be off; by dtype if left out.
         opset: of ONNX; the exporter's choice if left out.
+        method: which method of an archive to export.
 
     Returns:
         What was done: calls compared, largest difference, what the file does otherwise than the model.
@@ -333,7 +335,7 @@ def export(
     Example:
         >>> print(dy2st.export(model, "model.onnx", input_spec=[InputSpec([None, 8])]))  # doctest: +SKIP
     """
-    options = exporting.Options(inputs, verify, max_growth, rtol, atol, opset)
+    options = exporting.Options(inputs, verify, max_growth, rtol, atol, opset, method)
     return exporting.export(layer, path, format, _checked_specs(input_spec), options)
 
 

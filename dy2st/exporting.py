@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import itertools
 import os
 import secrets
 import tempfile
@@ -23,10 +24,13 @@ from dy2st.lowering.inputs import generated
 from dy2st.lowering.module import Lowered, brief
 from dy2st.lowering.refusals import refuse_random_numbers, refuse_state
 from dy2st.lowering.watch import Watch
+from dy2st.static_function import capture_lock
 from dy2st_runtime import archive
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.program import Program
 from dy2st_runtime.state import State
+
+_Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 _TRIES = 48
 """How many calls are made up to find ways through the program."""
@@ -87,17 +91,28 @@ class Options:
     rtol: float | None = None
     atol: float | None = None
     opset: int | None = None
+    method: str = archive.FORWARD
+    examples: Sequence[_Call] = ()
 
 
 def export(
     layer: Any, path: str | os.PathLike[str], format: str | None, specs: Sequence[Any] | None, options: Options
 ) -> ExportReport:
-    """See :func:`dy2st.export`."""
+    """See :func:`dy2st.export`; exports run one after the other, for torch.export follows one at a time."""
+    with capture_lock:
+        return _export(layer, path, format, specs, options)
+
+
+def _export(
+    layer: Any, path: str | os.PathLike[str], format: str | None, specs: Sequence[Any] | None, options: Options
+) -> ExportReport:
     target = os.fspath(path)
     door = DOORS[_format(target, format)]
     door.require()
-    programs, state, live = _opened(layer, specs)
-    program = _evaluation(programs)
+    model, live = _opened(layer, specs)
+    program, state = _evaluation(_programs(model, options.method)), model.state
+    if options.inputs is None and options.method in model.examples:
+        options = dataclasses.replace(options, examples=(model.examples[options.method],))
     door.check(program, options)
     start = time.perf_counter()
     loaded = LoadedModule([program], _own(state))
@@ -175,19 +190,31 @@ def _finish(temporary: str, target: str) -> None:
 # -- what is exported --------------------------------------------------------------------------------------------------------
 
 
-def _opened(layer: Any, specs: Sequence[Any] | None) -> tuple[Sequence[Program], State, Any]:
-    """The programs and state of a layer or archive, and the layer itself, if it is one."""
+def _programs(model: archive.Model, method: str) -> Sequence[Program]:
+    """The programs of one method.
+
+    Raises:
+        SignatureError: there is none of that name.
+    """
+    if method not in model.methods:
+        raise SignatureError(f"there is no method {method!r} to export; choose one of {', '.join(model.methods)}")
+    return model.methods[method]
+
+
+def _opened(layer: Any, specs: Sequence[Any] | None) -> tuple[archive.Model, Any]:
+    """What an archive of a layer holds, and the layer itself, if it is one."""
     if isinstance(layer, (str, os.PathLike)):
         if specs is not None:
             raise SignatureError("an archive is exported with the signature that it has: leave input_spec out")
-        return *archive.read(layer), None
+        return archive.read_model(layer), None
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.dy2st")
         with _in_evaluation(layer), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is saved for evaluation mode only")  # that is the mode exported
             saving.save(layer, path, specs)
-        programs, state = archive.read(path)
-        return programs, _own(state), None if isinstance(layer, LoadedModule) else layer
+        model = archive.read_model(path)
+        model = dataclasses.replace(model, state=_own(model.state))  # the folder goes, and its file with it
+        return model, None if isinstance(layer, LoadedModule) else layer
 
 
 @contextlib.contextmanager
@@ -233,9 +260,6 @@ class _Checked:
     largest: float = 0.0
     against: str = "nothing"
     coverage: list[str] = dataclasses.field(default_factory=list)
-
-
-_Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def _verified(program: Program, state: State, live: Any, run: doors.Runner, options: Options) -> _Checked:
@@ -315,7 +339,7 @@ def _chosen(watch: Watch, state: State, options: Options) -> list[_Call]:
     chosen: list[_Call] = []
     problem: Exception | None = None
     start = time.monotonic()
-    for args, kwargs in given or generated(watch.program, _TRIES):
+    for args, kwargs in given or itertools.chain(options.examples, generated(watch.program, _TRIES)):
         if given is None and time.monotonic() - start > _SECONDS:
             break
         before, seen = watch.covered(), [set(site.seen) for site in watch.sites]

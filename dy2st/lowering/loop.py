@@ -245,8 +245,8 @@ class _Loop:
         if self.context.max_growth is None:
             raise refuse(
                 self.node,
-                f"{what} grows in this loop, and it is not known how far: the number of trips is known only when the program runs",
-                "pass max_growth=, by how many entries it may grow at most, or count the trips with range()",
+                f"{what} changes its size in this loop, and it is not known how large it becomes",
+                "pass max_growth=, by how many entries it may grow at most (0 if it shrinks), or count the trips with range()",
             )
         self.context.note(self.node, f"{what} may grow by {self.context.max_growth} entries at most (max_growth)")
         return self.context.max_growth

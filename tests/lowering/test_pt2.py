@@ -2,6 +2,7 @@
 
 import math
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -88,6 +89,40 @@ def test_an_archive_and_a_loaded_model(tmp_path):
     dy2st.export(dy2st.load(tmp_path / "model.dy2st").eval(), tmp_path / "again.pt2")
     x = torch.randn(3, 1, 4, 4)
     assert torch.equal(reload(tmp_path / "model.pt2")(x), reload(tmp_path / "again.pt2")(x))
+
+
+class Speaker(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+    def generate(self, x, start):
+        out = torch.stack([x[start], x[start]])
+        for i in range(3):
+            out = torch.cat([out, out[-1][None] + 1])
+            if out.sum() > 40:
+                break
+        return out
+
+
+def test_a_method_of_an_archive_with_its_example(tmp_path):
+    methods = {"forward": [spec(3)], "generate": [spec(3), spec(dtype="int64")]}
+    example = ([torch.ones(3), torch.tensor(2)], {})
+    dy2st.save(Speaker().eval(), tmp_path / "model.dy2st", methods=methods, example_inputs={"generate": example[0]})
+    dy2st.export(tmp_path / "model.dy2st", tmp_path / "forward.pt2")
+    report = dy2st.export(tmp_path / "model.dy2st", tmp_path / "generate.pt2", method="generate")
+    assert report.verified
+    out = reload(tmp_path / "generate.pt2")(torch.ones(3), torch.tensor(1))
+    assert torch.equal(out, Speaker().generate(torch.ones(3), torch.tensor(1)))
+    with pytest.raises(dy2st.SignatureError, match="no method 'speak' to export; choose one of forward, generate"):
+        dy2st.export(tmp_path / "model.dy2st", tmp_path / "speak.pt2", method="speak")
+    dy2st.export(Speaker().eval().generate, tmp_path / "again.pt2", input_spec=methods["generate"], inputs=[tuple(example[0])])
+
+
+def test_several_threads(tmp_path):
+    layer, specification = made("returns_its_input")
+    with ThreadPoolExecutor(3) as pool:
+        made_by = [pool.submit(dy2st.export, layer, tmp_path / f"{i}.pt2", input_spec=specification) for i in range(3)]
+    assert all(future.result().verified for future in made_by)
 
 
 def test_exceptions_become_assertions(tmp_path):
