@@ -462,3 +462,47 @@ def test_a_program_goes_with_what_it_calls() -> None:
     gone = use()
     gc.collect()
     assert gone() is None
+
+
+def test_arguments_of_every_kind_have_a_native_form() -> None:
+    def f(x: Any, n: int) -> Any:
+        yield x.argmax(None, True)
+        yield x.clamp(None, 0.5), x.clamp(min=0), x.clamp(-0.5, 0.5)
+        yield x[1:], x[:, :n], x[None], x[..., -1], x[[0, 1]], x[x > 0]
+        yield x.sum(), x.sum(0), x.sum((0, 1), keepdim=True), x.mean(1, dtype=torch.float64), x.max(1), x.std(dim=1, correction=0)
+        yield x.to(torch.float64), x.to("cpu"), x.to(memory_format=torch.contiguous_format), x.double().long().bool()
+        yield torch.zeros(2, n), torch.full((n,), 2.5), torch.arange(n), torch.ones_like(x, dtype=torch.int32), x.new_zeros(n, n)
+        yield torch.cat([x, x]), torch.stack((x, x), 1), x.chunk(2), x.split([1, 2]), x.unbind(1), torch.einsum("ij,kj->ik", x, x)
+        yield (
+            torch.nn.functional.gelu(x, approximate="tanh"),
+            x.softmax(-1),
+            x.pow(2),
+            2**x,
+            x.norm(),
+            x / 3,
+            x // 2,
+            x.div(2, rounding_mode="floor"),
+        )
+        yield (
+            x.repeat(2, n),
+            x.view(-1),
+            x.reshape(n, -1),
+            x.flip(0),
+            x.roll(1, 0),
+            x.sort(1, descending=True),
+            x.topk(2, 1),
+            x.cumsum(0),
+        )
+        yield torch.where(x > 0, x, 0.0), x.masked_fill(x < 0, 1.5), torch.nn.functional.pad(x, (1, 2)), x.tril(), x.expand(2, 3, 3)
+        yield torch.nn.functional.interpolate(x[None, None], scale_factor=2.0), torch.nn.functional.avg_pool2d(x[None], 2)
+
+    x = torch.randn(3, 3)
+
+    def whole(x: Any, n: Any) -> Any:
+        return list(f(x, 3))
+
+    static = dy2st.to_static(whole, backend="native")
+    with torch.no_grad():
+        for scale in (1, -2):
+            same(whole(x * scale, 3), static(x * scale, 3))
+    assert static.report().in_python == ()

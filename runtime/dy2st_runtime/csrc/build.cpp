@@ -65,6 +65,8 @@ bool describe(const Program& program, PyObject* object, const c10::Argument& par
     if (!standard) return false;
     argument.constant = *standard;
     if (standard->isIntList()) argument.ints = standard->toIntVector();
+  } else if (PyTuple_GET_ITEM(object, 0) == Py_None) {
+    return parameter.real_type()->kind() == c10::TypeKind::OptionalType;  // the constant is None already
   } else {
     auto constant = constant_of(PyTuple_GET_ITEM(object, 0), parameter.real_type());
     if (!constant) return false;
