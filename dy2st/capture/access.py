@@ -211,7 +211,9 @@ def item(value: Any, key: Any) -> Any:
     known = session.runtime_list(value)
     if known is not None:
         return lists.get(session, known, key)
-    if isinstance(value, (torch.Tensor, types.GenericAlias)):
+    if isinstance(value, torch.Tensor):
+        return value[lists.as_index(session, key)]
+    if isinstance(value, types.GenericAlias):
         return value[key]
     if _is_runtime(key):
         return _item_at_runtime(session, value, key)
@@ -306,7 +308,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
             choice.session.over(choice, other)
             return
     if session is None or isinstance(target, torch.Tensor):
-        target[key] = value
+        target[key if session is None else lists.as_index(session, key)] = value
         return
     known = session.runtime_list(target)
     if known is not None:
@@ -362,7 +364,7 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if isinstance(target, Choice):
         return session.over(target, lambda option: inplace(function, option, value))
     if isinstance(target, list) and function is python.iadd:
-        lists.method(session, target, "extend", (value,), {})
+        session.call(target.extend, value)
         return target
     if isinstance(target, (list, dict, set)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))

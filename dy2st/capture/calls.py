@@ -21,7 +21,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import deques, iteration, managers, modules, number_operators, optional, ordering, sets, text
+from dy2st.capture import deques, iteration, managers, modules, number_operators, optional, ordering, sets, spreading, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
@@ -91,10 +91,10 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     original = _original(function)
     if original is not None:
         return call(original, *args, **kwargs)
+    if any(isinstance(value, spreading.Spread) for value in args):
+        return spreading.call(session, function, args, kwargs)
     handler = handler_of(function)
-    if type(function) is not types.FunctionType and function not in _WITHOUT_ORDER:
-        for value in args:
-            session.key_orders.check(value, session.here())
+    _check_key_orders(session, function, args)
     table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)
     if table is not None and _looks_into(function, handler, table):
         return optional.settled(session, table, lambda one: call(function, *_replaced(args, table, one), **kwargs))
@@ -105,6 +105,14 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if isinstance(function, kind):
             return call_kind(session, function, args, kwargs)
     return _call_object(session, function, args, kwargs)
+
+
+def _check_key_orders(session: Session, function: Any, args: tuple[Any, ...]) -> None:
+    """Code that is not converted may ask for the order of the keys of a dict that it gets."""
+    asks = type(function) is not types.FunctionType and all(function is not known for known in _WITHOUT_ORDER)
+    if asks:
+        for value in args:
+            session.key_orders.check(value, session.here())
 
 
 def _looks_into(function: Any, handler: Any, table: Any) -> bool:

@@ -6,6 +6,7 @@ that holds the list sees the change, as in Python.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import elements, lattice
 from dy2st.capture.assertions import check
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
@@ -131,7 +133,7 @@ def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) ->
     joined = _common(session, items.element, kind)
     if joined != items.element:
         items.element = joined
-        session.lists_version += 1
+        session.widened.append(items.items)
         for outer, item in items.places:
             _take_in(session, outer, elements.type_of(item))
 
@@ -298,6 +300,52 @@ def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
         made = _like(example, shape)
     session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, made)
     return made
+
+
+def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any = None) -> torch.Tensor:
+    """``torch.tensor(items)``; for an empty list, the dtype and the number of dimensions are others."""
+    kind, dims = _numbers_in(session, items)
+    expected = dtype or kind
+
+    def made() -> torch.Tensor:
+        sizes = (lattice.LOOSE,) * dims
+        value = session.new_value(lattice.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
+        session.builder.call(control.list_tensor, (items, dtype, device, expected), {}, value)
+        return value  # type: ignore[no-any-return]
+
+    if dims == 1 and expected == (dtype or torch.get_default_dtype()):
+        return made()
+    return capture_if_exp(length(session, items) > 0, made, lambda: torch.tensor([], dtype=dtype, device=device))  # type: ignore[no-any-return]
+
+
+def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
+    """The dtype and the number of dimensions of a tensor made of nested lists of numbers."""
+    kind, dims = items.element, 1
+    while isinstance(kind, (lattice.ListType, lattice.ContainerType)):
+        inner = kind.element if isinstance(kind, lattice.ListType) else functools.reduce(lattice.join_elements, kind.items, None)
+        kind, dims = inner, dims + 1
+    if isinstance(kind, lattice.NumberType):
+        return {"bool": torch.bool, "int": torch.int64, "float": torch.get_default_dtype()}[kind.kind], dims
+    if isinstance(kind, lattice.TensorType) and not kind.sizes:
+        return kind.dtype, dims
+    if kind is None:
+        return torch.get_default_dtype(), dims
+    raise errors.CaptureError(
+        "torch.tensor() gets a list that changes length inside a captured block, of other things than numbers",
+        session.here(),
+        seen=f"a list of {lattice.text(kind)}",
+        fix="use torch.stack for a list of tensors",
+    )
+
+
+def as_index(session: Session, key: Any) -> Any:
+    """An index of a tensor, with tensors for the lists of the program in it."""
+    if isinstance(key, tuple):
+        return tuple(as_index(session, part) for part in key)
+    known = session.runtime_list(key)
+    if known is None:
+        return key
+    return tensor(session, known, torch.int64 if known.element in (None, lattice.NumberType("int")) else None)
 
 
 def _example(session: Session, items: RuntimeList) -> torch.Tensor:

@@ -133,7 +133,7 @@ def _attempt(
     carries: dict[tuple[Any, ...], Carry],
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
-    version = session.lists_version
+    known = len(session.widened)
     with session.block(cells, repeats=True) as region:
         inputs, united = _start_trip(session, carries)
         dead = False
@@ -157,7 +157,7 @@ def _attempt(
         orders = [] if dead else orders_of(writes.values())
         for key, carry in carries.items():
             carry.final = writes[key].new if key in writes else carry.place.read()
-        if not settled or session.lists_version != version or not (dead or united <= _united(session, carries)):
+        if not settled or session.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
         outputs: list[Any] = [again]
         for carry in carries.values():

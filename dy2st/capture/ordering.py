@@ -8,11 +8,12 @@ from typing import Any
 from dy2st.capture import comprehensions, iteration, lattice, lists, text
 from dy2st.capture.assertions import check
 from dy2st.capture.comparisons import position, same
+from dy2st.capture.iterables import Stream
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.values import RuntimeList, Text, is_symbolic
+from dy2st.capture.values import RuntimeList, Text, contents, is_symbolic
 from dy2st_runtime import control, scalars
 
 
@@ -52,11 +53,22 @@ def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any)
 
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A method of a list, called by converted code."""
+    if name == "extend" and len(args) == 1:
+        args = (_with_known_end(session, args[0]),)
+        if session.runtime_list(args[0]) is not None:
+            _known(session, target)
     handler = _COMPARING.get(name)
     runtime = session.runtime_list(target) is not None or any(map(_is_runtime, (*target, *args)))
     if handler is None or not (runtime or name == "sort"):
         return lists.method(session, target, name, args, kwargs)
     return handler(session, target, *args, **kwargs)
+
+
+def _with_known_end(session: Session, values: Any) -> Any:
+    """What a list is extended by: if its length is known only at run time, a list of the program."""
+    values = contents(values)
+    runtime = isinstance(values, Stream) or iteration.as_runtime(values) is not None
+    return iteration.collected(values) if runtime and session.runtime_list(values) is None else values
 
 
 def _known(session: Session, target: list[Any]) -> RuntimeList:

@@ -121,7 +121,8 @@ class Session:
         self._clock = itertools.count()
         self._births: dict[int, tuple[Any, int]] = {}
         self.frames: list[Frame] = []
-        self.lists_version = 0
+        self.widened: list[list[Any]] = []
+        """The lists of the program whose items have come to be of further kinds, in order."""
         self.created: dict[int, Any] = {}
         self.depth = 0
         self.pending: list[Pending] = []
@@ -660,6 +661,7 @@ class Session:
         """A list of the program."""
         items: list[Any] = []
         made = RuntimeList(items, element)
+        self.own(items)
         items.append(Stale(made))
         self.lists[id(items)] = made
         self.created[id(items)] = items
@@ -672,6 +674,11 @@ class Session:
     def make_runtime_list(self, items: list[Any]) -> RuntimeList:
         """Turn a Python list into a list of the program, here and now."""
         return self.list_operator(self, items)
+
+    def has_widened(self, since: int, region: Region) -> bool:
+        """Whether the items of a list that is older than a region have come to be of further kinds."""
+        births = [self.born(items) for items in self.widened[since:]]
+        return any(born is None or born <= region.start for born in births)
 
     def turn_into_list(self, items: list[Any], element: lattice.Type | None) -> RuntimeList:
         """A Python list stands for a list of the program from now on."""

@@ -30,6 +30,9 @@ def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
     if context.is_generated_call(node) or is_frame_builtin or starts_debugger(node.func):
         return node
     call = context.expression("_dy2st.call(function)", node, function=node.func)
+    for argument in node.args:
+        if isinstance(argument, gast.Starred):
+            argument.value = context.expression("_dy2st.spread(value)", argument.value, value=argument.value)
     call.args.extend(node.args)
     call.keywords.extend(node.keywords)
     return call

@@ -15,15 +15,19 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, sets
+from dy2st.capture import current, sets, spreading
 from dy2st.constructs.context import Context
+from dy2st.constructs.list_operators import spread_starred
 from dy2st.constructs.registry import Phase, operator, rewrites
 
 
 @rewrites(gast.List, Phase.ACCESS)
 def rewrite_list(node: gast.List, context: Context) -> gast.expr:
     """Every list that is read; a list of targets stays."""
-    return _owned(node, context) if isinstance(node.ctx, gast.Load) else node
+    if not isinstance(node.ctx, gast.Load):
+        return node
+    spread_starred(node.elts, context)
+    return _owned(node, context)
 
 
 @rewrites(gast.Dict, Phase.ACCESS)
@@ -59,6 +63,8 @@ def own(value: Any) -> Any:
     if type(value) is set:
         return sets.owned(session, value)
     if isinstance(value, list):
+        if any(isinstance(item, spreading.Spread) for item in value):
+            return spreading.spliced(session, value)
         session.own_list(value)
     else:
         session.own(value)

@@ -1,7 +1,8 @@
 """`+`, `*` and `*xs` of what may be lists, `%` of what may be a string.
 
     a + b, a * b, a % b     →   _dy2st.add(a, b), _dy2st.mul(a, b), _dy2st.mod(a, b)
-    f(*xs), [*xs]           →   f(*_dy2st.iterated(xs)), [*_dy2st.iterated(xs)]
+    f(*xs), [*xs]           →   f(*_dy2st.spread(xs)), [*_dy2st.spread(xs)]
+    (*xs,)                  →   (*_dy2st.iterated(xs),)
 
 A list whose length a tensor decides is still a Python list to the user; Python's own operators would see its stale contents.
 Where a number stands on either side there is no such list. A string would take the text of a stand-in.
@@ -14,7 +15,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, lists
+from dy2st.capture import current, lists, spreading
 from dy2st.capture.text import percent
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -36,9 +37,28 @@ def rewrite_bin_op(node: gast.BinOp, context: Context) -> gast.expr:
 @rewrites(gast.Starred, Phase.ACCESS)
 def rewrite_starred(node: gast.Starred, context: Context) -> gast.Starred:
     """`*xs` among arguments and in displays."""
-    if isinstance(node.ctx, gast.Load):
+    if isinstance(node.ctx, gast.Load) and not _calls(node.value, "spread", context):
         node.value = context.expression("_dy2st.iterated(value)", node.value, value=node.value)
     return node
+
+
+def spread_starred(parts: list[gast.expr], context: Context) -> None:
+    """Starred parts of a list display may be lists whose length a tensor decides."""
+    for part in parts:
+        if isinstance(part, gast.Starred) and _calls(part.value, "iterated", context):
+            part.value.func.attr = "spread"
+
+
+def _calls(node: gast.expr, name: str, context: Context) -> bool:
+    function = node.func if isinstance(node, gast.Call) else None
+    return isinstance(function, gast.Attribute) and context.is_operators(function.value) and function.attr == name
+
+
+@operator("spread")
+def spread(value: Any) -> Any:
+    """What a starred part of a list display or call steps through."""
+    session = current()
+    return value if session is None else spreading.spread(session, value)
 
 
 @operator("add")

@@ -278,3 +278,63 @@ def test_joined():
         return ", ".join(names), "-".join(["a"] * n)
 
     agree(joined, NS)
+
+
+def test_tensors_of_numbers():
+    def made(n, x):
+        numbers, rows = [k * 2 for k in range(n)], [[0, 1]]
+        for k in range(n):
+            rows.append([k, k * 2])
+        flags = [k % 2 == 0 for k in range(n)]
+        floats = torch.tensor([v.item() for v in x[:n]] + [1.0], dtype=x.dtype)
+        return torch.tensor(numbers), torch.tensor(numbers, dtype=torch.float64), torch.tensor(rows), torch.as_tensor(flags), floats
+
+    agree(made, NS)
+
+
+def test_indices():
+    def indexed(n, x):
+        where = [k for k in range(n) if k < 3]
+        y = x * 1
+        y[where] = 0.0
+        return x[where], y, x.new_tensor(where), torch.stack([x, y])[:, where]
+
+    agree(indexed, NS)
+
+
+def test_extended():
+    def extended(n, x):
+        a, b, c, d = [], [], [x], [x[0]]
+        a.extend(range(n))
+        b.extend(x * k for k in range(n))
+        for _ in range(n):
+            c.extend(c)
+        d += x[x > 1.5]
+        if n > 1:
+            d.extend(x[: n - 1])
+        return a, b, len(c), sum(d), [*a], [*b, x, *b], [*range(n)]
+
+    agree(extended, [(torch.tensor(n), X) for n in (2, 0, 1, 3)])
+
+
+def test_spread_in_a_call():
+    def called(n, x):
+        items = [k * k for k in range(n)]
+        print(*items, x.sum() > 0, sep=",")
+        print(*items)
+        return max(7, 1, *items), min(*items, 5, 3)
+
+    def one_other(n, x):
+        return max(*[k for k in range(n)], 7)
+
+    agree(called, NS)
+    with pytest.raises(dy2st.CaptureError, match="gets the items of a list as its arguments"):
+        dy2st.to_static(one_other)(*NS[0])
+
+
+def test_of_other_things_than_numbers():
+    def words(n, x):
+        return torch.tensor(["a" for _ in range(n)])
+
+    with pytest.raises(dy2st.CaptureError, match="of other things than numbers"):
+        dy2st.to_static(words)(*NS[0])

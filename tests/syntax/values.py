@@ -347,6 +347,33 @@ def taken_apart(n, x):
     return first, middle, last, k, number + two, [u * v for _, (u, v) in rows], a + b
 
 
+@CHAPTER.captured(
+    "a growing list: `torch.tensor`, `x[items]`, `extend` by a tensor, range or generator, `[a, *items]`, `print(*items)`", NS
+)
+def growing_spread(n, x):
+    where, rows = [0], [x]
+    for k in range(n):
+        where.append(k % 3)
+        rows.extend(x[:k])
+    rows += (x * k for k in range(n))
+    print(*where, sep="+")
+    both = [*where, 2, *reversed(where)]
+    return torch.tensor(where), torch.tensor([v * 0.5 for v in where]), x[where], rows, both, max(7, *where, 1), [*rows, x]
+
+
+@CHAPTER.refused(
+    "`f(*items)` of a growing list", NS[:1], error=dy2st.CaptureError, says="gets the items of a list as its arguments"
+)
+def spread_to_a_function(n, x):
+    def total(*values):
+        return sum(values)
+
+    items = [x]
+    for k in range(n):
+        items.append(x * k)
+    return total(*items)
+
+
 @CHAPTER.captured("walrus and nested targets in comprehensions", NS)
 def walrus_in_comprehension(n, x):
     rows = [(k, (x * k, [k, k + 1])) for k in range(n)]

@@ -10,6 +10,7 @@ from torch.utils import checkpoint
 from dy2st.capture import lists
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
+from dy2st.capture.values import RuntimeList
 
 
 def _of_list(function: Any, capture: Any) -> Handler:
@@ -26,6 +27,37 @@ handles(torch.stack)(_of_list(torch.stack, lists.stack))
 handles(torch.cat)(_of_list(torch.cat, lists.cat))
 handles(torch.concat)(_of_list(torch.cat, lists.cat))
 handles(torch.concatenate)(_of_list(torch.cat, lists.cat))
+
+
+@handles(torch.tensor)
+def _tensor(session: Session, data: Any, *, requires_grad: bool = False, **kwargs: Any) -> Any:
+    known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None
+    if known is None:
+        return torch.tensor(data, requires_grad=requires_grad, **kwargs)
+    made = lists.tensor(session, known, **kwargs)
+    return made.requires_grad_() if requires_grad else made
+
+
+@handles(torch.as_tensor)
+def _as_tensor(session: Session, data: Any, *args: Any, **kwargs: Any) -> Any:
+    known = _of_program(session, data) if not args and kwargs.keys() <= {"dtype", "device"} else None
+    return torch.as_tensor(data, *args, **kwargs) if known is None else lists.tensor(session, known, **kwargs)
+
+
+@handles(torch.Tensor.new_tensor)
+def _new_tensor(session: Session, like: torch.Tensor, data: Any, **kwargs: Any) -> Any:
+    known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None
+    if known is None:
+        return like.new_tensor(data, **kwargs)
+    return lists.tensor(session, known, **{"dtype": like.dtype, "device": like.device, **kwargs})
+
+
+def _of_program(session: Session, data: Any) -> RuntimeList | None:
+    """A list of numbers that is, or holds, lists of the program."""
+    known = session.runtime_list(data)
+    if known is None and type(data) in (list, tuple) and any(_of_program(session, part) is not None for part in data):
+        return lists.copied(session, list(data))
+    return known
 
 
 @handles(torch.is_grad_enabled)
