@@ -23,6 +23,7 @@ from tests.fuzz.grammar import Program, write
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
 from tests.fuzz.twins import NAMES, twin
+from tests.fuzz.wide import Wide
 
 _CHUNK = 250
 """Programs for one process, which is replaced then: caches of torch grow."""
@@ -37,9 +38,9 @@ def variant(program: Program, name: str) -> Verdict:
     return judge(program, saved=name == "saved")
 
 
-def run(seed: str, variants: tuple[str, ...], size: int) -> Iterator[tuple[str, Program, Verdict]]:
+def run(seed: str, variants: tuple[str, ...], size: int, *, wide: bool = False) -> Iterator[tuple[str, Program, Verdict]]:
     """Judge one program and what is made of it, until the program itself fails."""
-    program = write(Seeded(seed), size)
+    program = Wide(Seeded(seed), size).program() if wide else write(Seeded(seed), size)
     for name in variants:
         verdict = variant(program, name)
         yield name, program, verdict
@@ -53,7 +54,7 @@ def _work(options: argparse.Namespace) -> None:
     for number in range(options.first, options.last):
         which = VARIANTS if options.all else ("plain", VARIANTS[1 + number % (len(VARIANTS) - 1)])
         print(json.dumps({"start": number}), flush=True)
-        for name, program, verdict in run(f"{options.seed}-{number}", which, options.size):
+        for name, program, verdict in run(f"{options.seed}-{number}", which, options.size, wide=options.wide):
             if verdict.bad and options.reduce:
                 program = _reduced(program, name, verdict)
             entry = {
@@ -99,6 +100,7 @@ def _start(options: argparse.Namespace, first: int, last: int) -> subprocess.Pop
         options.keep,
         *(["--reduce"] if options.reduce else []),
         *(["--all"] if options.all else []),
+        *(["--wide"] if options.wide else []),
     ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -143,6 +145,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=14, help="about how many statements a program has")
     parser.add_argument("--first", type=int, default=0, help="start with this program")
     parser.add_argument("--all", action="store_true", help="every twin of every program, not one of them")
+    parser.add_argument("--wide", action="store_true", help="programs with more of the language")
     parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")
     parser.add_argument("--keep", default="<nothing>", help="also save programs that are refused for a reason with these words")
     parser.add_argument("--folder", type=Path, default=Path("fuzz_failures"))

@@ -9,6 +9,7 @@ from tests.fuzz.grammar import Program, write
 from tests.fuzz.oracle import Kind, calls_of, judge, load
 from tests.fuzz.reduce import reduced
 from tests.fuzz.twins import NAMES, twin
+from tests.fuzz.wide import Wide
 
 SAME = Program("def program(x, v, n):\n    if x > 1:\n        print('large')\n        return v\n    return x\n")
 REFUSED = Program("def program(x, v, n):\n    y = 1\n    return 2 ** x.item().hex().count('0')\n")
@@ -26,6 +27,13 @@ def test_programs_are_python_and_run_most_of_their_lines():
 
 def test_a_seed_decides():
     assert write(Seeded("a-1")) == write(Seeded("a-1"))
+
+
+def test_programs_with_more_of_the_language_are_python():
+    for number in range(100):
+        program = Wide(Seeded(f"wide-{number}"), 6).program()
+        compile(program.source, "<wide>", "exec")
+    assert judge(program).kind in (Kind.SAME, Kind.REFUSED)
 
 
 def test_same_and_saved():
