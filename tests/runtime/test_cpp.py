@@ -12,15 +12,21 @@ import torch
 import dy2st
 from benchmarks.loops import tiny_loop
 from benchmarks.ode import dopri5
+from dy2st_runtime.executors.cpp import compile as compiling
 from dy2st_runtime.executors.cpp import unit as units
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
 
 
+def cache_in(folder, monkeypatch):
+    """Keep what this executor compiles in a folder of its own; what others build stays where it is."""
+    monkeypatch.setattr(compiling, "cache_directory", lambda: folder / "cpp")
+
+
 @pytest.fixture(autouse=True)
 def plainly(tmp_path_factory, monkeypatch):
     """A cache of the tests' own, and no gradients."""
-    monkeypatch.setenv("DY2ST_CACHE", str(tmp_path_factory.getbasetemp() / "cpp"))
+    cache_in(tmp_path_factory.getbasetemp(), monkeypatch)
     monkeypatch.delenv("CXX", raising=False)
     with torch.no_grad():
         yield
@@ -413,7 +419,7 @@ def test_a_compiler_that_fails(monkeypatch):
 
 
 def test_compiled_files_are_kept_and_repaired(tmp_path, monkeypatch):
-    monkeypatch.setenv("DY2ST_CACHE", str(tmp_path))
+    cache_in(tmp_path, monkeypatch)
     args = torch.ones(9), torch.ones(9), torch.tensor(2)
     agrees(tiny_loop, args)
     (library,) = tmp_path.glob("cpp/*.so")
@@ -423,15 +429,13 @@ def test_compiled_files_are_kept_and_repaired(tmp_path, monkeypatch):
 
 
 def test_a_damaged_file_is_compiled_again(tmp_path, monkeypatch):
-    from dy2st_runtime.executors.cpp import compile as compiling
-
-    monkeypatch.setenv("DY2ST_CACHE", str(tmp_path))
+    cache_in(tmp_path, monkeypatch)
     text = 'extern "C" int dy2st_run(const void*, void*, const void*) { return 7; }'
     monkeypatch.setattr(compiling, "_compile", lambda path, text, directory, library: None)
     with pytest.raises(compiling.CompileError, match="cannot be loaded"):
         compiling.load(text)
     monkeypatch.undo()
-    monkeypatch.setenv("DY2ST_CACHE", str(tmp_path))
+    cache_in(tmp_path, monkeypatch)
     monkeypatch.delenv("CXX", raising=False)
     compiling.load(text)
     (library,) = tmp_path.glob("cpp/*.so")

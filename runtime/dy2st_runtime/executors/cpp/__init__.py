@@ -2,7 +2,7 @@
 
 Parts of a program become *units*. When a unit runs with shapes, strides and dtypes that are new to it, C++ is generated for exactly
 those and compiled by the user's own compiler; later calls run what was compiled. What cannot be a unit, or declines at run time,
-runs on the default executor, and :func:`report` says which parts that are, and why.
+runs on the python executor, and :func:`report` says which parts that are, and why.
 
 A unit computes without gradients, on the CPU. Its answers are those of the other executors up to the rounding of floating-point
 numbers: sums are made in another order, and functions like ``tanh`` may differ in the last two bits.

@@ -477,7 +477,7 @@ def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _selected(call: Call, value: Tensor, index: Number) -> Number:
-    """What a run-time index adds to the offset; outside of the tensor, the default executor raises."""
+    """What a run-time index adds to the offset; outside of the tensor, the python executor raises."""
     dim = call.tracer.constant(call["dim"])
     if not value.shape:
         raise Unsupported("select on a tensor without dimensions")

@@ -176,7 +176,7 @@ class Tracer:
         return made
 
     def bail(self, condition: str, operands: Sequence[Any]) -> None:
-        """Leave it to the default executor when a condition holds."""
+        """Leave it to the python executor when a condition holds."""
         self.straight(f"if ({condition}) return GIVE_UP;", operands)
 
     # -- using values --------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Tracer:
         raise Unsupported(f"{target} has no C++")
 
     def _check(self, target: Any, args: Sequence[Any]) -> None:
-        """What raises leaves the unit; the default executor, which does the same again, raises."""
+        """What raises leaves the unit; the python executor, which does the same again, raises."""
         if target is control.raise_:
             self.bail("true", ())
             self.region.ends = True

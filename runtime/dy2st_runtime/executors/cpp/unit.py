@@ -21,7 +21,7 @@ from dy2st_runtime.program import Block, Location
 log = logging.getLogger("dy2st.cpp")
 
 MAX_VARIANTS = 8
-"""Compiled sets of sizes for one unit; for others the default executor runs."""
+"""Compiled sets of sizes for one unit; for others the python executor runs."""
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DECLINED = (False,)
@@ -182,4 +182,4 @@ def _warn(error: CompileError) -> None:
     log.warning("%s", error)
     if not _state["warned"]:
         _state["warned"] = True
-        warnings.warn(f"backend='cpp' runs without C++, on the default executor: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"backend='cpp' runs without C++, on the python executor: {error}", RuntimeWarning, stacklevel=2)

@@ -25,7 +25,7 @@ NUMBERS = {bool: "bool", int: "int64_t", float: "double"}
 
 
 class Unsupported(Exception):
-    """Why a part of a program has no C++ for the values at hand; the default executor runs it."""
+    """Why a part of a program has no C++ for the values at hand; the python executor runs it."""
 
 
 @dataclasses.dataclass(eq=False)
