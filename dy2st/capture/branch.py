@@ -251,20 +251,27 @@ class Joiner:
             raise NeedsRuntimeList(place.owner)
 
     def _mismatch(self, place: Place | None, a: Any, b: Any, error: Exception) -> errors.BranchMismatchError:
+        if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
+            kind = type(place.owner).__name__
+            name = spelled(self.session, place, a, b)
+            subject = f"a {kind} that comes from outside" if name == f"a {kind}" else f"'{name}', a {kind} from outside,"
+            return errors.BranchMismatchError(
+                f"{subject} is changed where a tensor decides",
+                self.session.here(),
+                seen=in_words(place, error),
+                fix=f"make a copy in the function, change and return that: {kind}(items); or keep a list or dict",
+            )
         what = f"'{spelled(self.session, place, a, b)}'" if place is not None else "the value of this expression"
         return errors.BranchMismatchError(
             f"{what} is not the same kind of value on both branches",
             _origin(self.session, a) or self.session.here(),
             _origin(self.session, b) or self.session.here(),
             seen=in_words(place, error),
-            fix=_fix(place),
+            fix=_FIX,
         )
 
 
-def _fix(place: Place | None) -> str:
-    if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
-        return f"make the {type(place.owner).__name__} in the function itself, or keep a list or dict"
-    return "make both branches give the same dtype, number of dimensions and structure, or use another name in one of them"
+_FIX = "make both branches give the same dtype, number of dimensions and structure, or use another name in one of them"
 
 
 def in_words(place: Place | None, error: Exception) -> str:

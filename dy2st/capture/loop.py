@@ -24,7 +24,7 @@ from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
-from dy2st.capture.values import Text, is_symbolic, unpack_list
+from dy2st.capture.values import StandIn, Text, is_symbolic, unpack_list
 from dy2st_runtime import control
 
 _ATTEMPTS = 64
@@ -270,6 +270,13 @@ def _seen(session: Session, place: Place, value: Any) -> Any:
 
 def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:
     name = spelled(session, place, old, new)
+    if isinstance(new, StandIn):
+        kind = new.__class__.__name__
+        return errors.LoopVariableError(
+            f"'{name}' is another {kind} after each trip of this loop",
+            session.here(),
+            fix=f"change the {kind} that is there: {name}.clear(), then add to it",
+        )
     return errors.LoopVariableError(
         f"'{name}' is not the same kind of value before and after a trip of this loop",
         session.here(),

@@ -271,13 +271,32 @@ def changing_set(x):
     "A set from outside whose members depend on a tensor",
     XS,
     error=dy2st.CaptureError,
-    says="a set of",
+    says="a set that comes from outside is changed where a tensor decides",
     note="Keep a dict, or make the set in the function.",
 )
 def outside_set(x):
     if x.sum() > 0:
         _SEEN.add(2)
     return len(_SEEN)
+
+
+@CHAPTER.captured("a copy of a set from outside", XS)
+def copied_set(x):
+    seen = set(_SEEN)
+    if x.sum() > 0:
+        seen.add(2)
+    return len(seen), 2 in seen, seen
+
+
+@CHAPTER.refused(
+    "A set that a loop makes anew at each trip", XS, error=dy2st.CaptureError, says="is another set after each trip of this loop"
+)
+def set_made_anew(x):
+    last = {"first"}
+    while x.abs().sum() < 50:
+        last = {"again"}
+        x = x * 2
+    return last
 
 
 @CHAPTER.captured("a deque that grows or shrinks: a window of the last values", NS, note="A deque from outside keeps its length.")
