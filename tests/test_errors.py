@@ -202,18 +202,6 @@ def test_a_name_bound_nowhere() -> None:
         static(-X)
 
 
-def test_a_list_that_holds_several_kinds() -> None:
-    def f(x: Any) -> Any:
-        out = []
-        while x.sum() > 0:
-            out.append(x)
-            out.append("text")  # here
-            x = x - 1
-        return out
-
-    refuses(f, (X,), CaptureError, "list", "'text'")
-
-
 def test_recursion_that_a_tensor_decides() -> None:
     def countdown(x: Any) -> Any:
         if x.sum() > 0:

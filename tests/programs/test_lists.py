@@ -341,3 +341,15 @@ def test_starred_target_of_a_growing_list():
         return first, len(rest), last
 
     agree(f, [(X, num(n, torch.int64)) for n in (3, 2, 1, 0, 5)])
+
+
+def test_a_list_of_tensors_and_text_that_grows():
+    def f(x):
+        out = []
+        while x.sum() > 0:
+            out.append(x)
+            out.append("text")
+            x = x - 1
+        return out
+
+    agree(f, [torch.tensor([1.0, -2.0, 3.0]), torch.tensor([5.0, 2.0, 2.0]), torch.tensor([-5.0, 0.0, 0.0])])
