@@ -285,8 +285,8 @@ def _division(call: Call) -> Value:
         return elements(call, "{0} / {1}", operands, "float")
     dtype = result_type(operands)
     if not dtype.is_floating_point:
-        if isinstance(operands[1], (Tensor, Number)) or operands[1] == 0 or dtype is torch.bool:
-            raise Unsupported(f"{call.name} of whole numbers by one that is known at run time only")
+        if isinstance(operands[1], (Tensor, Number)) or operands[1] in (0, -1) or dtype is torch.bool:
+            raise Unsupported(f"{call.name} of whole numbers by 0, -1, or a number that is known at run time only")
         return elements(
             call,
             {"floor": "floor_div({0}, {1})", "trunc": "{0} / {1}", "mod": "f_mod({0}, {1})"}.get(mode, "f_fmod({0}, {1})"),
