@@ -1,4 +1,4 @@
-"""The compiled backend: straight parts of a program through AOTAutograd and Inductor, control flow between them as it is.
+"""The compiled backend: straight parts of a program through AOTAutograd and Inductor, the native executor between them.
 
 A program without control flow is one region, compiled whole. Otherwise every block is split into regions
 (:mod:`dy2st_runtime.passes.regions`), so a loop stays a loop: what is compiled is its body, once, for any number of trips. Regions
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime.executors import python
+from dy2st_runtime.executors import native, native_build, python
 from dy2st_runtime.executors.inductor_compile import Compiled
 from dy2st_runtime.executors.regions import Progress, Region
 from dy2st_runtime.passes.fusable import Kind, kind_of, writes
@@ -25,10 +25,11 @@ from dy2st_runtime.passes.regions import Part, split_regions
 from dy2st_runtime.program import Location, Program, copy_block
 from dy2st_runtime.tracebacks import tell
 
+Runs = Callable[[Sequence[Any]], tuple[Any, ...]]
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+def runner(program: Program) -> Runs:
     """What runs a program with Inductor; see :data:`dy2st_runtime.executors.BACKENDS`."""
     return InductorRunner(program)
 
@@ -74,7 +75,9 @@ class _Split:
         self._name = program.name
         self._pools: dict[str, list[Compiled]] = {}
         self.program = split_regions(program, self._region)
-        self._function = python.prepared(self.program)
+        library = native_build.library()
+        lines = {region.uncompiled.file: region.uncompiled.lines for region in self.regions}
+        self.run: Runs = self._run_in_python if library is None else native.runner_in(library, self.program, lines)
 
     def _region(self, part: Part) -> Region:
         forecast = [self._flow.may(node) for node in part.inputs]
@@ -83,20 +86,20 @@ class _Split:
         self.regions.append(made)
         return made
 
-    def run(self, values: Sequence[Any]) -> tuple[Any, ...]:
+    def _run_in_python(self, values: Sequence[Any]) -> tuple[Any, ...]:
         grad_enabled = torch.is_grad_enabled()
         open_autocasts: list[Any] = []
         try:
-            return self._function.function(open_autocasts, *values)
+            return python.prepared(self.program).function(open_autocasts, *values)
         except BaseException as error:
             torch._C._set_grad_enabled(grad_enabled)
             for mode in reversed(open_autocasts):
                 torch.amp.autocast_mode._exit_autocast(mode)
-            tell(error, self._line_of, self.run.__code__)
+            tell(error, self._line_of, self._run_in_python.__code__)
             raise
 
     def _line_of(self, step: Any) -> Any:
-        found = self._function.line_of(step)
+        found = python.prepared(self.program).line_of(step)
         return found or next((line for region in self.regions if (line := region.uncompiled.line_of(step))), None)
 
 

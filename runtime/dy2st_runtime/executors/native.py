@@ -58,13 +58,19 @@ def left_to_python(program: Program) -> list[tuple[str, Location | None]]:
 def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`."""
     library = native_build.library()
-    return python.runner(program) if library is None else _runner(program, library)
+    return python.runner(program) if library is None else runner_in(library, program, {})
 
 
-def _runner(program: Program, library: Any) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+def runner_in(library: Any, program: Program, lines: dict[str, dict[int, Location]]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """What runs a program, given the extension module.
+
+    Args:
+        library: what :func:`native_build.library` gives.
+        program: any program.
+        lines: the user's lines of functions that the program calls, by their file and line; those of callbacks are added.
+    """
     lowered = lower(program)
     instructions = lowered.instructions
-    lines: dict[str, dict[int, Location]] = {}
 
     def resolve(index: int) -> Callable[..., Any]:
         callback = instructions[index].callback
