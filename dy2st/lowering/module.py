@@ -264,7 +264,7 @@ def _asks_for_sizes(program: Program, error: Exception) -> bool:
 def _export(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any) -> torch.export.ExportedProgram:
     # Sizes of 0 and 1 are like all others: without the setting, a size that is 2 in the example is taken to be 2 or more for ever.
     settings: Any = shape_settings  # its own type does not know of patch
-    with _quietly(), torch.no_grad(), settings.patch(backed_size_oblivious=True):
+    with _quietly(), torch.no_grad(), settings.patch(backed_size_oblivious=True), _overlap_left_to_the_run():
         exported = torch.export.export(
             module,
             args,
@@ -277,6 +277,17 @@ def _export(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any]
         if isinstance(part, fx.GraphModule):
             _write_sums_out(part.graph)
     return exported
+
+
+@contextlib.contextmanager
+def _overlap_left_to_the_run() -> Iterator[None]:
+    """Whether a written tensor overlaps itself is asked by the kernel too; asked now, it would make a size of 1 unlike others."""
+    plain = torch._debug_has_internal_overlap
+    torch._debug_has_internal_overlap = lambda input: 0
+    try:
+        yield
+    finally:
+        torch._debug_has_internal_overlap = plain
 
 
 def _write_sums_out(graph: fx.Graph) -> None:

@@ -16,7 +16,7 @@ def model(name):
         times = [torch.linspace(0, 2, count, dtype=torch.float64) for count in (2, 5, 9)]
         return module.NeuralODE(), module.ANY_TIMES, [(torch.randn(2, dtype=torch.float64), each) for each in times]
     if name == "quickstart":
-        return module.DigitNet(), [module.ANY_BATCH], None
+        return module.DigitNet(), [module.ANY_BATCH], [(torch.rand(count, 1, 8, 8),) for count in (3, 1, 2, 64)]
     return module.Decoder(), [module.ANY_PROMPT], None
 
 
@@ -25,7 +25,7 @@ def model(name):
     [
         ("lstm_loop", "pt2"),
         ("adaptive_ode", "pt2"),
-        pytest.param("quickstart", "pt2", marks=pytest.mark.slow),
+        ("quickstart", "pt2"),
         pytest.param("greedy_decode", "pt2", marks=pytest.mark.slow),
         ("lstm_loop", "onnx"),
         pytest.param("adaptive_ode", "onnx", marks=pytest.mark.slow),
