@@ -10,26 +10,29 @@ from torch import Tensor
 from benchmarks.case import Case, workload
 
 
+def _step(y: Tensor, weight: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a step leads, and its error as a share of what is allowed."""
+    k1 = torch.tanh(y @ weight)
+    k2 = torch.tanh((y + h * (0.2 * k1)) @ weight)
+    k3 = torch.tanh((y + h * (0.075 * k1 + 0.225 * k2)) @ weight)
+    k4 = torch.tanh((y + h * (44 / 45 * k1 - 56 / 15 * k2 + 32 / 9 * k3)) @ weight)
+    k5 = torch.tanh((y + h * (19372 / 6561 * k1 - 25360 / 2187 * k2 + 64448 / 6561 * k3 - 212 / 729 * k4)) @ weight)
+    k6 = torch.tanh((y + h * (9017 / 3168 * k1 - 355 / 33 * k2 + 46732 / 5247 * k3 + 49 / 176 * k4 - 5103 / 18656 * k5)) @ weight)
+    proposal = y + h * (35 / 384 * k1 + 500 / 1113 * k3 + 125 / 192 * k4 - 2187 / 6784 * k5 + 11 / 84 * k6)
+    k7 = torch.tanh(proposal @ weight)
+    error = h * (
+        71 / 57600 * k1 - 71 / 16695 * k3 + 71 / 1920 * k4 - 17253 / 339200 * k5 + 22 / 525 * k6 - 1 / 40 * k7
+    )  # fmt: skip
+    return proposal, (error / (1e-4 + 1e-4 * y.abs())).square().mean().sqrt()
+
+
 def dopri5(y: Tensor, weight: Tensor, end: Tensor) -> Tensor:
     """Solve dy/dt = tanh(y w) up to a time; each step's error sets the next one."""
     t = torch.zeros_like(end)
     h = end * 0.5
     while t < end:
         h = torch.minimum(h, end - t)
-        k1 = torch.tanh(y @ weight)
-        k2 = torch.tanh((y + h * (0.2 * k1)) @ weight)
-        k3 = torch.tanh((y + h * (0.075 * k1 + 0.225 * k2)) @ weight)
-        k4 = torch.tanh((y + h * (44 / 45 * k1 - 56 / 15 * k2 + 32 / 9 * k3)) @ weight)
-        k5 = torch.tanh((y + h * (19372 / 6561 * k1 - 25360 / 2187 * k2 + 64448 / 6561 * k3 - 212 / 729 * k4)) @ weight)
-        k6 = torch.tanh(
-            (y + h * (9017 / 3168 * k1 - 355 / 33 * k2 + 46732 / 5247 * k3 + 49 / 176 * k4 - 5103 / 18656 * k5)) @ weight
-        )
-        proposal = y + h * (35 / 384 * k1 + 500 / 1113 * k3 + 125 / 192 * k4 - 2187 / 6784 * k5 + 11 / 84 * k6)
-        k7 = torch.tanh(proposal @ weight)
-        error = h * (
-            71 / 57600 * k1 - 71 / 16695 * k3 + 71 / 1920 * k4 - 17253 / 339200 * k5 + 22 / 525 * k6 - 1 / 40 * k7
-        )  # fmt: skip
-        share = (error / (1e-4 + 1e-4 * y.abs())).square().mean().sqrt()
+        proposal, share = _step(y, weight, h)
         if share <= 1:
             y = proposal
             t = t + h
@@ -45,20 +48,7 @@ def dopri5_hop(y: Tensor, weight: Tensor, end: Tensor) -> Tensor:
 
     def body(t: Tensor, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         h = torch.minimum(h, end - t)
-        k1 = torch.tanh(y @ weight)
-        k2 = torch.tanh((y + h * (0.2 * k1)) @ weight)
-        k3 = torch.tanh((y + h * (0.075 * k1 + 0.225 * k2)) @ weight)
-        k4 = torch.tanh((y + h * (44 / 45 * k1 - 56 / 15 * k2 + 32 / 9 * k3)) @ weight)
-        k5 = torch.tanh((y + h * (19372 / 6561 * k1 - 25360 / 2187 * k2 + 64448 / 6561 * k3 - 212 / 729 * k4)) @ weight)
-        k6 = torch.tanh(
-            (y + h * (9017 / 3168 * k1 - 355 / 33 * k2 + 46732 / 5247 * k3 + 49 / 176 * k4 - 5103 / 18656 * k5)) @ weight
-        )
-        proposal = y + h * (35 / 384 * k1 + 500 / 1113 * k3 + 125 / 192 * k4 - 2187 / 6784 * k5 + 11 / 84 * k6)
-        k7 = torch.tanh(proposal @ weight)
-        error = h * (
-            71 / 57600 * k1 - 71 / 16695 * k3 + 71 / 1920 * k4 - 17253 / 339200 * k5 + 22 / 525 * k6 - 1 / 40 * k7
-        )  # fmt: skip
-        share = (error / (1e-4 + 1e-4 * y.abs())).square().mean().sqrt()
+        proposal, share = _step(y, weight, h)
         accepted = share <= 1
         y, t = torch.where(accepted, proposal, y), torch.where(accepted, t + h, t)
         return t, h * (0.9 * (share + 1e-9) ** -0.2).clamp(0.2, 5.0), y

@@ -219,18 +219,13 @@ def _opened(layer: Any, specs: Sequence[Any] | None) -> tuple[archive.Model, Any
 
 @contextlib.contextmanager
 def _in_evaluation(layer: Any) -> Iterator[None]:
-    """A module in evaluation mode; at the end every submodule has its flag back."""
+    """See :func:`saving.evaluating`; a layer that is no module, or is a saved one, stays as it is."""
     module = layer if isinstance(layer, torch.nn.Module) else getattr(layer, "__self__", getattr(layer, "instance", None))
     if not isinstance(module, torch.nn.Module) or isinstance(module, LoadedModule):
         yield
         return
-    flags = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
+    with saving.evaluating(module):
         yield
-    finally:
-        for part, flag in flags:
-            part.training = flag
 
 
 def _evaluation(programs: Sequence[Program]) -> Program:

@@ -37,6 +37,7 @@ from dy2st.capture.lattice import same_constant
 from dy2st.capture.sources import GONE, Source, fetch, step
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.signature import Call, CallSignature, InputSpec, modes
+from dy2st_runtime.executors.python_code import tuple_text
 from dy2st_runtime.scalars import NAMES
 from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, children
 
@@ -224,7 +225,7 @@ class _Matcher:
         if isinstance(value, _Given):
             return value.text
         if type(value) is tuple:
-            return f"({', '.join(self._expression(part) for part in value)}{',' * (len(value) == 1)})"
+            return tuple_text([self._expression(part) for part in value])
         if type(value) is dict:
             return "{" + ", ".join(f"{key!r}: {self._expression(part)}" for key, part in value.items()) + "}"
         return self.out.constant(value)

@@ -11,9 +11,11 @@ from typing import Any
 
 from dy2st.cache import Entry
 from dy2st.capture import leaving
+from dy2st.capture.capture import Captured
 from dy2st.matching import Match, NotInline, Writer, match_function
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import Runner
+from dy2st_runtime.executors.python_code import tuple_text
 from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, unflatten
 
 Spelling = tuple[int, tuple[str, ...]]
@@ -42,15 +44,27 @@ class Route:
         """Run the program for a call that :attr:`match` recognised."""
         if values is None:
             return self.build(self.run(inputs))
-        try:
-            outputs = self.run(inputs)
-        except BaseException:
-            leaving.write(values)
-            raise
-        written = self.entry.captured.outside
-        made = written.known(values)
-        written.write(values, outputs, made)
-        return unflatten(self.entry.captured.program.out_structure, outputs, made)
+        return run_and_write(self.entry.captured, self.run, inputs, values)
+
+
+def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values: Sequence[Any]) -> Any:
+    """Run a program, write what it leaves outside, also where it raises, and put the result together.
+
+    Args:
+        captured: the program.
+        run: runs it.
+        inputs: of the program.
+        values: of its sources.
+    """
+    try:
+        outputs = run(inputs)
+    except BaseException:
+        leaving.write(values)
+        raise
+    written = captured.outside
+    made = written.known(values)
+    written.write(values, outputs, made)
+    return unflatten(captured.program.out_structure, outputs, made)
 
 
 def find(signature: CallSignature, call: Call, entry: Entry, spelling: Spelling, bound: bool, run: Runner) -> Route | None:
@@ -94,7 +108,7 @@ def _expression(structure: Structure, out: Writer) -> str:
         case Const(value):
             return out.constant(value)
         case TupleOf(items, None):
-            return f"({', '.join(_expression(item, out) for item in items)}{',' * (len(items) == 1)})"
+            return tuple_text([_expression(item, out) for item in items])
         case ListOf(items):
             return f"[{', '.join(_expression(item, out) for item in items)}]"
         case DictOf(keys, items, factory) if factory is dict:

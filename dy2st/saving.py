@@ -156,8 +156,8 @@ def save_inference_model(
         raise SignatureError("save_inference_model takes the model itself, not a loaded one")
     static = static_of(layer, input_spec)
     module = layer if isinstance(layer, torch.nn.Module) else static.instance
-    evaluating = _evaluating(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
-    with _whole(static), evaluating:
+    evaluated = evaluating(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
+    with _whole(static), evaluated:
         found = _collected({FORWARD: static}, layer)
     at = next(index for index, program in enumerate(found.programs) if "eval" in program.modes)
     program = found.programs[at] if fetch is None else inference.fetched(found.programs[at], fetch)
@@ -167,7 +167,7 @@ def save_inference_model(
 
 
 @contextlib.contextmanager
-def _evaluating(module: torch.nn.Module) -> Iterator[None]:
+def evaluating(module: torch.nn.Module) -> Iterator[None]:
     """A module in evaluation mode; at the end every submodule has its flag back."""
     flags = [(part, part.training) for part in module.modules()]
     module.eval()

@@ -21,7 +21,6 @@ import torch
 
 from dy2st import config, constructs, logs
 from dy2st.cache import Entry, ProgramCache
-from dy2st.capture import leaving
 from dy2st.capture.capture import Captured, Request, capture
 from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
@@ -33,6 +32,7 @@ from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotF
 from dy2st.frames import hide, level_outside, plainly
 from dy2st.report import Report
 from dy2st.route import find as find_route
+from dy2st.route import run_and_write
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.passes.application import Pass, apply_passes
@@ -214,15 +214,9 @@ class StaticFunction:
         if spelling not in entry.routed:
             self._add_route(call, entry, spelling, run)
         inputs = [*call.tensors, *(get(values) for get in captured.states)]
-        try:
-            outputs = _timed(run, captured.program.name, inputs) if logs.execution.isEnabledFor(logging.DEBUG) else run(inputs)
-        except BaseException:
-            leaving.write(values)
-            raise
-        written = captured.outside
-        made = written.known(values)
-        written.write(values, outputs, made)
-        return unflatten(captured.program.out_structure, outputs, made)
+        if logs.execution.isEnabledFor(logging.DEBUG):
+            run = functools.partial(_timed, run, captured.program.name)
+        return run_and_write(captured, run, inputs, values)
 
     def _add_route(self, call: Call, entry: Entry, spelling: Any, run: Runner) -> None:
         """Make later calls like this one short; the first only counts, since many programs are called once."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.values import Choice
+from dy2st.capture.values import options_of
 from dy2st_runtime.structure import children
 
 
@@ -60,8 +60,8 @@ class Copies:
         """A value stands for one of some others from now on."""
         if not self._objects:
             return
-        for part in _options(value):
-            given = [option for other in others for option in _options(other)]
+        for part in options_of(value):
+            given = [option for other in others for option in options_of(other)]
             if any(other in self for other in given):
                 self.add(part)
             parts = children(part)
@@ -70,7 +70,3 @@ class Copies:
                 if parts is not None and found is not None and len(parts[0]) == len(found[0]):
                     for one, two in zip(parts[0], found[0]):
                         self.follow(one, two)
-
-
-def _options(value: Any) -> list[Any]:
-    return list(value.options.values()) if isinstance(value, Choice) else [value]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dy2st.capture.values import Choice
+from dy2st.capture.values import options_of
 from dy2st_runtime.structure import children
 
 
@@ -24,8 +24,8 @@ class Twins:
 
     def link(self, one: Any, other: Any) -> None:
         """Two values may be the same object, or hold such."""
-        for part in _options(one):
-            for twin in _options(other):
+        for part in options_of(one):
+            for twin in options_of(other):
                 self._link(part, twin)
 
     def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
@@ -36,8 +36,8 @@ class Twins:
             final: what the trip leaves there.
             same: what stands for each object that a trip has left, by its identity.
         """
-        for part in _options(value):
-            for left in _options(final):
+        for part in options_of(value):
+            for left in options_of(final):
                 parts, lefts = children(part), children(left)
                 if parts is None or lefts is None or type(part) is not type(left):
                     continue
@@ -69,7 +69,3 @@ class Twins:
             if known is not None:
                 known[1][:] = [twin for twin in known[1] if twin is not changed]
         return found
-
-
-def _options(value: Any) -> list[Any]:
-    return list(value.options.values()) if isinstance(value, Choice) else [value]

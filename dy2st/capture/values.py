@@ -127,6 +127,11 @@ class Choice:
         return f"one of {list(self.options.values())}"
 
 
+def options_of(value: Any) -> list[Any]:
+    """What a value may be: the options of a choice, or itself."""
+    return list(value.options.values()) if isinstance(value, Choice) else [value]
+
+
 def _add_operators() -> None:
     """``choice + x``, ``x + choice``, ``choice < x``, ``-choice``…"""
 

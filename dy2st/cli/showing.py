@@ -13,8 +13,8 @@ from rich.markup import escape
 from dy2st.cli.output import clean, console, size, table
 from dy2st_runtime import archive
 from dy2st_runtime.container import Container
-from dy2st_runtime.printing import _format_structure, short_dtype
-from dy2st_runtime.program import InputSlot, Program, StateSlot
+from dy2st_runtime.printing import format_structure, short_dtype, slot_type
+from dy2st_runtime.program import Program
 from dy2st_runtime.state import StateValue
 
 
@@ -57,20 +57,13 @@ def _members(path: Path) -> Any:
     return made
 
 
-def slot_type(slot: InputSlot | StateSlot) -> str:
-    """``f32[n, 4]``, or the kind of a number."""
-    if slot.dtype is None:
-        return getattr(slot, "number", None) or "number"
-    return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
-
-
 def _inputs(program: Program) -> str:
     return clean(", ".join(f"{slot.name}: {slot_type(slot)}" for slot in program.inputs))
 
 
 def _result(program: Program) -> str:
     types = tuple(_Named(_output_type(value)) for value in program.block.outputs)
-    return _format_structure(program.out_structure, types)
+    return format_structure(program.out_structure, types)
 
 
 class _Named:

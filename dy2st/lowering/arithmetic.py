@@ -6,6 +6,7 @@ Integers are 64 bits wide and floats double, so results are Python's but for int
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -169,31 +170,26 @@ def _not(value: Any) -> Any:
     return not known if isinstance(known, bool) else Number("bool", torch.logical_not(known.tensor))
 
 
-def _and(*values: Any) -> Any:
+def _combined(values: Sequence[Any], settles: bool, combine: Callable[..., torch.Tensor]) -> tuple[Any, list[Number]]:
+    """Truth values as one, and the parts of it that are not known; ``settles`` is the one that decides alone."""
     known = [truth(value) for value in values]
-    if any(value is False for value in known):
-        return False
     open_ = [value for value in known if not isinstance(value, bool)]
+    if any(value is settles for value in known):
+        return settles, []
+    return (functools.reduce(combine, [value.tensor for value in open_]) if open_ else not settles), open_
+
+
+def _and(*values: Any) -> Any:
+    tensor, open_ = _combined(values, False, torch.logical_and)
     if not open_:
-        return True
-    tensor = open_[0].tensor
-    for value in open_[1:]:
-        tensor = torch.logical_and(tensor, value.tensor)
+        return tensor
     checks = tuple(check for value in open_ for check in value.checks) if all(value.checks for value in open_) else ()
     return Number("bool", tensor, implied=frozenset().union(*(value.implied for value in open_)), checks=checks)
 
 
 def _or(*values: Any) -> Any:
-    known = [truth(value) for value in values]
-    if any(value is True for value in known):
-        return True
-    open_ = [value for value in known if not isinstance(value, bool)]
-    if not open_:
-        return False
-    tensor = open_[0].tensor
-    for value in open_[1:]:
-        tensor = torch.logical_or(tensor, value.tensor)
-    return Number("bool", tensor)
+    tensor, open_ = _combined(values, True, torch.logical_or)
+    return Number("bool", tensor) if open_ else tensor
 
 
 def convert(value: Any, kind: str) -> Any:

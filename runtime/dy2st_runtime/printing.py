@@ -28,17 +28,18 @@ _INFIX = {
 
 def format_program(program: Program) -> str:
     """The whole program, one line an operation."""
-    inputs = ", ".join(f"{slot.name}: {_slot_type(slot)}" for slot in program.inputs)
+    inputs = ", ".join(f"{slot.name}: {slot_type(slot)}" for slot in program.inputs)
     lines = [f"program {program.name}({inputs}):  # {_where(program.origin)}"]
-    lines += [f"  state {slot.name}: {_slot_type(slot)}  # {slot.kind}" for slot in program.states]
+    lines += [f"  state {slot.name}: {slot_type(slot)}  # {slot.kind}" for slot in program.states]
     lines += _format_block(program.block, "  ", last=False)
     outputs = program.block.outputs
-    lines += [f"  {effect.target} <- {_format_structure(effect.value, outputs)}" for effect in program.effects]
-    lines.append(f"  return {_format_structure(program.out_structure, outputs)}")
+    lines += [f"  {effect.target} <- {format_structure(effect.value, outputs)}" for effect in program.effects]
+    lines.append(f"  return {format_structure(program.out_structure, outputs)}")
     return "\n".join(lines)
 
 
-def _slot_type(slot: InputSlot | StateSlot) -> str:
+def slot_type(slot: InputSlot | StateSlot) -> str:
+    """``f32[n, 4]``, or the kind of a number."""
     if slot.dtype is None:
         return getattr(slot, "number", None) or "number"
     return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
@@ -149,9 +150,9 @@ def _format_argument(value: Any) -> str:
     return getattr(value, "__qualname__", None) or repr(value)
 
 
-def _format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
+def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
     def inside(items: tuple[Structure, ...]) -> Iterator[str]:
-        return (_format_structure(item, outputs) for item in items)
+        return (format_structure(item, outputs) for item in items)
 
     match structure:
         case Leaf(index):
@@ -167,11 +168,11 @@ def _format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
         case ObjectOf(factory, fields, items):
             return f"{factory.__name__}({', '.join(f'{k}={v}' for k, v in zip(fields, inside(items)))})"
         case CollectionOf() | Shared():
-            inner = _format_structure(structure.items[0], outputs)
+            inner = format_structure(structure.items[0], outputs)
             return inner if isinstance(structure, Shared) else f"{structure.kind}({inner})"
         case ChoiceOf(tag, tags, items):
             options = ", ".join(f"{number}: {item}" for number, item in zip(tags, inside(items)))
-            return f"{{{options}}}[{_format_structure(tag, outputs)}]"
+            return f"{{{options}}}[{format_structure(tag, outputs)}]"
 
 
 def _where(location: Any) -> str:

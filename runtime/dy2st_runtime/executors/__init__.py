@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st_runtime.errors import BackendError
-from dy2st_runtime.executors import cpp, inductor, native, python
+from dy2st_runtime.executors import cpp, native, python
 from dy2st_runtime.program import Program
 
 Runner = Callable[[Sequence[Any]], tuple[Any, ...]]
@@ -23,10 +23,16 @@ def _cpp(program: Program) -> Runner:
     return cpp.runner(program, python.runner)
 
 
+def _inductor(program: Program) -> Runner:
+    from dy2st_runtime.executors import inductor  # what it imports of torch takes a while, and most processes do without
+
+    return inductor.runner(program)
+
+
 BACKENDS: dict[str, Callable[[Program], Runner]] = {
     "python": python.runner,
     "native": native.runner,
-    "inductor": inductor.runner,
+    "inductor": _inductor,
     "cpp": _cpp,
 }
 """Every executor by name: what makes the runner of a program."""

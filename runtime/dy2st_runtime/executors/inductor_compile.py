@@ -21,6 +21,8 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from dy2st_runtime.executors.python_code import tuple_text
+
 Boxed = Callable[[list[Any]], Sequence[Any]]
 """A generated function: takes its arguments in a list, which it empties."""
 
@@ -283,7 +285,7 @@ class _CheckWriter:
     def tensor(self, name: str, fake: torch.Tensor) -> None:
         sizes = [self.bind(size, f"{name}.size({dim})") for dim, size in enumerate(fake.shape)]
         strides = [self.bind(stride, f"{name}.stride({dim})") for dim, stride in enumerate(fake.stride())]
-        self.lines.append(f"assert_size_stride({name}, {_tuple(sizes)}, {_tuple(strides)})")
+        self.lines.append(f"assert_size_stride({name}, {tuple_text(sizes)}, {tuple_text(strides)})")
 
     def range(self, symbol: sympy.Symbol, env: ShapeEnv) -> None:
         bounds = env.var_to_range.get(symbol)
@@ -300,7 +302,3 @@ class _CheckWriter:
         if not expr.free_symbols <= self.bound.keys():
             raise CannotCompile(f"it relies on {expr}, which its operands do not tell")
         self.lines.append(f"if not ({self._printer.doprint(expr)}): raise AssertionError")
-
-
-def _tuple(items: Sequence[str]) -> str:
-    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

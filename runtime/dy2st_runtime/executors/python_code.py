@@ -48,7 +48,7 @@ def generate(program: Program) -> Code:
     writer.line(f"def run(autocasts, {', '.join(inputs)}):" if inputs else "def run(autocasts):")
     writer.depth = 1
     outputs = writer.block(program.block)
-    writer.line(f"return {_tuple(outputs)}")
+    writer.line(f"return {tuple_text(outputs)}")
     return Code("\n".join(writer.text) + "\n", writer.names, writer.lines)
 
 
@@ -98,7 +98,7 @@ class Writer:
         if type(value) is float and math.isfinite(value):
             return repr(value)
         if isinstance(value, tuple):
-            return _tuple([self.argument(item) for item in value])
+            return tuple_text([self.argument(item) for item in value])
         if isinstance(value, list):
             return f"[{', '.join(self.argument(item) for item in value)}]"
         if isinstance(value, dict):
@@ -228,7 +228,7 @@ class Writer:
         self.alias(own[len(inputs) :], operands)
         self.line(f"def {function}({', '.join(parameters)}):")
         self.depth += 1
-        self.line(f"return {_tuple(self.block(_block(block)))}")
+        self.line(f"return {tuple_text(self.block(_block(block)))}")
         self.depth -= 1
         self.location = node.meta.get("location")
         options = [f", {key}={self.argument(value)}" for key, value in node.kwargs.items()]
@@ -243,7 +243,7 @@ class Writer:
         self.line(f"def {name}():")
         self.depth += 1
         outputs = self.block(block)
-        self.line(f"return {_tuple(outputs)}")
+        self.line(f"return {tuple_text(outputs)}")
         self.depth -= 1
         made = [self.fresh("part") for _ in outputs]
         self.assign(made, [f"{name}()"], whole=True)
@@ -268,7 +268,7 @@ class Writer:
     def whole(self, node: fx.Node, results: Sequence[str]) -> None:
         """The results as a tuple, for a user that takes all of them."""
         if not all(is_part(user) for user in node.users):
-            self.line(f"{self._registers[node]} = {_tuple(results)}")
+            self.line(f"{self._registers[node]} = {tuple_text(results)}")
 
     def alias(self, inputs: Sequence[fx.Node], operands: Any) -> None:
         """The inputs of a block are the registers (or constants) of the values around it."""
@@ -279,7 +279,7 @@ class Writer:
         """All at once, so that a swap is a swap."""
         pairs = [(name, value) for name, value in zip(names, values) if name != value]
         if whole and names:
-            self.line(f"{_tuple(names)} = {values[0]}")
+            self.line(f"{tuple_text(names)} = {values[0]}")
         elif pairs:
             self.line(f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}")
         else:
@@ -318,7 +318,8 @@ def _block(value: Any) -> Block:
     return value
 
 
-def _tuple(items: Sequence[str]) -> str:
+def tuple_text(items: Sequence[str]) -> str:
+    """The expression for a tuple of expressions."""
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 

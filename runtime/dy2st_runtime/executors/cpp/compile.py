@@ -14,11 +14,12 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dy2st_runtime.errors import BuildError
 from dy2st_runtime.executors.cpp.emit import ENTRY
-from dy2st_runtime.executors.native_build import cache_folder
+from dy2st_runtime.executors.native_build import cache_folder, find_compiler
 
 FLAGS = (
     "-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
@@ -35,25 +36,24 @@ def cache_directory() -> Path:
     return cache_folder() / "cpp"
 
 
-def compiler() -> str:
-    """The path of the C++ compiler.
+def compiler() -> tuple[str, ...]:
+    """The command of the C++ compiler, as for the native executor.
 
     Raises:
         CompileError: there is none.
     """
-    asked = os.environ.get("CXX")
-    for name in [asked] if asked else ["g++", "c++", "clang++"]:
-        found = shutil.which(name)
-        if found is not None:
-            return found
-    raise CompileError(f"there is no C++ compiler ({asked or 'g++, c++, clang++'}); install one, or set CXX")
+    try:
+        return tuple(find_compiler())
+    except BuildError as error:
+        raise CompileError(f"{error}; install one, or set CXX") from None
 
 
 @functools.cache
-def _identity(path: str) -> str:
+def _identity(command: tuple[str, ...]) -> str:
     """What tells one compiler and processor from another."""
+    path = os.path.realpath(shutil.which(command[0]) or command[0])
     state = os.stat(path)
-    return f"{os.path.realpath(path)} {state.st_size} {state.st_mtime_ns} {platform.machine()} {_processor()}"
+    return f"{path} {command[1:]} {state.st_size} {state.st_mtime_ns} {platform.machine()} {_processor()}"
 
 
 def _processor() -> str:
@@ -77,17 +77,17 @@ def load(text: str) -> Callable[..., int]:
     Raises:
         CompileError: there is no compiler, it failed, or what it made cannot be loaded.
     """
-    path = compiler()
-    key = hashlib.sha256("\0".join([text, _identity(path), *FLAGS]).encode()).hexdigest()[:32]
+    command = compiler()
+    key = hashlib.sha256("\0".join([text, _identity(command), *FLAGS]).encode()).hexdigest()[:32]
     directory = cache_directory()
     library = directory / f"{key}.so"
     if not library.exists():
-        _compile(path, text, directory, library)
+        _compile(command, text, directory, library)
     try:
         function = getattr(ctypes.PyDLL(str(library)), ENTRY)
     except (OSError, AttributeError):
         library.unlink(missing_ok=True)  # cut short by a full disk, or for another system
-        _compile(path, text, directory, library)
+        _compile(command, text, directory, library)
         try:
             function = getattr(ctypes.PyDLL(str(library)), ENTRY)
         except (OSError, AttributeError) as error:
@@ -97,16 +97,18 @@ def load(text: str) -> Callable[..., int]:
     return function  # type: ignore[no-any-return]
 
 
-def _compile(path: str, text: str, directory: Path, library: Path) -> None:
+def _compile(command: Sequence[str], text: str, directory: Path, library: Path) -> None:
     """Compile into a temporary file, which then takes its name at once: other processes see all of it or nothing."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
             source, made = Path(scratch) / "unit.cpp", Path(scratch) / "unit.so"
             source.write_text(text)
-            done = subprocess.run([path, *FLAGS, str(source), "-o", str(made), "-lm"], capture_output=True, text=True, timeout=300)
+            done = subprocess.run(
+                [*command, *FLAGS, str(source), "-o", str(made), "-lm"], capture_output=True, text=True, timeout=300
+            )
             if done.returncode:
-                raise CompileError(f"{path} failed ({done.returncode}):\n{done.stderr.strip()[-4000:]}")
+                raise CompileError(f"{command[0]} failed ({done.returncode}):\n{done.stderr.strip()[-4000:]}")
             os.replace(made, library)
     except (OSError, subprocess.SubprocessError) as error:
-        raise CompileError(f"{path} cannot be run in {directory}: {error}") from error
+        raise CompileError(f"{command[0]} cannot be run in {directory}: {error}") from error
