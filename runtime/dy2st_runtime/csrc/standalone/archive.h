@@ -13,8 +13,6 @@ class Archive {
   // Throws Error where the file cannot be read, is no archive, or a member is not what the manifest says.
   explicit Archive(const std::string& path);
   std::string_view member(const std::string& name) const;
-  // Keeps the file mapped as long as it lives.
-  std::shared_ptr<void> file() const { return file_; }
 
  private:
   std::shared_ptr<void> file_;

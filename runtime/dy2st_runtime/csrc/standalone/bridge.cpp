@@ -8,8 +8,8 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <set>
-#include <sstream>
 
 #include "json.h"
 #include "text.h"
@@ -95,6 +95,28 @@ Value text_value(std::string text) {
   auto* made = new Text;
   made->text = std::move(text);
   return Value::stealing(reinterpret_cast<Object*>(made));
+}
+
+Value constant_value(const Json& json) {
+  switch (json.kind()) {
+    case Json::Kind::Null:
+      return Value::none();
+    case Json::Kind::Bool:
+      return Value::of(json.boolean());
+    case Json::Kind::Int:
+      return Value::of(json.integer());
+    case Json::Kind::Float:
+      return Value::of(json.number());
+    case Json::Kind::Object:
+      if (const Json* text = json.find("str")) return text_value(text->text());
+      if (const Json* name = json.find("float")) {
+        const double limit = std::numeric_limits<double>::infinity();
+        return Value::of(name->text() == "inf" ? limit : name->text() == "-inf" ? -limit : std::numeric_limits<double>::quiet_NaN());
+      }
+      [[fallthrough]];
+    default:
+      throw Error("a constant of another kind than numbers and strings needs Python");
+  }
 }
 
 const std::string& text_of(const Value& value) { return as_text(value.object())->text; }

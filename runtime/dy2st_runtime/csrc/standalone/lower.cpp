@@ -1,7 +1,6 @@
 #include "lower.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -71,7 +70,7 @@ class Lowering {
     own_.insert(count_);
     return count_++;
   }
-  int32_t constant(Value value, const std::string& key);
+  int32_t constant(Value value);
   int32_t constant_of(const Json& json);
   int32_t value_of(const Json& json);
   Registers values_of(const std::vector<Json>& items);
@@ -101,7 +100,6 @@ class Lowering {
   const std::vector<Json>& sources_;
   std::unique_ptr<Program> program_;
   std::vector<Step> steps_;
-  std::map<std::string, int32_t> constants_;
   int32_t count_ = 0;
   int depth_ = 0;
   Scope scope_;
@@ -111,35 +109,18 @@ class Lowering {
 
 constexpr int kDeepest = 500;
 
-int32_t Lowering::constant(Value value, const std::string& key) {
-  const auto found = constants_.find(key);
-  if (found != constants_.end()) return found->second;
+// Each constant has a register of its own: there are few, and nothing is gained by sharing them.
+int32_t Lowering::constant(Value value) {
   program_->constants.push_back(std::move(value));
-  return constants_[key] = -1 - static_cast<int32_t>(program_->constants.size());
+  return -1 - static_cast<int32_t>(program_->constants.size());
 }
 
 int32_t Lowering::constant_of(const Json& json) {
-  switch (json.kind()) {
-    case Json::Kind::Null:
-      return constant(Value::none(), "none");
-    case Json::Kind::Bool:
-      return constant(Value::of(json.boolean()), json.boolean() ? "true" : "false");
-    case Json::Kind::Int:
-      return constant(Value::of(json.integer()), "i" + std::to_string(json.integer()));
-    case Json::Kind::Float: {
-      const double number = json.number();
-      return constant(Value::of(number), "f" + std::string(reinterpret_cast<const char*>(&number), sizeof number));
-    }
-    default:
-      break;
+  try {
+    return constant(constant_value(json));
+  } catch (const Error& error) {
+    throw Error(error.what() + place_);
   }
-  if (is_object(json, "str")) return constant(text_value(json["str"].text()), "s" + json["str"].text());
-  if (is_object(json, "float")) {
-    const std::string& name = json["float"].text();
-    const double limit = std::numeric_limits<double>::infinity();
-    return constant(Value::of(name == "inf" ? limit : name == "-inf" ? -limit : std::numeric_limits<double>::quiet_NaN()), "f" + name);
-  }
-  refuse("a constant of another kind than numbers and strings");
 }
 
 int32_t Lowering::value_of(const Json& json) {

@@ -18,11 +18,10 @@ const Json& choose(const Json& document, const std::string& method, bool trainin
   const Json* programs = method == "forward" ? document.find("programs") : nullptr;
   if (const Json* methods = document.find("methods"); methods != nullptr && programs == nullptr) programs = methods->find(method);
   if (programs == nullptr || programs->array().empty()) throw Error("it has no method " + method);
-  const Json* found = &programs->array()[0];
   for (const Json& program : programs->array()) {
     if (program["any_mode"].boolean() || program["training"].boolean() == training) return program;
   }
-  return *found;
+  return programs->array()[0];
 }
 
 std::string shape_text(at::IntArrayRef sizes) {
@@ -37,11 +36,7 @@ void collect(const Json& structure, const std::string& path, std::vector<Value>&
   if (const Json* leaf = structure.find("leaf")) {
     to.push_back({path, leaves.at(static_cast<size_t>(leaf->integer()))});
   } else if (const Json* constant = structure.find("const")) {
-    if (constant->is(Json::Kind::Int)) to.push_back({path, Value::of(constant->integer())});
-    if (constant->is(Json::Kind::Bool)) to.push_back({path, Value::of(constant->boolean())});
-    if (constant->is(Json::Kind::Float)) to.push_back({path, Value::of(constant->number())});
-    if (constant->is(Json::Kind::Null)) to.push_back({path, Value::none()});
-    if (constant->is(Json::Kind::Object) && constant->find("str") != nullptr) to.push_back({path, text_value((*constant)["str"].text())});
+    to.push_back({path, constant_value(*constant)});
   } else if (const Json* dict = structure.find("dict")) {
     for (const Json& pair : dict->array()) {
       const Json& key = pair.array().at(0);

@@ -3,7 +3,8 @@
 #include <ATen/Functions.h>
 
 #include <cstring>
-#include <limits>
+
+#include "text.h"
 
 namespace dy2st {
 namespace {
@@ -73,22 +74,6 @@ at::Tensor placed(const Json& entry, const std::map<std::string, at::Tensor>& st
   return base->second.as_strided(sizes, strides, offset);
 }
 
-Value number_of(const Json& json) {
-  switch (json.kind()) {
-    case Json::Kind::Bool:
-      return Value::of(json.boolean());
-    case Json::Kind::Int:
-      return Value::of(json.integer());
-    case Json::Kind::Float:
-      return Value::of(json.number());
-    default: {
-      const std::string& name = json["float"].text();
-      const double limit = std::numeric_limits<double>::infinity();
-      return Value::of(name == "inf" ? limit : name == "-inf" ? -limit : std::numeric_limits<double>::quiet_NaN());
-    }
-  }
-}
-
 }  // namespace
 
 at::ScalarType dtype_of(const std::string& name) {
@@ -108,7 +93,7 @@ State::State(const Json& table, const Archive& archive) {
     if (kind == "module") {
       aliases_.emplace(name, entry["same_as"].text());
     } else if (kind == "number") {
-      values_[name] = number_of(entry["number"]);
+      values_[name] = constant_value(entry["number"]);
     } else if (kind != "container") {
       const Json* same = entry.find("same_as");
       values_[name] = same != nullptr ? (*this)[same->text()] : Value::of(placed(entry, stored));

@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "../program.h"
+#include "json.h"
 
 namespace dy2st {
 
 Value text_value(std::string text);
 const std::string& text_of(const Value& value);  // of one that text_value made
+// A number, string, truth value or None as archives write it; throws Error for any other constant.
+Value constant_value(const Json& json);
 
 // An operation that the machine leaves to Python, and that is done here. Instructions keep it as their function.
 struct Deed {
