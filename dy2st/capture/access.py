@@ -61,7 +61,7 @@ def attr(value: Any, name: str) -> Any:
     """``value.name``."""
     session = current()
     if session is not None and name == "requires_grad" and isinstance(value, torch.Tensor):
-        session.asked.setdefault("whether a tensor requires a gradient", session.locate())
+        session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
     if session is None or isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return getattr(value, name) if name != "__class__" or session is None else session.call(type, value)
     if isinstance(value, Choice):
@@ -80,7 +80,7 @@ def attr(value: Any, name: str) -> Any:
         return session.call(getter, value)
     source = _source(session, value)
     if source is not None:
-        session.read(AttributePlace(value, name))
+        session.outside.read(AttributePlace(value, name))
     found = getattr(value, name)
     return choices.certain(found) if session is not None and may_be_undefined(found) else found
 
@@ -208,7 +208,7 @@ def item(value: Any, key: Any) -> Any:
             return session.over(choice, other)
     if isinstance(value, StandInDeque):
         return value[key]  # type: ignore[index]  # see deques.py
-    known = session.runtime_list(value)
+    known = session.lists.of(value)
     if known is not None:
         return lists.get(session, known, key)
     if isinstance(value, torch.Tensor):
@@ -232,7 +232,7 @@ def _plain_item(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, dict) and may_be_undefined(found):
         return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else choices.certain(found)
     if isinstance(found, list) and (makes or isinstance(key, slice)):
-        session.own_list(found)
+        session.lists.own(found)
     return found
 
 
@@ -247,8 +247,8 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         return _at_position(session, value, key)
     if isinstance(value, (list, tuple)) and value:
         copied = list(value)
-        session.own_list(copied)
-        return lists.get(session, session.make_runtime_list(copied), key)
+        session.lists.own(copied)
+        return lists.get(session, session.lists.make(copied), key)
     if isinstance(value, dict) and not isinstance(key, (slice, torch.Tensor)) and all(map(is_number, value)):
         return _lookup(value, key, list(value), KeyError(key))
     raise errors.CaptureError(
@@ -310,7 +310,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     if session is None or isinstance(target, torch.Tensor):
         target[key if session is None else lists.as_index(session, key)] = value
         return
-    known = session.runtime_list(target)
+    known = session.lists.of(target)
     if known is not None:
         lists.set_item(session, known, key, value)
         return
@@ -341,7 +341,7 @@ def del_item(target: Any, key: Any) -> None:
     """``del target[key]``."""
     session = current()
     if session is not None:
-        known = session.runtime_list(target)
+        known = session.lists.of(target)
         if known is not None:
             lists.del_item(session, known, key)
             return

@@ -89,9 +89,9 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
             ]
             return _join(session, test, outcomes, live)
         except NeedsRuntimeList as need_list:
-            if not session.owner_is_here(need_list.items) or session.runtime_list(need_list.items):
+            if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
-            session.make_runtime_list(need_list.items)
+            session.lists.make(need_list.items)
     raise errors.CaptureError("too many lists change length in one branch", session.here())
 
 
@@ -234,11 +234,11 @@ class Joiner:
     def _is_older(self, container: Any) -> bool:
         if not is_mutable(container):
             return False
-        born = self.session.born(container)
+        born = self.session.births.born(container)
         return born < self._start if born is not None else self.session.tracker.source_of(container) is not None
 
     def _lists(self, value: Any) -> Any:
-        return self.session.runtime_list(value) or value
+        return self.session.lists.of(value) or value
 
     def _take_apart(self, kind: lattice.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
         try:

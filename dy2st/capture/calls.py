@@ -209,7 +209,7 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
         outside: whether the function existed before the capture, and so did what its closure holds.
     """
     if not _is_in(function.__module__ or "", SKIPPED_PACKAGES):
-        session.user_files.add(function.__code__.co_filename)
+        session.position.user_files.add(function.__code__.co_filename)
     _track_surroundings(session, function, converted, outside)
     if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
         raise errors.CaptureError(
@@ -231,7 +231,7 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
     root = table.strong(space, "globals()")
     tracker.know(space, root)
     for name in converted.global_names:
-        session.read(ItemPlace(space, name), table.item(root, name, name))
+        session.outside.read(ItemPlace(space, name), table.item(root, name, name))
     for name in converted.written_globals:
         place = ItemPlace(space, name)
         session.write(place)
@@ -241,13 +241,13 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
         source = table.cell(table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell"), name)
         if name in converted.written_free:
             session.shared_cells.add(id(cell))
-            if (time := session.born(function)) is not None:
-                session.own(cell, since=time)
+            if (time := session.births.born(function)) is not None:
+                session.births.own(cell, since=time)
             if outside:
-                session.outside_cells[id(cell)] = source
+                session.outside.cells[id(cell)] = source
             session.write(CellPlace(cell, name))
         elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
-            session.read(CellPlace(cell, name), source)
+            session.outside.read(CellPlace(cell, name), source)
     if outside:
         tracker.guards.same(table.attribute(own, "__code__"), function.__code__)
         for name in ("__defaults__", "__kwdefaults__"):
@@ -264,7 +264,7 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
         if converted is not None:
             made: Any = new(kind, *args) if is_error else new(kind)
             session.created[id(made)] = made
-            session.own(made)
+            session.births.own(made)
             enter(session, own_init, converted, (made, *args), kwargs)
             return made
     if kind is collections.deque:
@@ -273,7 +273,7 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     if kind is set:
         return sets.owned(session, other)
     session.created[id(other)] = other
-    session.own(other)
+    session.births.own(other)
     return other
 
 
@@ -301,7 +301,7 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if choice is not None:
         return _over_argument(session, choice, function, args, kwargs)
     for value in (*args, *kwargs.values()):
-        if session.runtime_list(value) is not None:
+        if session.lists.of(value) is not None:
             raise errors.CaptureError(
                 f"{getattr(function, '__qualname__', function)}() gets a list that changes length inside a captured block",
                 session.here(),
@@ -309,7 +309,7 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
             )
     result = function(*args, **kwargs)
     if type(result) is list:
-        session.own_list(result)
+        session.lists.own(result)
     return result
 
 

@@ -112,9 +112,9 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     converted = convert(request.function)
     session = Session(convert, calls.call, choices.over, lists.made, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
-    session.dynamic_state = request.dynamic_state
+    session.outside.dynamic_state = request.dynamic_state
     session.unroll = request.unroll
-    session.entry_code = capture.__code__
+    session.position.entry_code = capture.__code__
     if request.leaves_early:
         session.before_raise = lambda: leaving.record(session)
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
@@ -166,7 +166,7 @@ def _guard_layouts(session: Session, request: Request) -> None:
     for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
         if isinstance(leaf, torch.Tensor) and not dims:
             session.tracker.guards.same_layout(session.tracker.table.argument(position, name), leaf)
-    for state in session.states:
+    for state in session.outside.states:
         if state.source is not None and isinstance(state.value, torch.Tensor):
             session.tracker.guards.same_layout(state.source, state.value)
 
@@ -194,7 +194,7 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
         dims = frozenset(dim for dim in dims if (position, dim) not in request.fixed)
         stand_in = stand_ins.get(id(leaf))
         if stand_in is None:
-            stand_in = stand_ins[id(leaf)] = session.stand_in(leaf, dims)
+            stand_in = stand_ins[id(leaf)] = session.outside.stand_in(leaf, dims)
             for dim in dims:
                 session.input_sizes[cast(Any, stand_in.shape[dim]).node.expr] = (position, dim)
         node = root.placeholder(_identifier(name), stand_in)
@@ -237,7 +237,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         block=block,
         inputs=tuple(inputs),
         in_structure=_tensors_only(request),
-        states=tuple(state.slot for state in session.states),
+        states=tuple(state.slot for state in session.outside.states),
         out_structure=found.structure,
         effects=found.effects,
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
@@ -251,8 +251,8 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         program=program,
         sources=session.tracker.table.sources,
         guards=session.tracker.guards,
-        states=[_state_getter(state.source, state.value) for state in session.states],
-        state_sources=[state.source for state in session.states],
+        states=[_state_getter(state.source, state.value) for state in session.outside.states],
+        state_sources=[state.source for state in session.outside.states],
         writers=found.writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
         written=found.written,

@@ -65,7 +65,7 @@ def equal(left: Any, right: Any) -> Any:
 
 
 def _equal(session: Session, left: Any, right: Any) -> Any:
-    if session.runtime_list(left) is not None or session.runtime_list(right) is not None:
+    if session.lists.of(left) is not None or session.lists.of(right) is not None:
         return _equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
         if len(left) != len(right) or not _holds_runtime(left, right):
@@ -109,7 +109,7 @@ def _equal_lists(session: Session, left: Any, right: Any) -> Any:
             nonlocal result
             result = same(session, *pair)
 
-        session.own_variables(look)
+        session.births.own_variables(look)
         iteration.capture_for(iteration.zip_(a, b), look, ("result",), going)
         return result
 
@@ -152,7 +152,7 @@ def in_(value: Any, container: Any) -> Any:
     container = container.table if isinstance(container, StandInSet) else contents(container)
     if isinstance(container, torch.Tensor):
         return (container == value).any()
-    if isinstance(container, RuntimeIterable) or session.runtime_list(container) is not None:
+    if isinstance(container, RuntimeIterable) or session.lists.of(container) is not None:
         return position(session, container, value) >= 0
     return _in_plain(session, value, container)
 
@@ -215,6 +215,6 @@ def position(session: Session, container: Any, value: Any) -> Any:
         found = capture_if_exp(truth(session, same(session, value, item)), lambda: k, lambda: -1)
         k = k + 1
 
-    session.own_variables(look)
+    session.births.own_variables(look)
     iteration.capture_for(items, look, ("found", "k"), going)
     return found

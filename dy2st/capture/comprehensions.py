@@ -49,7 +49,7 @@ def new_list(clause: Clause) -> list[Any]:
     if session is None:
         _each(clause, made.append, ())
     else:
-        session.own_list(made)
+        session.lists.own(made)
         _each(clause, lambda item: session.call(made.append, item), ())
     return made
 
@@ -67,7 +67,7 @@ def fill(made: Any, add: Callable[[Any], Any], clause: Clause) -> None:
     """
     session = current()
     if session is not None:
-        session.own(made)
+        session.births.own(made)
         if as_runtime(clause.iterable) is not None:
             raise errors.CaptureError(
                 f"a {'dict' if isinstance(made, dict) else 'set'} of a size that is known only at run time",

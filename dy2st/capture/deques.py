@@ -121,7 +121,7 @@ class CapturedDeque(StandInDeque):
         return index
 
     def __iter__(self) -> Iterator[Any]:
-        if need().runtime_list(self.items) is not None:
+        if need().lists.of(self.items) is not None:
             raise _refusal("is iterated")
         return iter(self.items)
 
@@ -175,7 +175,7 @@ def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
         raise raised(ValueError("maxlen must be non-negative"))
     deque.items = iteration.collected(iterable)
     deque._drop_first()
-    session.own(deque)
+    session.births.own(deque)
     session.created[id(deque)] = deque
     return deque
 

@@ -51,11 +51,11 @@ def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) ->
 
 def _on_stand_ins(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any, ...], values: dict[str, Any]) -> list[bool | None]:
     """Whether each input has a gradient; ``None`` where the graph of the stand-ins does not tell."""
-    given = [session.adopted(tensor) for tensor in outputs]
+    given = [session.outside.adopted(tensor) for tensor in outputs]
     with session.quiet(), session.suspended():
         found = torch.autograd.grad(
             given,
-            [session.adopted(tensor) for tensor in inputs],
+            [session.outside.adopted(tensor) for tensor in inputs],
             [torch.ones_like(tensor) for tensor in given],
             retain_graph=True,
             allow_unused=True,

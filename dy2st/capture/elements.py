@@ -54,7 +54,7 @@ def settled(session: Session, value: Any) -> Any:
         if len(options) == 1:
             return settled(session, *options.values())
         return Choice(session, value.tag, {tag: settled(session, option) for tag, option in options.items()})
-    value = session.runtime_list(value) or value
+    value = session.lists.of(value) or value
     if isinstance(value, RuntimeList):
         value.alone = False
         return value
@@ -68,11 +68,11 @@ def settled(session: Session, value: Any) -> Any:
 
 
 def _list(session: Session, items: list[Any]) -> RuntimeList:
-    if session.born(items) is None and session.tracker.source_of(items) is None:
-        session.own_list(items)  # code that was not converted has just made it: the __init__ of a dataclass
-    if not session.owner_is_here(items):
+    if session.births.born(items) is None and session.tracker.source_of(items) is None:
+        session.lists.own(items)  # code that was not converted has just made it: the __init__ of a dataclass
+    if not session.lists.owner_is_here(items):
         raise NeedsRuntimeList(items)
-    made = session.make_runtime_list(items)
+    made = session.lists.make(items)
     made.alone = False
     return made
 
@@ -102,7 +102,7 @@ def check_kept(session: Session, value: Any) -> None:
         CaptureError: it is the same one at each trip of a loop, or comes from outside.
     """
     for part in _mutable_parts(session, value):
-        born = session.born(part)
+        born = session.births.born(part)
         if born is None or session.repeats_since(born):
             kind = type(part).__name__
             raise errors.CaptureError(
@@ -149,7 +149,7 @@ def argument(session: Session, value: Any) -> Any:
     if isinstance(value, Choice):
         options = tuple(argument(session, option) for option in value.options.values())
         return builder.call_raw(control.item_choose, (builder.argument(value.tag), tuple(value.options), options))
-    value = session.runtime_list(value) or value
+    value = session.lists.of(value) or value
     parts = None if isinstance(value, RuntimeList) else children(value)
     if parts is None:
         return builder.argument(value)
@@ -168,7 +168,7 @@ def stands_in(session: Session, items: RuntimeList, value: Any) -> None:
 
 
 def _lists_in(session: Session, value: Any) -> list[RuntimeList]:
-    known = value if isinstance(value, RuntimeList) else session.runtime_list(value)
+    known = value if isinstance(value, RuntimeList) else session.lists.of(value)
     if known is not None:
         return [known]
     parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
@@ -181,7 +181,7 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     value = _taken(session.builder, session, items.element, node)
     stands_in(session, items, value)
     for part in _mutable_parts(session, value):
-        session.own(part)
+        session.births.own(part)
         session.copies.add(part)
     return value
 

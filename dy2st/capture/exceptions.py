@@ -70,7 +70,7 @@ def records(session: Session, error: BaseException) -> bool:
         error, location = outcome, user_line(session, outcome) or location
     session.emit_checks()
     place = None if location is None else Location(location.file, location.line, location.function)
-    with session.located(place):
+    with session.position.located(place):
         session.before_raise()
         if session.failed is not None and session.failed[0] is error:
             _record_failing(session, error, *session.failed[1:])

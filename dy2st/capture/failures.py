@@ -119,7 +119,7 @@ def user_line(session: Session, error: BaseException) -> errors.Location | None:
     step = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        if code.co_filename in session.user_files:
+        if code.co_filename in session.position.user_files:
             found = errors.Location(code.co_filename, step.tb_lineno, code.co_name)
         step = step.tb_next
     return found

@@ -131,7 +131,7 @@ def _internal(file: str) -> bool:
 
 @_handles(torch.Tensor.stride, torch.Tensor.is_contiguous)
 def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if session.asked_by_user_code():
+    if session.position.asked_by_user_code():
         session.asks_strides = True
     return func(*args, **kwargs)
 
@@ -232,7 +232,7 @@ def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
     image, mean, variance, weight, bias, training, momentum, eps = given.args
     if not isinstance(momentum, torch.SymFloat):
         return func(*args, **kwargs)
-    image, mean, variance, weight, bias = map(session.adopted, (image, mean, variance, weight, bias))
+    image, mean, variance, weight, bias = map(session.outside.adopted, (image, mean, variance, weight, bias))
     with session.quiet():
         made = func(image, mean, variance, weight, bias, training, 0.5, eps)
     cudnn = torch.backends.cudnn.enabled

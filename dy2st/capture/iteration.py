@@ -98,7 +98,7 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, RuntimeIterable):
         return iterable
-    known = session.runtime_list(iterable)
+    known = session.lists.of(iterable)
     if known is not None:
         return lists.iterable(session, known)
     if isinstance(iterable, torch.Tensor) and iterable.dim() and not isinstance(iterable.shape[0], int):
@@ -115,7 +115,7 @@ def by_position(session: Session, iterable: Any) -> RuntimeIterable:
     if isinstance(iterable, range):
         return _of_range(iterable)
     items = collected(iterable)
-    return lists.iterable(session, session.runtime_list(items) or session.make_runtime_list(items))
+    return lists.iterable(session, session.lists.of(items) or session.lists.make(items))
 
 
 def _of_range(numbers: range) -> RuntimeIterable:
@@ -125,15 +125,15 @@ def _of_range(numbers: range) -> RuntimeIterable:
 def collected(iterable: Any) -> list[Any]:
     """A new list of the items: of Python, or if their number is known only at run time, of the program."""
     session, iterable = need(), contents(iterable)
-    known = session.runtime_list(iterable)
+    known = session.lists.of(iterable)
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
     if not isinstance(iterable, (RuntimeIterable, Stream)) and as_runtime(iterable) is None:
         made = list(over(iterable))
-        session.own_list(made)
+        session.lists.own(made)
         return made
     made = []
-    session.own_list(made)
+    session.lists.own(made)
     capture_for(iterable, lambda item: session.call(made.append, item), (), None)
     return made
 
@@ -178,7 +178,7 @@ def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], t
 
 def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int) -> None:
     position = CellType(start)
-    session.own(position)
+    session.births.own(position)
     place = CellPlace(position, _POSITION)
 
     def more() -> Any:
@@ -215,7 +215,7 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
     while (test is None or test()) and (item := iterators.step(iterator)) is not iterators.END:
         if test is None:
             body(item)
-            if session.runtime_list(iterable) is not None:  # a trip has made it grow or shrink where a tensor decides
+            if session.lists.of(iterable) is not None:  # a trip has made it grow or shrink where a tensor decides
                 return _rest_of_list(session, iterable, body, live, test, trips + 1)
         else:
             attempt = session.begin_attempt(session.cells_of(body, test))
@@ -281,7 +281,7 @@ def _skip_trips(session: Session, rest: _Rest, body: Any, live: Sequence[str], t
     body(item)
     trips = rest.trips + 1
     while item is not iterators.END:
-        if session.runtime_list(rest.iterable) is not None:
+        if session.lists.of(rest.iterable) is not None:
             return _rest_of_list(session, rest.iterable, body, live, test, trips)
         going = test()
         trip = _Trip(rest.iterator, body)
@@ -302,7 +302,7 @@ def _skip_trips(session: Session, rest: _Rest, body: Any, live: Sequence[str], t
 
 def _rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[str], test: Any, trips: int) -> None:
     """Go on over a list that has become a list of the program."""
-    known = session.runtime_list(items)
+    known = session.lists.of(items)
     assert known is not None
     session.site("for", "captured", "the list changes its length where a tensor decides")
     _capture_positions(session, lists.iterable(session, known), body, live, test, trips)

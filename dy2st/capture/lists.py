@@ -30,7 +30,7 @@ def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
         row = tensor.new_empty(tensor.shape[1:])
         if tensor.requires_grad:
             row = row.requires_grad_().clone()
-    made = session.new_list(lattice.type_of(row))
+    made = session.lists.new(lattice.type_of(row))
     session.builder.call(torch.ops.aten.unbind.int, (tensor, 0), {}, made)
     return made
 
@@ -50,7 +50,7 @@ def length(session: Session, items: RuntimeList) -> Any:
 def get(session: Session, items: RuntimeList, index: Any) -> Any:
     """``items[index]``."""
     if isinstance(index, slice):
-        made = session.new_list(items.element)
+        made = session.lists.new(items.element)
         session.builder.call(control.list_slice, (items, index), {}, made)
         return made.items
     index = _reached(session, items, index, "list index out of range")
@@ -76,7 +76,7 @@ def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> 
 
 def tail(session: Session, items: list[Any]) -> Any:
     """``items[1:]`` of a list of the program."""
-    known = session.runtime_list(items)
+    known = session.lists.of(items)
     assert known is not None
     return get(session, known, slice(1, None))
 
@@ -122,7 +122,7 @@ def made(session: Session, items: list[Any]) -> RuntimeList:
         element = _common(session, element, elements.type_of(item))
         arguments.append(elements.argument(session, item))
         settled.append(item)
-    found = session.turn_into_list(items, element)
+    found = session.lists.turn(items, element)
     for item in settled:
         elements.stands_in(session, found, item)
     session.builder.bind(found, session.builder.call_raw(control.list_, (arguments,)))
@@ -133,7 +133,7 @@ def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) ->
     joined = _common(session, items.element, kind)
     if joined != items.element:
         items.element = joined
-        session.widened.append(items.items)
+        session.lists.widened.append(items.items)
         for outer, item in items.places:
             _take_in(session, outer, elements.type_of(item))
 
@@ -153,7 +153,7 @@ def _common(session: Session, element: lattice.Type | None, other: lattice.Type 
 
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A method of a list, called by converted code."""
-    known = session.runtime_list(target)
+    known = session.lists.of(target)
     if known is None:
         if name in _CHANGING:
             session.write(ContentsPlace(target))
@@ -161,7 +161,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
             raise NeedsRuntimeList(target)
         result = getattr(target, name)(*args, **kwargs)
         if name == "copy":
-            session.own_list(result)
+            session.lists.own(result)
         return result
     handler = _METHODS.get(name)
     if handler is None:
@@ -179,7 +179,7 @@ def _append(session: Session, items: RuntimeList, value: Any) -> None:
 
 
 def _extend(session: Session, items: RuntimeList, values: Any) -> None:
-    other = session.runtime_list(contents(values))
+    other = session.lists.of(contents(values))
     if other is not None:
         _take_in(session, items, other.element)
         session.builder.call(control.list_extend, (items, other))
@@ -216,20 +216,20 @@ def _reverse(session: Session, items: RuntimeList) -> None:
 
 def copy(session: Session, items: RuntimeList) -> Any:
     """``items.copy()``."""
-    made = session.new_list(items.element)
+    made = session.lists.new(items.element)
     session.builder.call(control.list_copy, (items,), {}, made)
     return made.items
 
 
 def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
     """``left + right``."""
-    parts = [session.runtime_list(items) for items in (left, right)]
+    parts = [session.lists.of(items) for items in (left, right)]
     if parts == [None, None]:
         made = left + right
-        session.own_list(made)
+        session.lists.own(made)
         return made
     one, other = (known or copied(session, items) for known, items in zip(parts, (left, right)))
-    joined = session.new_list(_common(session, one.element, other.element))
+    joined = session.lists.new(_common(session, one.element, other.element))
     session.builder.call(control.list_concat, (one, other), {}, joined)
     return joined.items
 
@@ -237,18 +237,18 @@ def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
 def copied(session: Session, items: list[Any]) -> RuntimeList:
     """A new list of the program with the items of a Python list."""
     copied = list(items)
-    session.own_list(copied)
-    return session.make_runtime_list(copied)
+    session.lists.own(copied)
+    return session.lists.make(copied)
 
 
 def repeat(session: Session, items: list[Any], times: Any) -> Any:
     """``items * times``."""
-    if session.runtime_list(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+    if session.lists.of(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         made = items * times
-        session.own_list(made)
+        session.lists.own(made)
         return made
-    known = session.runtime_list(items) or copied(session, items)
-    many = session.new_list(known.element)
+    known = session.lists.of(items) or copied(session, items)
+    many = session.lists.new(known.element)
     session.builder.call(control.list_repeat, (known, session.to_number(times)), {}, many)
     return many.items
 
@@ -262,7 +262,7 @@ _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", 
 def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
     """``items[index] = value``."""
     if isinstance(index, slice):
-        other = session.runtime_list(value) or copied(session, list(value))
+        other = session.lists.of(value) or copied(session, list(value))
         _take_in(session, items, other.element)
         session.builder.call(control.list_assign, (items, index, other))
         return
@@ -342,7 +342,7 @@ def as_index(session: Session, key: Any) -> Any:
     """An index of a tensor, with tensors for the lists of the program in it."""
     if isinstance(key, tuple):
         return tuple(as_index(session, part) for part in key)
-    known = session.runtime_list(key)
+    known = session.lists.of(key)
     if known is None:
         return key
     return tensor(session, known, torch.int64 if known.element in (None, lattice.NumberType("int")) else None)

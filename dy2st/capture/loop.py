@@ -121,9 +121,9 @@ def capture_loop(
             if _attempt(session, pred, test, body, cells, live, carries):
                 return
         except NeedsRuntimeList as need_list:
-            if not session.owner_is_here(need_list.items) or session.runtime_list(need_list.items):
+            if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
-            session.make_runtime_list(need_list.items)
+            session.lists.make(need_list.items)
             carries.clear()
     raise errors.LoopVariableError("the types of this loop's variables do not settle", session.here())
 
@@ -133,7 +133,7 @@ def _attempt(
     carries: dict[tuple[Any, ...], Carry],
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
-    known = len(session.widened)
+    known = len(session.lists.widened)
     with session.block(cells, repeats=True) as region:
         inputs, united = _start_trip(session, carries)
         dead = False
@@ -157,7 +157,7 @@ def _attempt(
         orders = [] if dead else orders_of(writes.values())
         for key, carry in carries.items():
             carry.final = writes[key].new if key in writes else carry.place.read()
-        if not settled or session.has_widened(known, region) or not (dead or united <= _united(session, carries)):
+        if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
         outputs: list[Any] = [again]
         for carry in carries.values():
@@ -246,7 +246,7 @@ def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Ty
 def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> None:
     """Have a Python list become a list of the program, if that is what is missing."""
     lists = [place.owner] if isinstance(place, ContentsPlace) else [old, new]
-    known = [session.runtime_list(items) for items in lists]
+    known = [session.lists.of(items) for items in lists]
     if isinstance(error, lattice.LengthMismatch) or any(known):
         for items, runtime in zip(lists, known):
             if isinstance(items, list) and runtime is None:
@@ -265,7 +265,7 @@ def _seen(session: Session, place: Place, value: Any) -> Any:
         return lattice.absent(place)
     if isinstance(value, Text) and value.string is None:
         return text.made_string(session, value)
-    return session.runtime_list(value) or value
+    return session.lists.of(value) or value
 
 
 def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:

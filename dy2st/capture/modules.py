@@ -94,7 +94,7 @@ def _alias(session: Session, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     with session.quiet():
-        return session.adopted(value).view_as(value)
+        return session.outside.adopted(value).view_as(value)
 
 
 def _changed(session: Session, changed: Any, before: Any) -> Any:
@@ -121,7 +121,7 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
     """``Function.apply``: its own backward is kept by calling it when the program runs."""
     try:
         with session.quiet(), session.suspended():
-            example = _original_apply.__func__(function, *map(session.adopted, args), **kwargs)
+            example = _original_apply.__func__(function, *map(session.outside.adopted, args), **kwargs)
     except (errors.DataDependentError, *TRACING_ERRORS):
         example = _results_of_forward(session, function, args, kwargs)
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)

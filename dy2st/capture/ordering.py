@@ -19,18 +19,18 @@ from dy2st_runtime import control, scalars
 
 def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None, reverse: Any) -> list[Any]:
     """``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
-    if session.runtime_list(items) is not None:
+    if session.lists.of(items) is not None:
         return _in_order(session, items, _keys(session, items, key), reverse).items
     keys = [item if key is None else session.call(key, item) for item in items]
     if not any(map(_is_runtime, keys)) and not is_symbolic(reverse):
         made = [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
-        session.own_list(made)
+        session.lists.own(made)
         return made
-    session.own_list(keys)
+    session.lists.own(keys)
     count = len(keys)
     taken = _in_order(session, items, keys, reverse)
     made = [lists.get(session, taken, position) for position in range(count)]
-    session.own_list(made)
+    session.lists.own(made)
     return made
 
 
@@ -43,10 +43,10 @@ def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) ->
 
 
 def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:
-    known_keys, known_items = (session.runtime_list(part) or session.make_runtime_list(part) for part in (keys, items))
-    order = session.new_list(lattice.NumberType("int"))
+    known_keys, known_items = (session.lists.of(part) or session.lists.make(part) for part in (keys, items))
+    order = session.lists.new(lattice.NumberType("int"))
     session.builder.call(control.list_order, (known_keys, reverse), {}, order)
-    made = session.new_list(known_items.element)
+    made = session.lists.new(known_items.element)
     session.builder.call(control.list_take, (known_items, order), {}, made)
     return made
 
@@ -55,10 +55,10 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
     """A method of a list, called by converted code."""
     if name == "extend" and len(args) == 1:
         args = (_with_known_end(session, args[0]),)
-        if session.runtime_list(args[0]) is not None:
+        if session.lists.of(args[0]) is not None:
             _known(session, target)
     handler = _COMPARING.get(name)
-    runtime = session.runtime_list(target) is not None or any(map(_is_runtime, (*target, *args)))
+    runtime = session.lists.of(target) is not None or any(map(_is_runtime, (*target, *args)))
     if handler is None or not (runtime or name == "sort"):
         return lists.method(session, target, name, args, kwargs)
     return handler(session, target, *args, **kwargs)
@@ -68,15 +68,15 @@ def _with_known_end(session: Session, values: Any) -> Any:
     """What a list is extended by: if its length is known only at run time, a list of the program."""
     values = contents(values)
     runtime = isinstance(values, Stream) or iteration.as_runtime(values) is not None
-    return iteration.collected(values) if runtime and session.runtime_list(values) is None else values
+    return iteration.collected(values) if runtime and session.lists.of(values) is None else values
 
 
 def _known(session: Session, target: list[Any]) -> RuntimeList:
     """The list of the program that a list is, or has to become."""
-    known = session.runtime_list(target)
-    if known is None and not session.owner_is_here(target):
+    known = session.lists.of(target)
+    if known is None and not session.lists.owner_is_here(target):
         raise NeedsRuntimeList(target)
-    return known or session.make_runtime_list(target)
+    return known or session.lists.make(target)
 
 
 def _index(session: Session, target: list[Any], value: Any) -> Any:
@@ -93,7 +93,7 @@ def _count(session: Session, target: list[Any], value: Any) -> Any:
         nonlocal count
         count = count + session.number(scalars.to_int, (truth(session, same(session, value, item)),), "int")
 
-    session.own_variables(look)
+    session.births.own_variables(look)
     iteration.capture_for(target, look, ("count",), None)
     return count
 
@@ -107,7 +107,7 @@ def _remove(session: Session, target: list[Any], value: Any) -> None:
 
 def _sort(session: Session, target: list[Any], *, key: Callable[..., Any] | None = None, reverse: Any = False) -> None:
     made = in_order(session, iteration.collected(target), key, reverse)
-    known = session.runtime_list(target)
+    known = session.lists.of(target)
     if known is not None:
         lists.set_item(session, known, slice(None), made)
         return

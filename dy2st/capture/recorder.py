@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -25,6 +25,9 @@ from dy2st.capture.overlap import refused_overlap
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.errors import CaptureError, Location
 from dy2st_runtime import scalars
+
+if TYPE_CHECKING:
+    from dy2st.capture.outside import Outside
 
 _NOT_RECORDED = {
     torch.ops.prim.device.default, torch.ops.aten.size.default, torch.ops.aten.sym_size.default, torch.ops.aten.sym_size.int,
@@ -57,13 +60,10 @@ class Capturing(Protocol):
     """What the recorder needs of the session."""
 
     shapes: CaptureShapes
+    outside: Outside
 
     @property
     def builder(self) -> BlockBuilder: ...
-
-    def adopt(self, real: torch.Tensor) -> torch.Tensor: ...
-
-    def check_kind(self, tensor: torch.Tensor) -> None: ...
 
     def here(self) -> Location | None: ...
 
@@ -119,14 +119,14 @@ class Recorder(ProxyTorchDispatchMode):
 
     def _stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
         if not isinstance(tensor, FakeTensor):
-            return self.session.adopt(tensor)
+            return self.session.outside.adopt(tensor)
         for memo in _MEMOS:  # an in-place change inside a block that runs again makes what was remembered wrong
             setattr(tensor, memo, None)
         return tensor
 
     def _check_result(self, tensor: FakeTensor) -> FakeTensor:
         if tensor.layout == torch.strided:  # sparse ones live inside of a program
-            self.session.check_kind(tensor)
+            self.session.outside.check_kind(tensor)
         tensor.constant = None  # the value known at capture is not the value of a later trip or call
         return tensor
 

@@ -187,7 +187,7 @@ class _Describer:
         return dataclasses.replace(structure, items=items)
 
     def _described(self, value: Any, what: str) -> Structure:
-        value = self.session.runtime_list(value) or value
+        value = self.session.lists.of(value) or value
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
@@ -314,7 +314,7 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
         return Effect(name, "delete", Const(None))
     new, kind = write.new, "set"
     if isinstance(write.place, ContentsPlace):
-        new = session.runtime_list(write.place.owner) or new
+        new = session.lists.of(write.place.owner) or new
     if isinstance(new, Choice):
         new = Choice(
             session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
@@ -332,7 +332,7 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
     else:
         index = source.index
         get = lambda values: values[index]  # noqa: E731
-    new = session.runtime_list(write.new) or write.new
+    new = session.lists.of(write.new) or write.new
     written = None if new is MISSING or isinstance(new, Undefined) else lattice.type_of(new)
     return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
 

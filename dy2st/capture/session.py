@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import CodeType, FunctionType
+from collections.abc import Callable, Collection, Iterator, Sequence
+from types import FunctionType
 from typing import Any, Protocol
 
 import sympy
@@ -20,21 +19,24 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st import errors
 from dy2st.capture import lattice
+from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place
 from dy2st.capture.key_order import KeyOrders
+from dy2st.capture.list_table import ListTable
+from dy2st.capture.outside import Outside
+from dy2st.capture.position import Position
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
-from dy2st.capture.regions import Frame, Refused, Region, Site, State, cells_of
+from dy2st.capture.regions import Frame, Refused, Region, Site, cells_of
 from dy2st.capture.shapes import CaptureShapes
-from dy2st.capture.sources import Source
 from dy2st.capture.tracking import CONSTANTS, Tracker
 from dy2st.capture.twins import Twins
-from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, refused_kind, unpack_list
+from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, unpack_list
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
-from dy2st_runtime.program import Location, StateSlot
+from dy2st_runtime.program import Location
 from dy2st_runtime.structure import children
 
 _local = threading.local()
@@ -75,17 +77,19 @@ class Session:
         operators: Any,
         name: str,
     ) -> None:
-        self.convert, self.call_operator, self.over_operator, self.list_operator = convert, call, over, list_
+        self.convert, self.call_operator, self.over_operator = convert, call, over
         self.operators, self.name = operators, name
         self.shapes = CaptureShapes()
         self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
         self.fake.cache_enabled = False  # for a remembered result, torch asks whether unknown sizes are 1
         self.recorder = Recorder(self)
         self.functions = TorchFunctions(self)
-        self.tracker = Tracker(self._dynamic_number)
+        self.position = Position()
+        self.births = Births()
+        self.lists = ListTable(self, list_)
+        self.outside = Outside(self)
+        self.tracker = Tracker(self.outside.dynamic_number)
         self.sites: dict[tuple[str, int, str], Site] = {}
-        self.states: list[State] = []
-        self.dynamic_state: Mapping[str, Collection[int] | None] = {}
         self.unroll = sys.maxsize
         """How many trips of a loop over a ``range`` are written out."""
         self.graph_is_partial = False
@@ -94,35 +98,24 @@ class Session:
         self.asked: dict[str, Location | None] = {}
         """What the user's code asked about the mode of the call, with the line that asked first."""
         """Whether the code asks how a tensor lies in memory: then the program is for inputs that lie as these do."""
-        self.user_files: set[str] = set()
         self.before_raise: Callable[[], None] = lambda: None
         """Called before an operation that raises is recorded."""
         self.has_written: Callable[[], bool] = lambda: False
         """Whether the program has written something outside by now that can be seen when it raises."""
-        self.entry_code: CodeType | None = None
-        """The code of the function that started the capture; the user's frames are above it."""
         self.twins = Twins()
         self.copies = Copies()
         self.key_orders = KeyOrders()
-        self.outside_cells: dict[int, Source] = {}
-        """Variables of enclosing functions that existed before the capture and are written by it."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
         """Global variables that the captured functions assign; each block may."""
         self.written_at: dict[tuple[Any, ...], Location | None] = {}
         """The user's line that first wrote a place, by its key."""
-        self.lists: dict[int, RuntimeList] = {}
-        self._kept: dict[int, Any] = {}
         self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
         """Iterators with the block that took items from them last; ``None`` once nobody may (see iterators.py)."""
         self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
         """The generators of the user's that are alive."""
         self.unclosed: list[CaptureError] = []
         """Errors for those that nobody could close."""
-        self._clock = itertools.count()
-        self._births: dict[int, tuple[Any, int]] = {}
         self.frames: list[Frame] = []
-        self.widened: list[list[Any]] = []
-        """The lists of the program whose items have come to be of further kinds, in order."""
         self.created: dict[int, Any] = {}
         self.depth = 0
         self.pending: list[Pending] = []
@@ -131,11 +124,8 @@ class Session:
         """What `raise` statements of the user's have raised."""
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
         """The last operation of torch that failed on stand-ins: its error, function and arguments."""
-        self._location: Location | None = None
         self.shared_cells: set[int] = set()
         """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
-        self._list_owner: dict[int, BlockBuilder] = {}
-        self._state_by_id: dict[int, State] = {}
         self.input_sizes: dict[sympy.Basic, tuple[int, int]] = {}
         """For the symbols of dynamic sizes of the arguments: the leaf and the dimension."""
         self.size_conditions: list[sympy.Basic] = []
@@ -149,6 +139,11 @@ class Session:
     def region(self) -> Region:
         """The innermost region."""
         return self._regions[-1]
+
+    @property
+    def root(self) -> Region:
+        """The region of the root block."""
+        return self._regions[0]
 
     @property
     def builder(self) -> BlockBuilder:
@@ -177,7 +172,7 @@ class Session:
 
     def is_local(self, place: Place) -> bool:
         """Whether a place is a variable that exists during the capture only."""
-        return isinstance(place, CellPlace) and id(place.cell) not in self.outside_cells
+        return isinstance(place, CellPlace) and id(place.cell) not in self.outside.cells
 
     def _is_own(self, place: Place) -> bool:
         """Whether a place is part of an object that the capture has made: an exception that leaves it keeps what it was given."""
@@ -197,20 +192,6 @@ class Session:
         """Whether the code that runs now runs at every call."""
         return self.builder.parent is None
 
-    def locate(self) -> Location | None:
-        """The user's line that runs now: the innermost frame of converted code or of a file that has some."""
-        if self._location is not None:
-            return self._location
-        frame = sys._getframe(1)
-        while frame is not None:
-            code = frame.f_code
-            if code is self.entry_code:
-                return None
-            if code.co_filename in self.user_files:
-                return Location(code.co_filename, frame.f_lineno, code.co_name)
-            frame = frame.f_back  # type: ignore[assignment]
-        return None
-
     @contextlib.contextmanager
     def around(self, step: Pending) -> Iterator[None]:
         """An exception that leaves a block inside passes a step."""
@@ -220,31 +201,14 @@ class Session:
         finally:
             self.pending.pop()
 
-    @contextlib.contextmanager
-    def located(self, location: Location | None) -> Iterator[None]:
-        """What is recorded inside belongs to another line of the user's than the one that runs."""
-        outer, self._location = self._location, location
-        try:
-            yield
-        finally:
-            self._location = outer
-
-    def asked_by_user_code(self) -> bool:
-        """Whether the call of torch that is handled now was made by the user's code, or by code that is called as it is."""
-        frame = sys._getframe(1)
-        while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
-            frame = frame.f_back
-        code = (frame.f_back or frame).f_code
-        return code.co_name == "_call_plain" or not code.co_filename.startswith(_PACKAGE)
-
     def here(self) -> errors.Location | None:
         """The user's line that runs now, for an error."""
-        location = self.locate()
+        location = self.position.locate()
         return errors.Location(location.file, location.line, location.function) if location else None
 
     def site(self, construct: str, outcome: str, reason: str) -> None:
         """Report what became of the control-flow statement that runs now; "captured" once stays."""
-        location = self.locate()
+        location = self.position.locate()
         if location is None:
             return
         key = (location.file, location.line, construct)
@@ -257,7 +221,7 @@ class Session:
     @contextlib.contextmanager
     def active(self) -> Iterator[BlockBuilder]:
         """Everything inside is captured; gives the root block."""
-        root = BlockBuilder(None, self.locate, self.adopt)
+        root = BlockBuilder(None, self.position.locate, self.outside.adopt)
         outer, _local.session = getattr(_local, "session", None), self
         try:
             with _no_saved_tensor_hooks(), self.fake, enable_python_dispatcher(), self.functions, self.recorder:
@@ -287,14 +251,14 @@ class Session:
             _local.session = self
 
     def _push(self, builder: BlockBuilder, repeats: bool = False) -> Region:
-        region = Region(next(self._clock), builder, Journal(), self.shapes.facts(), repeats)
+        region = Region(self.births.now(), builder, Journal(), self.shapes.facts(), repeats)
         self._regions.append(region)
         return region
 
     @contextlib.contextmanager
     def block(self, cells: Sequence[Place], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
-        region = self._push(BlockBuilder(self.builder, self.locate, self.adopt), repeats)
+        region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt), repeats)
         for place in (*cells, *self.written_globals.values()):
             region.journal.note(place)
         try:
@@ -334,8 +298,7 @@ class Session:
         while True:  # attempts inside that an exception has left open come first
             inner = self._regions.pop()
             inner.journal.undo()
-            for made in inner.lists:
-                self.lists.pop(made, None)
+            self.lists.forget(inner.lists)
             if inner is region:
                 break
         self.shapes.forget_since(region.facts)
@@ -353,7 +316,7 @@ class Session:
         """Keep what was done since :meth:`begin_attempt`."""
         region = self._regions.pop()
         assert region is attempt[0]
-        region.journal.forget_if(lambda place: self._made_inside(place, self.region))
+        region.journal.forget_if(lambda place: self.births.is_inside(place, self.region))
         self.region.journal.absorb(region.journal)
         self.region.lists += region.lists
         self.region.iterators += region.iterators
@@ -372,22 +335,17 @@ class Session:
             self.copies.check(place.owner, self.here())
             for twin in self.twins.take(place.owner):
                 self._outdate(twin)
-        if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self._is_carried(place):
-            self.read(place)  # at the root, an attribute is overwritten in any case
+        if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self.outside.is_carried(place):
+            self.outside.read(place)  # at the root, an attribute is overwritten in any case
         if place.key not in self.written_at:
-            self.written_at[place.key] = self.locate()
-        if not self._made_inside(place, self.region):
+            self.written_at[place.key] = self.position.locate()
+        if not self.births.is_inside(place, self.region):
             self.region.journal.note(place)
-
-    def _is_carried(self, place: Place) -> bool:
-        """Whether what a place holds is an input of the program: what it held at the capture says nothing then."""
-        source = self._source_of_place(place)
-        return source is not None and source.name in self.tracker.dynamic
 
     def rely_on_unchanged(self, journal: Journal) -> None:
         """A constant that is written where it was already is no effect, as long as it is there when the program is called."""
         for entry in journal.unchanged():
-            source = self._source_of_place(entry.place)
+            source = self.outside.source_of(entry.place)
             if source is not None and isinstance(entry.seen, CONSTANTS):
                 self.tracker.guards.equal(source, entry.seen)
 
@@ -412,40 +370,20 @@ class Session:
         self.write(place)
         place.write(MISSING if isinstance(value, Undefined) and not isinstance(place, CellPlace) else value)
 
-    def own(self, made: Any, since: int | None = None) -> None:
-        """An object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
-        self._births.setdefault(id(made), (made, next(self._clock) if since is None else since))
-
     def own_all(self, made: Any) -> None:
         """A value has been made now, with every container in it."""
         parts = made.options.values() if isinstance(made, Choice) else (children(made) or ((),))[0]
         if isinstance(made, list):
-            self.own_list(made)
+            self.lists.own(made)
         elif parts:
-            self.own(made)
+            self.births.own(made)
         for part in parts:
-            if self.born(part) is None:
+            if self.births.born(part) is None:
                 self.own_all(part)
-
-    def own_variables(self, function: Callable[..., Any]) -> None:
-        """The variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
-        for cell in getattr(function, "__closure__", None) or ():
-            self.own(cell)
-
-    def born(self, made: Any) -> int | None:
-        """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""
-        found = self._births.get(id(made))
-        return found[1] if found is not None else None
-
-    def _made_inside(self, place: Place, region: Region) -> bool:
-        if isinstance(place, AttributePlace) and not region.repeats:
-            return False
-        time = self.born(place.cell if isinstance(place, CellPlace) else place.owner)
-        return time is not None and time > region.start
 
     def new_frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Frame:
         """The frame of a converted function that is called now."""
-        return Frame(next(self._clock), {id(cell) for cell in function.__closure__ or ()}, written_globals)
+        return Frame(self.births.now(), {id(cell) for cell in function.__closure__ or ()}, written_globals)
 
     def is_open(self, region: Region) -> bool:
         """Whether a region is being recorded."""
@@ -472,7 +410,7 @@ class Session:
         for function in functions:
             for cell in function.__closure__ or ():
                 if id(cell) not in frame.outer_cells:
-                    self.own(cell, since=frame.start)
+                    self.births.own(cell, since=frame.start)
         return [*cells_of(*functions), *frame.written_globals]
 
     def spend(self, iterator: Any) -> None:
@@ -503,7 +441,7 @@ class Session:
         if isinstance(kind, lattice.NumberType):
             return fresh_number(self.shapes, kind.kind)
         if isinstance(kind, lattice.ListType):
-            return self.new_list(kind.element)
+            return self.lists.new(kind.element)
         if isinstance(kind, lattice.StringType):
             return RuntimeString()
         assert isinstance(kind, lattice.TensorType)
@@ -548,92 +486,6 @@ class Session:
         """The number in a tensor with one element; numbers stay as they are."""
         return value.item() if isinstance(value, torch.Tensor) else value
 
-    # -- state from outside ----------------------------------------------------------------------------------------------------
-
-    def adopt(self, real: torch.Tensor) -> torch.Tensor:
-        """The stand-in of a real tensor: it becomes an input of the program, fetched anew at each call."""
-        if self.is_stand_in(real):
-            raise CaptureError(
-                "a tensor computed in a branch or loop is used outside of it, through an object that is not followed",
-                self.here(),
-                fix="keep it in a variable, attribute or list of converted code, not in a generator or a library's object",
-            )
-        state = self._state_by_id.get(id(real))
-        if state is None:
-            source = self.tracker.source_of(real)
-            dims = self.dynamic_state.get(source.name) if source else None
-            if dims:
-                stand_in = self.stand_in(real, dims)
-            else:
-                self.check_kind(real)
-                with self.quiet():
-                    stand_in = self.fake.from_tensor(real, static_shapes=True)
-            name = source.name if source else f"constant_{len(self.states)}"
-            kind = "constant" if source is None else "attribute"
-            shape = tuple(size if isinstance(size, int) else str(size) for size in stand_in.shape)
-            slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
-            state = self._add_state(State(slot, source, real, stand_in))
-            self._state_by_id[id(real)] = state
-            if source is not None:
-                self.tracker.guards.tensor(source, real, dims or frozenset())
-        return state.stand_in  # type: ignore[no-any-return]
-
-    def adopted(self, value: Any) -> Any:
-        """A value with a stand-in in the place of a real tensor."""
-        return self.adopt(value) if isinstance(value, torch.Tensor) and not self.is_stand_in(value) else value
-
-    def check_kind(self, tensor: torch.Tensor) -> None:
-        """Refuse a tensor of a kind that programs do not have."""
-        refused = refused_kind(tensor)
-        if refused is not None:
-            raise CaptureError(f"{refused[0]} cannot be captured", self.here(), fix=refused[1])
-
-    def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
-        """A fake tensor like a real one, with unknown sizes in some dimensions."""
-        self.check_kind(real)
-        sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
-        strides = None if dynamic else tuple(real.stride())
-        before = self.graph_is_partial
-        made = self.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, real.requires_grad))
-        self.graph_is_partial = before  # it is a leaf, or stands for one
-        return made  # type: ignore[no-any-return]
-
-    def _dynamic_number(self, source: Source, value: Any, place: Place) -> Any:
-        """A Python number that differs from call to call: an input of the program, which stands in its place from now on."""
-        slot = StateSlot(source.name, "number")
-        self.tracker.guards.same_type(source, value)
-        number = self._add_state(State(slot, source, value, fresh_number(self.shapes, type(value).__name__))).stand_in
-        self._regions[0].journal.stand_in(place, number)
-        return number
-
-    def _add_state(self, state: State) -> State:
-        root = self._regions[0].builder
-        self.states.append(state)
-        root.bind(state.stand_in, root.placeholder(state.slot.name.replace(".", "_"), state.stand_in))
-        return state
-
-    def _source_of_place(self, place: Place) -> Source | None:
-        table = self.tracker.table
-        if isinstance(place, CellPlace):
-            return self.outside_cells.get(id(place.cell))
-        owner = self.tracker.source_of(place.owner)
-        if owner is None or isinstance(place, ContentsPlace):
-            return None
-        return table.attribute(owner, place.name) if isinstance(place, AttributePlace) else table.item(owner, place.item)
-
-    def read(self, place: Place, source: Source | None = None) -> None:
-        """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
-        if self.was_written(place.key):
-            return
-        source = source or self._source_of_place(place)
-        if source is None:
-            return
-        value = place.read()
-        if value is MISSING:
-            self.tracker.guards.missing(source)
-        else:
-            self.tracker.read(value, source, place)
-
     # -- checks ------------------------------------------------------------------------------------------------------------------
 
     def _assume(self, expr: sympy.Basic, message: str) -> None:
@@ -648,51 +500,6 @@ class Session:
                 self.size_conditions.append(expr)
             condition = self.builder.expression_node(expr)
             self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
-
-    # -- lists -------------------------------------------------------------------------------------------------------------------
-
-    def own_list(self, items: list[Any]) -> None:
-        """A list has been made by the code that runs now."""
-        self._list_owner[id(items)] = self.builder
-        self.created[id(items)] = items
-        self.own(items)
-
-    def new_list(self, element: Any) -> RuntimeList:
-        """A list of the program."""
-        items: list[Any] = []
-        made = RuntimeList(items, element)
-        self.own(items)
-        items.append(Stale(made))
-        self.lists[id(items)] = made
-        self.created[id(items)] = items
-        return made
-
-    def owner_is_here(self, items: list[Any]) -> bool:
-        """Whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
-        return self._list_owner.get(id(items), self._regions[0].builder) is self.builder
-
-    def make_runtime_list(self, items: list[Any]) -> RuntimeList:
-        """Turn a Python list into a list of the program, here and now."""
-        return self.list_operator(self, items)
-
-    def has_widened(self, since: int, region: Region) -> bool:
-        """Whether the items of a list that is older than a region have come to be of further kinds."""
-        births = [self.born(items) for items in self.widened[since:]]
-        return any(born is None or born <= region.start for born in births)
-
-    def turn_into_list(self, items: list[Any], element: lattice.Type | None) -> RuntimeList:
-        """A Python list stands for a list of the program from now on."""
-        made = RuntimeList(items, element, alone=True)
-        self.lists[id(items)] = made
-        self.region.lists.append(id(items))
-        self._kept[id(items)] = items
-        self.write(ContentsPlace(items))
-        items[:] = [Stale(made)] * (len(items) + 1)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
-        return made
-
-    def runtime_list(self, value: Any) -> RuntimeList | None:
-        """The list of the program that a Python list has become, if it has."""
-        return self.lists.get(id(value)) if isinstance(value, list) else None
 
 
 def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:

@@ -164,7 +164,7 @@ def _made(table: dict[Any, Any]) -> CapturedSet:
     session, made = need(), CapturedSet()
     made.table = table
     for part in (made, table):
-        session.own(part)
+        session.births.own(part)
         session.created[id(part)] = part
     return made
 

@@ -53,7 +53,7 @@ def _differing(before: Any = None, after: Any = None) -> str:
 
 def _variables(session: Session) -> dict[str, Any]:
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename not in session.user_files:
+    while frame is not None and frame.f_code.co_filename not in session.position.user_files:
         frame = frame.f_back
     return {} if frame is None else {name: value for name, value in frame.f_locals.items() if not name.startswith("_dy2st")}
 

@@ -23,14 +23,14 @@ def spread(session: Session, value: Any) -> Any:
     items = iteration.collected(value) if isinstance(value, Stream) or iteration.as_runtime(value) is not None else None
     if items is None:
         return iteration.iterated(value)
-    return items if session.runtime_list(items) is None else [Spread(items)]
+    return items if session.lists.of(items) is None else [Spread(items)]
 
 
 def spliced(session: Session, parts: Sequence[Any]) -> list[Any]:
     """A new list of the program: the parts, with the items of those that are spread."""
     made: list[Any] = []
-    session.own_list(made)
-    session.make_runtime_list(made)
+    session.lists.own(made)
+    session.lists.make(made)
     for part in parts:
         if isinstance(part, Spread):
             session.call(made.extend, part.items)

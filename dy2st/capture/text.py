@@ -24,7 +24,7 @@ _MADE_AT_RUNTIME = (Text, Choice, RuntimeString, RuntimeList, fx.Node)
 
 def has_runtime_parts(session: Session, value: Any) -> bool:
     """Whether the text of a value is known only at run time."""
-    if is_symbolic(value) or isinstance(value, _MADE_AT_RUNTIME) or session.runtime_list(value) is not None:
+    if is_symbolic(value) or isinstance(value, _MADE_AT_RUNTIME) or session.lists.of(value) is not None:
         return True
     if isinstance(value, dict):
         return any(has_runtime_parts(session, item) for item in value.values())
@@ -114,7 +114,7 @@ def _fields(template: str, args: Sequence[Any], kwargs: dict[str, Any], position
 def connected(separator: str, items: list[Any]) -> Any:
     """``separator.join(items)``."""
     session = need()
-    known = session.runtime_list(items)
+    known = session.lists.of(items)
     if known is not None:
         string = RuntimeString()
         session.builder.call(control.list_join, (known, separator), {}, string)
@@ -142,9 +142,9 @@ def value(session: Session, given: Any) -> Any:
     """A value as an argument of a node: a text becomes the string that an operation makes."""
     if isinstance(given, Text):
         return session.builder.call_raw(control.format_, (session.builder.argument(_flat(session, given.parts)),))
-    if type(given) in (tuple, list) and session.runtime_list(given) is None:
+    if type(given) in (tuple, list) and session.lists.of(given) is None:
         return type(given)(value(session, item) for item in given)
-    return session.runtime_list(given) or sized(session, given)
+    return session.lists.of(given) or sized(session, given)
 
 
 def made_string(session: Session, given: Text) -> RuntimeString:

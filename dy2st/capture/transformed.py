@@ -126,7 +126,7 @@ def _finished(session: Session, call: Call, outcome: Outcome, mode: bool) -> Cap
         _check_tensor(session, call.name, leaf)
     around = [*call.inputs, *builder.lifted()]
     has_gradient = mode and any(tensor.requires_grad for tensor in around)
-    given = [[session.adopted(leaf) for leaf in part] for part in (found, aux)]
+    given = [[session.outside.adopted(leaf) for leaf in part] for part in (found, aux)]
     outputs, besides = (
         [outside(session, kind_of(leaf), has_gradient if call.differentiable else leaf.requires_grad) for leaf in part]
         for part in given
@@ -137,7 +137,7 @@ def _finished(session: Session, call: Call, outcome: Outcome, mode: bool) -> Cap
 
 def _is_outside(session: Session, write: Write, start: int) -> bool:
     place = write.place
-    born = session.born(place.cell if isinstance(place, CellPlace) else place.owner)
+    born = session.births.born(place.cell if isinstance(place, CellPlace) else place.owner)
     return born is None or born < start
 
 

@@ -25,7 +25,7 @@ def condition(value: Any) -> Any:
         return value if known is None else known
     if is_symbolic(value):
         return value
-    if isinstance(value, (Choice, StandIn, Text)) or session.runtime_list(value) is not None:
+    if isinstance(value, (Choice, StandIn, Text)) or session.lists.of(value) is not None:
         return truth(session, value)
     return value
 
@@ -45,7 +45,7 @@ def decided(value: Any) -> Any:
 
 def truth(session: Session, value: Any) -> Any:
     """The truth value: a Python bool, or a symbolic one."""
-    known = session.runtime_list(value)
+    known = session.lists.of(value)
     if known is not None:
         return lists.length(session, known) > 0
     if isinstance(value, Text):

@@ -59,7 +59,7 @@ class Uniting:
             if first != position:
                 self.found.add((first, position))
                 return known
-        return value if self._session.runtime_list(value) else self._parts(value, initial, final, position)
+        return value if self._session.lists.of(value) else self._parts(value, initial, final, position)
 
     def _choice(self, value: Choice, initial: Any, final: Any, position: Position) -> Any:
         """An option that is a container, if there is only one such."""

@@ -30,7 +30,7 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     pattern = _spelled_out(pattern)
     if not isinstance(pattern, tuple):
         return value
-    known = session.runtime_list(contents(value))
+    known = session.lists.of(contents(value))
     if known is not None:
         value = _parts(session, known, pattern)
     elif type(value) not in (tuple, list) or not any(part not in (None, STAR) for part in pattern):
@@ -72,7 +72,7 @@ def rest_of(session: Session | None, items: list[Any]) -> list[Any]:
     if len(items) == 1 and isinstance(items[0], _Rest):
         return items[0].items
     if session is not None:
-        session.own_list(items)
+        session.lists.own(items)
     return items
 
 

@@ -65,7 +65,7 @@ def own(value: Any) -> Any:
     if isinstance(value, list):
         if any(isinstance(item, spreading.Spread) for item in value):
             return spreading.spliced(session, value)
-        session.own_list(value)
+        session.lists.own(value)
     else:
-        session.own(value)
+        session.births.own(value)
     return value

@@ -58,7 +58,7 @@ def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
         if type(part) in (list, tuple):
             made = type(part)(copied(item) for item in part)
             if type(made) is list:
-                session.own_list(made)
+                session.lists.own(made)
             return made
         if type(part) is dict:
             return {key: copied(item) for key, item in part.items()}
@@ -82,7 +82,7 @@ def _copy(session: Session, value: Any) -> Any:
         return value.view_as(value) if not value.is_leaf else value.detach().requires_grad_(value.requires_grad)
     made = copy.copy(value)
     if type(made) is list:
-        session.own_list(made)
+        session.lists.own(made)
     elif made is not value:
         session.created[id(made)] = made
     return made

@@ -28,7 +28,7 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         values = iteration.collected(args[0]) if len(args) == 1 else list(args)
         key = kwargs.get("key")
-        if session.runtime_list(values) is not None:
+        if session.lists.of(values) is not None:
             return _extreme_at_runtime(session, function, values, before, **kwargs)
         if not values or not (any(map(is_symbolic, values)) or key is not None):
             return function(values, **kwargs)
@@ -52,14 +52,14 @@ def _extreme_at_runtime(session: Session, function: Any, values: Any, before: An
     def search() -> Any:
         best = items.at(0)
         top = best if key is None else session.call(key, best)
-        rest = iteration.by_position(session, values[1:] if session.runtime_list(values) is None else lists.tail(session, values))
+        rest = iteration.by_position(session, values[1:] if session.lists.of(values) is None else lists.tail(session, values))
 
         def look(item: Any) -> None:
             nonlocal best, top
             found = item if key is None else session.call(key, item)
             best, top = _choose(session, before(found, top), (item, found), (best, top))
 
-        session.own_variables(look)
+        session.births.own_variables(look)
         iteration.capture_for(rest, look, ("best", "top"), None)
         return best
 
@@ -93,7 +93,7 @@ def _sum(session: Session, values: Any, start: Any = 0) -> Any:
 
     if not isinstance(values, Stream) and iteration.as_runtime(values) is None:
         return sum(iteration.iterated(values), start)
-    session.own_variables(add)
+    session.births.own_variables(add)
     iteration.capture_for(values, add, ("total",), None)
     return total
 
@@ -119,7 +119,7 @@ def _decide(session: Session, values: Any, decided: bool) -> Any:
         nonlocal result
         result = truth(session, item)
 
-    session.own_variables(look)
+    session.births.own_variables(look)
     iteration.capture_for(values, look, ("result",), going)
     return result
 
@@ -154,7 +154,7 @@ def _list(session: Session, values: Any = ()) -> Any:
 @handles(tuple)
 def _tuple(session: Session, values: Any = ()) -> Any:
     items = iteration.collected(values)
-    if session.runtime_list(items) is not None:
+    if session.lists.of(items) is not None:
         raise errors.CaptureError(
             "a tuple of a length that is known only at run time", session.here(), fix="keep the list, or torch.stack it"
         )

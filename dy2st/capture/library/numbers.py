@@ -44,7 +44,7 @@ def _bool(session: Session, value: Any = False) -> Any:
 
 @handles(len)
 def _len(session: Session, value: Any) -> Any:
-    known = session.runtime_list(value)
+    known = session.lists.of(value)
     if known is not None:
         return lists.length(session, known)
     if isinstance(value, list) and value and isinstance(value[0], Stale):

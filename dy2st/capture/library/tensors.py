@@ -15,7 +15,7 @@ from dy2st.capture.values import RuntimeList
 
 def _of_list(function: Any, capture: Any) -> Handler:
     def handle(session: Session, tensors: Any, dim: int = 0, **kwargs: Any) -> Any:
-        known = session.runtime_list(tensors)
+        known = session.lists.of(tensors)
         if known is None or kwargs.keys() - {"axis"}:
             return function(tensors, dim, **kwargs)
         return capture(session, known, kwargs.get("axis", dim))
@@ -54,7 +54,7 @@ def _new_tensor(session: Session, like: torch.Tensor, data: Any, **kwargs: Any) 
 
 def _of_program(session: Session, data: Any) -> RuntimeList | None:
     """A list of numbers that is, or holds, lists of the program."""
-    known = session.runtime_list(data)
+    known = session.lists.of(data)
     if known is None and type(data) in (list, tuple) and any(_of_program(session, part) is not None for part in data):
         return lists.copied(session, list(data))
     return known
@@ -62,13 +62,13 @@ def _of_program(session: Session, data: Any) -> RuntimeList | None:
 
 @handles(torch.is_grad_enabled)
 def _is_grad_enabled(session: Session) -> bool:
-    session.asked.setdefault("whether gradients are enabled", session.locate())
+    session.asked.setdefault("whether gradients are enabled", session.position.locate())
     return torch.is_grad_enabled()
 
 
 @handles(torch.is_autocast_enabled)
 def _is_autocast_enabled(session: Session, *device: str) -> bool:
-    session.asked.setdefault("whether autocast is enabled", session.locate())
+    session.asked.setdefault("whether autocast is enabled", session.position.locate())
     return torch.is_autocast_enabled(*device)
 
 

@@ -32,7 +32,7 @@ def _closure(session: Session, function: Any) -> dict[str, Any]:
     for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__)):
         if own is not None:
             holder = table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell")
-            session.read(CellPlace(cell, name), table.cell(holder, name))
+            session.outside.read(CellPlace(cell, name), table.cell(holder, name))
         found[name] = cell.cell_contents
     return found
 
@@ -42,7 +42,7 @@ def _differentiating(
 ) -> Call:
     """A call of a function whose tensors are all wrapped by the transform; ``forward`` where it has no graph."""
     leaves, spec = tree_flatten((args, kwargs))
-    leaves = [session.adopted(leaf) for leaf in leaves]
+    leaves = [session.outside.adopted(leaf) for leaf in leaves]
     kinds = {position: kind_of(leaf) for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
     if not forward:
         kinds = {position: with_gradient(kind) for position, kind in kinds.items()}
@@ -189,7 +189,7 @@ class VjpFunction:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function."
             )
-        given = [session.adopted(leaf) for leaf in given]
+        given = [session.outside.adopted(leaf) for leaf in given]
         again = torch.is_grad_enabled() if create_graph is None else create_graph
         has_gradient = again and (self._captured.has_gradient or any(leaf.requires_grad for leaf in given))
         made = [session.new_value(with_gradient(kind, has_gradient)) for kind in self._kinds]
@@ -206,7 +206,7 @@ def _vmap(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
     made_with = _closure(session, function)
     size, in_dims, _, _ = vmap._process_batched_inputs(made_with["in_dims"], args, made_with["func"])
     leaves, spec = tree_flatten((args, kwargs))
-    leaves = [session.adopted(leaf) for leaf in leaves]
+    leaves = [session.outside.adopted(leaf) for leaf in leaves]
     batched = {position: dim for position, dim in enumerate(in_dims) if dim is not None}
     kinds = {position: _without(kind_of(leaves[position]), dim) for position, dim in batched.items()}
     options = {"in_dims": tuple(batched.values()), **{name: made_with[name] for name in ("randomness", "chunk_size")}}

@@ -1,0 +1,127 @@
+"""What captured code meets that was there before: it becomes an input of the program, or is guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dy2st.capture import lattice
+from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Place
+from dy2st.capture.recorder import fresh_number
+from dy2st.capture.regions import State
+from dy2st.capture.sources import Source
+from dy2st.capture.values import refused_kind
+from dy2st.errors import CaptureError
+from dy2st_runtime.program import StateSlot
+
+if TYPE_CHECKING:
+    from dy2st.capture.session import Session
+
+
+class Outside:
+    """The tensors, numbers and objects from outside that one capture has met.
+
+    Attributes:
+        states: the inputs of the program that are no arguments, in order.
+        dynamic_state: the names of tensors from outside whose sizes differ from call to call, with the dimensions.
+        cells: the variables of enclosing functions that existed before the capture and are written by it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.states: list[State] = []
+        self.dynamic_state: Mapping[str, Collection[int] | None] = {}
+        self.cells: dict[int, Source] = {}
+        self._state_by_id: dict[int, State] = {}
+
+    def adopt(self, real: torch.Tensor) -> torch.Tensor:
+        """The stand-in of a real tensor: it becomes an input of the program, fetched anew at each call."""
+        if self.session.is_stand_in(real):
+            raise CaptureError(
+                "a tensor computed in a branch or loop is used outside of it, through an object that is not followed",
+                self.session.here(),
+                fix="keep it in a variable, attribute or list of converted code, not in a generator or a library's object",
+            )
+        state = self._state_by_id.get(id(real))
+        if state is None:
+            source = self.session.tracker.source_of(real)
+            dims = self.dynamic_state.get(source.name) if source else None
+            if dims:
+                stand_in = self.stand_in(real, dims)
+            else:
+                self.check_kind(real)
+                with self.session.quiet():
+                    stand_in = self.session.fake.from_tensor(real, static_shapes=True)
+            name = source.name if source else f"constant_{len(self.states)}"
+            kind = "constant" if source is None else "attribute"
+            shape = tuple(size if isinstance(size, int) else str(size) for size in stand_in.shape)
+            slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
+            state = self._add_state(State(slot, source, real, stand_in))
+            self._state_by_id[id(real)] = state
+            if source is not None:
+                self.session.tracker.guards.tensor(source, real, dims or frozenset())
+        return state.stand_in  # type: ignore[no-any-return]
+
+    def adopted(self, value: Any) -> Any:
+        """A value with a stand-in in the place of a real tensor."""
+        return self.adopt(value) if isinstance(value, torch.Tensor) and not self.session.is_stand_in(value) else value
+
+    def check_kind(self, tensor: torch.Tensor) -> None:
+        """Refuse a tensor of a kind that programs do not have."""
+        refused = refused_kind(tensor)
+        if refused is not None:
+            raise CaptureError(f"{refused[0]} cannot be captured", self.session.here(), fix=refused[1])
+
+    def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
+        """A fake tensor like a real one, with unknown sizes in some dimensions."""
+        self.check_kind(real)
+        sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
+        strides = None if dynamic else tuple(real.stride())
+        before = self.session.graph_is_partial
+        made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, real.requires_grad))
+        self.session.graph_is_partial = before  # it is a leaf, or stands for one
+        return made  # type: ignore[no-any-return]
+
+    def dynamic_number(self, source: Source, value: Any, place: Place) -> Any:
+        """A Python number that differs from call to call: an input of the program, which stands in its place from now on."""
+        slot = StateSlot(source.name, "number")
+        self.session.tracker.guards.same_type(source, value)
+        number = self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).stand_in
+        self.session.root.journal.stand_in(place, number)
+        return number
+
+    def _add_state(self, state: State) -> State:
+        root = self.session.root.builder
+        self.states.append(state)
+        root.bind(state.stand_in, root.placeholder(state.slot.name.replace(".", "_"), state.stand_in))
+        return state
+
+    def source_of(self, place: Place) -> Source | None:
+        """Where a place came from, if it came from outside."""
+        table = self.session.tracker.table
+        if isinstance(place, CellPlace):
+            return self.cells.get(id(place.cell))
+        owner = self.session.tracker.source_of(place.owner)
+        if owner is None or isinstance(place, ContentsPlace):
+            return None
+        return table.attribute(owner, place.name) if isinstance(place, AttributePlace) else table.item(owner, place.item)
+
+    def read(self, place: Place, source: Source | None = None) -> None:
+        """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
+        if self.session.was_written(place.key):
+            return
+        source = source or self.source_of(place)
+        if source is None:
+            return
+        value = place.read()
+        if value is MISSING:
+            self.session.tracker.guards.missing(source)
+        else:
+            self.session.tracker.read(value, source, place)
+
+    def is_carried(self, place: Place) -> bool:
+        """Whether what a place holds is an input of the program: what it held at the capture says nothing then."""
+        source = self.source_of(place)
+        return source is not None and source.name in self.session.tracker.dynamic

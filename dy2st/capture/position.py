@@ -1,0 +1,59 @@
+"""Which line of the user's runs now."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from types import CodeType
+
+from dy2st import errors
+from dy2st_runtime.program import Location
+
+_PACKAGE = os.path.dirname(errors.__file__)
+
+
+class Position:
+    """Where a capture is in the user's code.
+
+    Attributes:
+        user_files: the files that have converted code.
+        entry_code: the code of the function that started the capture; the user's frames are above it.
+    """
+
+    def __init__(self) -> None:
+        self.user_files: set[str] = set()
+        self.entry_code: CodeType | None = None
+        self._location: Location | None = None
+
+    def locate(self) -> Location | None:
+        """The user's line that runs now: the innermost frame of converted code or of a file that has some."""
+        if self._location is not None:
+            return self._location
+        frame = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if code is self.entry_code:
+                return None
+            if code.co_filename in self.user_files:
+                return Location(code.co_filename, frame.f_lineno, code.co_name)
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+    @contextlib.contextmanager
+    def located(self, location: Location | None) -> Iterator[None]:
+        """What is recorded inside belongs to another line of the user's than the one that runs."""
+        outer, self._location = self._location, location
+        try:
+            yield
+        finally:
+            self._location = outer
+
+    def asked_by_user_code(self) -> bool:
+        """Whether the call of torch that is handled now was made by the user's code, or by code that is called as it is."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
+            frame = frame.f_back
+        code = (frame.f_back or frame).f_code
+        return code.co_name == "_call_plain" or not code.co_filename.startswith(_PACKAGE)
