@@ -23,7 +23,6 @@ from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
-from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
@@ -246,6 +245,8 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice) and not _fits_list(value):
         return _at_position(session, value, key)
     if isinstance(value, (list, tuple)) and value:
+        if isinstance(value, tuple) and not isinstance(key, slice):
+            key = _in_tuple(session, key, len(value))
         copied = list(value)
         session.lists.own(copied)
         return lists.get(session, session.lists.make(copied), key)
@@ -256,6 +257,14 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         session.here(),
         fix="stack what is in it into a tensor, or choose with if statements",
     )
+
+
+def _in_tuple(session: Session, key: Any, length: int) -> Any:
+    """A position in a tuple, checked: the list that the program makes of it has other words."""
+    position = session.to_number(key)
+    for holds in (position < length, position >= -length):
+        check(session, holds, IndexError, "tuple index out of range")
+    return position
 
 
 def _fits_list(items: Any) -> bool:
@@ -320,7 +329,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         session.call(own, target, key, value)
         return
     if isinstance(target, list) and _is_runtime(key):
-        raise NeedsRuntimeList(target)
+        lists.set_item(session, lists.required(session, target), key, value)
+        return
     _note_items(session, target, key)
     if type(target) is dict and key in target and may_be_undefined(target[key]):
         session.key_orders.write(target, key)
@@ -350,7 +360,8 @@ def del_item(target: Any, key: Any) -> None:
             optional.remove(session, target, key)
             return
         if isinstance(target, list) and _is_runtime(key):
-            raise NeedsRuntimeList(target)
+            lists.del_item(session, lists.required(session, target), key)
+            return
         if isinstance(target, list):
             session.write(ContentsPlace(target))
     del target[key]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import types
 
 import sympy
 import torch
@@ -25,6 +24,7 @@ from dy2st import errors
 from dy2st.capture.session import Session
 from dy2st.capture.values import CAPTURE_VALUES, Text
 from dy2st.frames import MACHINERY
+from dy2st_runtime.tracebacks import steps
 
 TRACING_ERRORS = (
     GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
@@ -49,6 +49,8 @@ _NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
 _CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b")
 """What only an error that stand-ins cause speaks of."""
 _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
+_CYCLE = 50
+"""How many frames at the end of a traceback show what an endless recursion goes through."""
 _NEVER = (errors.Dy2stError, RecursionError, MemoryError, SystemError, *TRACING_ERRORS)
 
 
@@ -81,11 +83,18 @@ def is_about_texts(error: Exception) -> bool:
     return any(isinstance(value, Text) for value in error.args) or re.search(r"\bText\b", str(error)) is not None
 
 
+def runs_in_capture(session: Session, error: RecursionError) -> bool:
+    """Whether it is code of this package that goes too deep, and not the user's."""
+    files = [step.tb_frame.f_code.co_filename for step in steps(error)][-_CYCLE:]
+    return any(file.startswith((_OWN, *_INTERNAL)) for file in files) and not any(
+        file in session.position.user_files for file in files
+    )
+
+
 def _innermost_is_users(error: Exception) -> bool:
-    step: types.TracebackType | None = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    file = step.tb_frame.f_code.co_filename if step is not None else ""
+    file = ""
+    for step in steps(error):
+        file = step.tb_frame.f_code.co_filename
     if file.startswith(_ACTING) and file not in _INTERNAL:
         return not isinstance(error, (AssertionError, NameError)) and not _is_own(getattr(error, "obj", None))
     return file == _TENSOR or not file.startswith((_OWN, *_INTERNAL, *MACHINERY))

@@ -93,6 +93,8 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         return call(original, *args, **kwargs)
     if any(isinstance(value, spreading.Spread) for value in args):
         return spreading.call(session, function, args, kwargs)
+    if optional.has_optional(kwargs):
+        return optional.settled(session, kwargs, lambda given: call(function, *args, **given))
     handler = handler_of(function)
     _check_key_orders(session, function, args)
     table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)

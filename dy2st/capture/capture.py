@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, cast
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from dy2st import errors
 from dy2st.capture import calls, choices, generators, leaving, lists, modules, results
@@ -119,7 +120,8 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
         session.before_raise = lambda: leaving.record(session)
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
     with (
-        translated(session), _plain_grad_mode(), calls.torch_patched(), _modules_kept(session), session.active() as root,
+        translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(), calls.torch_patched(),
+        _modules_kept(session), session.active() as root,
     ):  # fmt: skip
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)

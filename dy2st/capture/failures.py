@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_texts
+from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_texts, runs_in_capture
 from dy2st.capture.functions import data_dependent
 from dy2st.capture.regions import Refused
 from dy2st.capture.session import Session, current
@@ -30,6 +30,10 @@ def translated(session: Session) -> Iterator[None]:
         raise
     except TRACING_ERRORS as error:
         raise _data_dependent(session, error) from error
+    except RecursionError as error:
+        if not runs_in_capture(session, error):
+            raise
+        raise _holds_itself(session, error) from None
     except Exception as error:
         if isinstance(error, TypeError) and _UNHASHABLE.search(str(error)):
             raise _as_key(session, error) from error
@@ -93,6 +97,14 @@ def _as_key(session: Session, error: Exception) -> errors.CaptureError:
         "a number that is known only when the program runs is put into a set or used as the key of a dict",
         user_line(session, error),
         fix="keep numbers in a list, index a tensor with the number, or choose among known keys with if statements",
+    )
+
+
+def _holds_itself(session: Session, error: RecursionError) -> errors.CaptureError:
+    return errors.CaptureError(
+        "a list, dict or object that holds itself is used where a tensor decides",
+        user_line(session, error),
+        fix="keep what points back in a variable: a program passes on what containers hold, so none may be part of itself",
     )
 
 

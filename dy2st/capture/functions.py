@@ -243,12 +243,12 @@ def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
 
 @_handles(torch.Tensor.__getitem__)
 def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return indexing.get_item(args[0], args[1], func)
+    return indexing.get_item(session.position, args[0], args[1], func)
 
 
 @_handles(torch.Tensor.__setitem__)
 def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    indexing.set_item(args[0], args[1], args[2], func)
+    indexing.set_item(session.position, args[0], args[1], args[2], func)
 
 
 @_handles(torch.Tensor.contiguous)

@@ -6,31 +6,35 @@ index (numbers, slices, ``None``, ``...``) are applied one dimension at a time, 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 
+from dy2st.capture.position import Position
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError
 
 _FULL = slice(None)
 
 
-def get_item(tensor: torch.Tensor, index: Any, plain: Callable[..., Any]) -> Any:
+def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callable[..., Any]) -> Any:
     """``tensor[index]``; ``plain`` is torch's own subscript."""
-    if not _needs_rewrite(index):
+    if not _needs_rewrite(tensor, index):
         return plain(tensor, index)
-    view, rest = _apply_basic(tensor, index)
+    _check_count(tensor, index, plain)
+    view, rest = _apply_basic(position, tensor, index)
     return view if rest is None else plain(view, rest)
 
 
-def set_item(tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., Any]) -> None:
+def set_item(position: Position, tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., Any]) -> None:
     """``tensor[index] = value``."""
-    if not _needs_rewrite(index) and not isinstance(value, SYMBOLIC_NUMBERS):
+    if not _needs_rewrite(tensor, index) and not isinstance(value, SYMBOLIC_NUMBERS):
         plain(tensor, index, value)
         return
-    view, rest = _apply_basic(tensor, index)
+    _check_count(tensor, index, plain, value)
+    view, rest = _apply_basic(position, tensor, index)
     if isinstance(value, SYMBOLIC_NUMBERS):
         value = torch.scalar_tensor(cast(Any, value), dtype=tensor.dtype, device=tensor.device)
     if rest is not None:
@@ -41,9 +45,19 @@ def set_item(tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., 
         view.fill_(value)
 
 
-def _needs_rewrite(index: Any) -> bool:
+def _needs_rewrite(tensor: torch.Tensor, index: Any) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
+    if any(type(part) is int for part in parts) and not all(type(size) is int for size in tensor.shape):
+        return True  # whether the item is there is known only at run time
     return any(_is_runtime_number(part) or _is_flag(part) or (isinstance(part, slice) and _runtime_slice(part)) for part in parts)
+
+
+def _check_count(tensor: torch.Tensor, index: Any, plain: Callable[..., Any], *value: Any) -> None:
+    """Have torch refuse, in its words, an index with more parts than the tensor has dimensions."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if sum(map(_width, parts)) > tensor.dim():
+        known = tuple(0 if _is_runtime_number(part) or isinstance(part, slice) else part for part in parts)
+        plain(tensor, known if isinstance(index, (tuple, torch.Tensor)) else known[0], *value)
 
 
 def _runtime_slice(part: slice) -> bool:
@@ -65,13 +79,12 @@ def _number(part: Any) -> Any:
     return part.item() if isinstance(part, torch.Tensor) else part
 
 
-def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
+def _apply_basic(position: Position, tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
     """Apply everything but index tensors; gives the view and the index that is left, ``None`` if nothing."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    parts = _expand_ellipsis(parts, tensor.dim())
+    parts = _expand_ellipsis(list(index) if isinstance(index, tuple) else [index], tensor.dim())
     view, dim, advanced = tensor, 0, False
     rest: list[Any] = []
-    for part in parts:
+    for number, part in parts:
         if part is None:
             view = view.unsqueeze(dim)
         elif isinstance(part, slice):
@@ -89,11 +102,19 @@ def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
             dim += width
             continue
         else:
-            view = view.select(dim, _number(part))
+            view = _select(position, view, dim, (number, _number(part)))
             continue
         rest.append(_FULL)
         dim += 1
     return view, tuple(rest) if advanced else None
+
+
+def _select(position: Position, view: torch.Tensor, dim: int, part: tuple[int, Any]) -> torch.Tensor:
+    """The item with a number; where that number stands in the subscript is what torch's error speaks of."""
+    location = position.locate()
+    subscript, number = part
+    with position.located(location and dataclasses.replace(location, subscript=subscript)):
+        return view.select(dim, number)
 
 
 def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
@@ -108,12 +129,14 @@ def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
     return torch.ops.aten.slice.Tensor(view, dim, _number(part.start), _number(part.stop), step)  # type: ignore[no-any-return]
 
 
-def _expand_ellipsis(parts: list[Any], rank: int) -> list[Any]:
-    used = sum(_width(part) for part in parts)
-    for position, part in enumerate(parts):
+def _expand_ellipsis(parts: list[Any], rank: int) -> list[tuple[int, Any]]:
+    """The parts with their positions, without ``...``."""
+    used = sum(map(_width, parts))
+    positions = list(enumerate(parts))
+    for position, part in positions:
         if part is Ellipsis:
-            return parts[:position] + [_FULL] * (rank - used) + parts[position + 1 :]
-    return parts
+            return positions[:position] + [(position, _FULL)] * (rank - used) + positions[position + 1 :]
+    return positions
 
 
 def _width(part: Any) -> int:

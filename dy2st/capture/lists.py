@@ -62,6 +62,18 @@ def _at(session: Session, items: RuntimeList, index: Any) -> Any:
     return _take(session, items, control.list_get, (items, index), "list index out of range")
 
 
+def required(session: Session, items: list[Any]) -> RuntimeList:
+    """A Python list as a list of the program, which it has to be for what comes next.
+
+    Raises:
+        NeedsRuntimeList: it was made in a block around this one, which has to make it one.
+    """
+    known = session.lists.of(items)
+    if known is None and not session.lists.owner_is_here(items):
+        raise NeedsRuntimeList(items)
+    return known or session.lists.make(items)
+
+
 def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> Any:
     """An index as a number; the operation itself finds out that nothing is there, unless others see the exception pass."""
     index = session.to_number(index)
@@ -158,7 +170,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
         if name in _CHANGING:
             session.write(ContentsPlace(target))
         if name == "pop" and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
-            raise NeedsRuntimeList(target)
+            return _pop(session, required(session, target), *args, **kwargs)
         result = getattr(target, name)(*args, **kwargs)
         if name == "copy":
             session.lists.own(result)

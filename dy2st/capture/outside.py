@@ -48,8 +48,8 @@ class Outside:
         if state is None:
             source = self.session.tracker.source_of(real)
             dims = self.dynamic_state.get(source.name) if source else None
-            if dims:
-                stand_in = self.stand_in(real, dims)
+            if dims or torch._C._functorch.is_functorch_wrapped_tensor(real):
+                stand_in = self.stand_in(real, dims or ())
             else:
                 self.check_kind(real)
                 with self.session.quiet():

@@ -24,11 +24,17 @@ from dy2st_runtime.transforms import TRANSFORMS
 
 @dataclasses.dataclass(frozen=True)
 class Location:
-    """A place in the user's source."""
+    """A place in the user's source.
+
+    Attributes:
+        file, line, function: where it is.
+        subscript: for an item of a tensor that the user reads by its number, the part of the subscript that it is.
+    """
 
     file: str
     line: int
     function: str = ""
+    subscript: int | None = None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

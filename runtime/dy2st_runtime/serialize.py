@@ -157,6 +157,8 @@ class _Writer:
         made: dict[str, Any] = {"type": node.meta["type"]} if node.meta.get("type") else {}
         if isinstance(node.meta.get("location"), Location):
             made["at"] = self.place(node.meta["location"])
+            if node.meta["location"].subscript is not None:
+                made["subscript"] = node.meta["location"].subscript
         return made
 
 
@@ -258,12 +260,12 @@ class _Reader:
         self.namespaces = namespaces
         self.unused: dict[int, Block] = {}
 
-    def place(self, json: Json) -> Location:
+    def place(self, json: Json, subscript: Json | None = None) -> Location:
         source, line = (part.integer(0) for part in json.array(2))
         if source >= len(self.sources):
             json.fail("a place in one of the sources")
         file, function = self.sources[source]
-        return Location(file, line, function)
+        return Location(file, line, function, None if subscript is None else subscript.integer(0))
 
     def read_blocks(self, json: Json) -> Block:
         """All blocks of the table; the root."""
@@ -295,7 +297,7 @@ class _Reader:
         if (kind := json.optional("type")) is not None:
             node.meta["type"] = kind.text()
         if (place := json.optional("at")) is not None:
-            node.meta["location"] = self.place(place)
+            node.meta["location"] = self.place(place, json.optional("subscript"))
 
     def _arguments(self, json: Json, nodes: dict[str, fx.Node]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         kwargs = json.optional("kwargs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -46,6 +47,8 @@ def tell(error: BaseException, line_of: Callable[[types.TracebackType], Location
     failing = [line for _, line in lines if line is not None]
     if not failing:
         return
+    if failing[-1].subscript is not None:
+        _name_subscript(error, failing[-1].subscript)
     _note(error, f'raised by the program at File "{failing[-1].file}", line {failing[-1].line}, in {failing[-1].function}')
     if SHOW_ALL_FRAMES:
         return
@@ -56,6 +59,17 @@ def tell(error: BaseException, line_of: Callable[[types.TracebackType], Location
         elif step.tb_frame.f_code is not hidden:
             kept = types.TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
     error.__traceback__ = kept
+
+
+_OUT_OF_RANGE = re.compile(r"select\(\): index (-?\d+) out of range for tensor of size \[([\d, ]*)\] at dimension (\d+)")
+
+
+def _name_subscript(error: BaseException, subscript: int) -> None:
+    """Say that an item is not there as torch's subscripts do, not as the operator that the program calls."""
+    found = _OUT_OF_RANGE.match(str(error)) if type(error) is IndexError else None
+    if found is not None:
+        index, sizes, dim = found.groups()
+        error.args = (f"index {index} is out of bounds for dimension {subscript} with size {sizes.split(', ')[int(dim)]}",)
 
 
 def _step_at(line: Location, following: types.TracebackType | None) -> types.TracebackType:

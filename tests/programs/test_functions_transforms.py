@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 
 import pytest
@@ -10,7 +11,7 @@ from torch import func, nn
 
 import dy2st
 import dy2st_runtime
-from tests.oracle import agree
+from tests.oracle import agree, same
 from tests.programs.values import signs, vec
 
 D = {"dtype": torch.float64}
@@ -304,3 +305,56 @@ def test_saved_and_loaded(tmp_path):
     loaded = dy2st_runtime.load(tmp_path / "m.dy2st")
     for call in signs():
         torch.testing.assert_close(loaded(call), f(call), rtol=0, atol=0)
+
+
+@dy2st.to_static
+def static_energy(x):
+    if x.sum() > 0:
+        return (x**3).sum()
+    return (x**2).sum()
+
+
+def energy(x):
+    if x.sum() > 0:
+        return (x**3).sum()
+    return (x**2).sum()
+
+
+TRANSFORMS = {
+    "grad": torch.func.grad,
+    "grad of grad": lambda f: torch.func.grad(lambda x: torch.func.grad(f)(x).sum()),
+    "jacrev": torch.func.jacrev,
+    "jacfwd": torch.func.jacfwd,
+    "hessian": torch.func.hessian,
+    "vjp": lambda f: lambda x: torch.func.vjp(f, x)[1](torch.tensor(2.0, dtype=x.dtype)),
+    "jvp": lambda f: lambda x: torch.func.jvp(f, (x,), (torch.ones_like(x),)),
+    "functionalize": torch.func.functionalize,
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=list(TRANSFORMS))
+def test_of_a_static_function(transform):
+    for x in signs():
+        same(transform(energy)(x), transform(static_energy)(x))
+
+
+def test_vmap_of_a_static_function():
+    rows = torch.stack(signs())
+    scaled = dy2st.to_static(lambda x, k: x.sin() * k)
+    same(torch.vmap(lambda x: x.sin() * 2)(rows), torch.vmap(lambda x: scaled(x, 2))(rows))
+    with pytest.raises(RuntimeError, match="vmap: It looks like"):
+        torch.vmap(static_energy)(rows)
+
+
+def test_functional_call_of_a_static_module():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh()).double()
+    static = dy2st.to_static(copy.deepcopy(model))
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+    def gradients(module):
+        def loss(given, x):
+            return torch.func.functional_call(module, given, (x,)).sum()
+
+        return torch.vmap(torch.func.grad(loss), (None, 0))(parameters, torch.stack(signs()))
+
+    same(gradients(model), gradients(static))

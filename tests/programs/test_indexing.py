@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.oracle import agree
+import dy2st
+from dy2st import InputSpec
+from tests.oracle import agree, observe, same_outcome
 from tests.programs.values import counts, num, signs, vec
 
 M = torch.arange(24.0, dtype=torch.float64).view(2, 3, 4)
@@ -92,10 +94,51 @@ def test_out_of_range():
     def f(x, n):
         return x[n.item()]
 
-    static = agree(f, [(vec(1, 2, 3), c) for c in counts(2, 0, -3)])
-    for position in counts(3, -4):
-        with pytest.raises(IndexError):
-            static(vec(1, 2, 3), position)
+    agree(f, [(vec(1, 2, 3), c) for c in counts(2, 0, -3, 3, -4)])
+
+
+def test_out_of_range_in_torchs_words(tmp_path):
+    def parts(x, n, way):
+        k, way = n.item(), way.item()
+        cube = x.reshape(1, 3, 1).expand(2, 3, 4).clone()
+        if way == 0:
+            return cube[..., k]
+        if way == 1:
+            return cube[None, 0, :, n]
+        if way == 2:
+            return cube[0][k, 1]
+        if way == 3:
+            cube[:, k] = 1.0
+            return cube
+        return x.select(0, k)
+
+    calls = [(vec(1, 2, 3), n, way) for n in counts(0, 7, -9) for way in counts(0, 1, 2, 3, 4)]
+    agree(parts, calls)
+    dy2st.save(parts, tmp_path / "parts.dy2st", input_spec=[InputSpec([3], "float64"), *[InputSpec([], "int64")] * 2])
+    loaded = dy2st.load(tmp_path / "parts.dy2st")
+    assert all(same_outcome(observe(parts, call), observe(loaded, call)) for call in calls)
+
+
+def test_out_of_range_of_a_dynamic_size():
+    def second(x):
+        return x[1], x[-2]
+
+    agree(second, [vec(1, 2, 3), vec(1), vec()], spec=[InputSpec([None], "float64")])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_too_many_parts(rank):
+    def number(x, n):
+        return (x.sum() if rank == 0 else x[..., None])[n.item(), n.item(), n.item()]
+
+    def one(x, n):
+        return x.sum()[n]
+
+    def one_number(x, n):
+        return x.sum()[n.item()]
+
+    for function in (number, one, one_number):
+        agree(function, [(vec(1, 2, 3), n) for n in counts(0)], programs=None)
 
 
 def test_write_in_a_loop():

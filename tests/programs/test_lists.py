@@ -117,6 +117,41 @@ def test_index_out_of_range():
     agree(f, trips(1, 0, 7))
 
 
+def test_tuple_index_out_of_range():
+    def f(x, n):
+        return (x, x + 1, x * 2)[n], (1, 2, 3)[n.item()]
+
+    agree(f, trips(1, 0, -3, 3, -4))
+
+
+def test_change_at_an_index_where_the_list_was_made():
+    def f(x, n):
+        k = n.item()
+        a, b, total = [x, x + 1, x * 2], [1, 2, 3], 0
+        a[k] = x * 5
+        del b[k]
+        for i in range(n):
+            inner = [0, 0]
+            inner[i % 2] += i
+            total += inner.pop(i % 2)
+        return a, b, total, [4, 5].pop(k)
+
+    agree(f, trips(1, 0, -2, 5, -4))
+
+
+def test_change_at_an_index_of_a_list_of_the_module():
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.counts = [0, 0]
+
+        def forward(self, x, n):
+            self.counts[n.item()] += 1
+            return x * self.counts[0]
+
+    agree(Counts(), trips(1, 0, 0, 5), programs=None)
+
+
 def test_slices():
     def f(x, n):
         a = []

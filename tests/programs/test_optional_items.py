@@ -59,6 +59,23 @@ def test_copies():
     agree(lambda x: ({**made(x)}, dict(made(x)), made(x).copy(), len(made(x)), bool(made(x))), signs())
 
 
+def test_keyword_arguments():
+    def f(x):
+        options = {"scale": 2}
+        if x.sum() > 0:
+            options["bias"] = x
+
+        def affine(value, scale=1, bias=0):
+            return value * scale + bias
+
+        def count(value, **given):
+            return value * len(given), sorted(given)
+
+        return affine(x, **options), count(x, **options), dict(**options), {**options, "z": 1}
+
+    agree(f, signs())
+
+
 def test_removed():
     def f(x):
         d = {"a": x, "b": x + 1}

@@ -155,6 +155,15 @@ def item_of_another_kind(x):
     return d["b"]
 
 
+@CHAPTER.refused("a container that is put in itself where a tensor decides", calls=signs(), error=CaptureError, says="holds itself")
+def holds_itself(x):
+    table = {"x": x}
+    while table["x"].sum() > 0:
+        table["x"] = table["x"] - 1
+        table["table"] = table
+    return table["x"]
+
+
 @CHAPTER.refused("recursion whose depth a tensor decides", calls=signs(), error=CaptureError, says="as a while loop")
 def recursive(x):
     if x.sum() > 0:
