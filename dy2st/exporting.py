@@ -19,9 +19,11 @@ import torch
 from dy2st import config, saving
 from dy2st.errors import ExportError, SignatureError
 from dy2st.lowering import aoti, doors, onnx_models
+from dy2st.lowering.arguments import bound, without_defaults
 from dy2st.lowering.comparison import compare, tensors_of
+from dy2st.lowering.context import brief
 from dy2st.lowering.inputs import generated
-from dy2st.lowering.module import Lowered, brief
+from dy2st.lowering.module import Lowered
 from dy2st.lowering.refusals import refuse_random_numbers, refuse_state
 from dy2st.lowering.watch import Watch
 from dy2st.static_function import capture_lock
@@ -110,7 +112,7 @@ def _export(
     door = DOORS[_format(target, format)]
     door.require()
     model, live = _opened(layer, specs)
-    program, state = _evaluation(_programs(model, options.method)), model.state
+    program, state = without_defaults(_evaluation(_programs(model, options.method))), model.state
     if options.inputs is None and options.method in model.examples:
         options = dataclasses.replace(options, examples=(model.examples[options.method],))
     door.check(program, options)
@@ -267,7 +269,7 @@ def _verified(program: Program, state: State, live: Any, run: doors.Runner, opti
     calls = _chosen(watch, state, options)
     reference, eager = LoadedModule([program], _own(state), "python").eval(), _eager(live, program)
     done = _Checked(against="eager" if eager is not None else "program", coverage=[str(site) for site in watch.sites])
-    for args, kwargs in calls:
+    for args, kwargs in (bound(program, *call) for call in calls):
         expected = _results(reference, args, kwargs)
         if eager is not None:
             own = compare(_results(eager, args, kwargs), expected, options.rtol, options.atol)

@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dy2st.errors import ExportError
+from dy2st.lowering.context import brief
 from dy2st.lowering.doors import Runner, quietly
 from dy2st.lowering.module import Lowered
 from dy2st_runtime.program import Program
@@ -41,9 +42,8 @@ def write(lowered: Lowered, program: Program, path: str) -> None:
         try:
             torch._inductor.aoti_compile_and_package(lowered.exported, package_path=package)
         except Exception as error:
-            text = " ".join(str(error).split())[:400]
             raise ExportError(
-                f"{program.origin}: Inductor cannot compile {program.name}: {type(error).__name__}: {text}"
+                f"{program.origin}: Inductor cannot compile {program.name}: {type(error).__name__}: {brief(error)}"
             ) from error
         shutil.copyfile(package, path)
 

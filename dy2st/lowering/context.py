@@ -78,6 +78,12 @@ def refuse(node: fx.Node, what: str, fix: str = "") -> ExportError:
     return ExportError(f"{place(node)}{what}" + (f"; {fix}" if fix else ""))
 
 
+def brief(error: BaseException) -> str:
+    """The beginning of a message that may go on for pages."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:4])[:600]
+
+
 def check_hazards(block: Block, node: fx.Node | None = None) -> None:
     """Refuse a block that writes a tensor which somebody may see under a name that ``torch.cond`` cuts off.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -81,10 +82,12 @@ def parameter_names(program: Program) -> list[str]:
     """The names of the tensors among the arguments, in order, fit for identifiers and different from each other."""
     found: list[str] = []
     for slot in program.inputs:
-        base = "".join(c if c.isalnum() else "_" for c in slot.name) or "input"
-        name, number = base, 1
-        while name in found:
-            number += 1
-            name = f"{base}_{number}"
-        found.append(name)
+        found.append(distinct(slot.name or "input", found))
     return found
+
+
+def distinct(text: str, taken: Sequence[str]) -> str:
+    """An identifier that others do not have, like a text."""
+    base = "".join(c if c.isalnum() else "_" for c in text)
+    names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)

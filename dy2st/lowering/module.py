@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import operator
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,8 @@ from torch import fx, nn
 from torch.fx.experimental import _config as shape_settings
 
 from dy2st.errors import ExportError
-from dy2st.lowering.context import check_hazards
+from dy2st.lowering import arguments
+from dy2st.lowering.context import brief, check_hazards
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.lists import prefix
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number, known_later
@@ -60,8 +62,17 @@ class LoweredModule(nn.Module):
             tensor = value.detach().clone() if isinstance(value, torch.Tensor) else as_tensor(value)
             self.register_buffer(name, tensor, persistent=slot.kind != "constant")
         self.training = program.training
+        self.forward = self._with_names(arguments.signature(program))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def _with_names(self, signature: inspect.Signature) -> Callable[..., Any]:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            given = signature.bind(*args, **kwargs)
+            return self._run(given.args, given.kwargs)
+
+        forward.__signature__ = signature  # type: ignore[attr-defined]  # what inspect looks for
+        return forward
+
+    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The program's result, with numbers as tensors."""
         check_hazards(self.program.block)
         leaves = input_leaves(self.program, args, kwargs)
@@ -231,7 +242,7 @@ def lower(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     Raises:
         ExportError: ``torch.export`` cannot follow it.
     """
-    shapes = _dynamic_shapes(module.program, args, kwargs)
+    shapes = _dynamic_shapes(module.program)
     try:
         try:
             exported = _export(module, args, kwargs, shapes)
@@ -320,12 +331,6 @@ def _with_opaque_sizes(program: Program, leaves: Sequence[Any]) -> list[Any]:
     return made
 
 
-def brief(error: Exception) -> str:
-    """The beginning of a message that may go on for pages."""
-    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:4])[:600]
-
-
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     with warnings.catch_warnings():
@@ -333,8 +338,8 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _dynamic_shapes(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Which sizes are dynamic, in the structure of the arguments."""
+def _dynamic_shapes(program: Program) -> Any:
+    """Which sizes are dynamic, by the names of the arguments."""
     dims: dict[str, Any] = {}
 
     def of_slot(slot: InputSlot) -> dict[int, Any]:
@@ -361,7 +366,8 @@ def _dynamic_shapes(program: Program, args: tuple[Any, ...], kwargs: dict[str, A
 
     match program.in_structure:
         case TupleOf((given, named)):
-            return {"args": visit(given), **({"kwargs": visit(named)} if kwargs else {})}
+            found = arguments.signature(program).bind(*visit(given), **visit(named)).arguments
+            return dict(found)
     raise ExportError(f"{program.origin}: the arguments of {program.name} have an unknown structure")
 
 

@@ -12,9 +12,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dy2st.errors import ExportError
-from dy2st.lowering.context import place
+from dy2st.lowering.context import brief, place
 from dy2st.lowering.doors import Runner, quietly
-from dy2st.lowering.inputs import parameter_names
+from dy2st.lowering.inputs import distinct, parameter_names
 from dy2st.lowering.module import Lowered
 from dy2st_runtime.program import Program
 
@@ -49,8 +49,14 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
 
     with quietly(), _one_version_of_subgraphs():
         try:
+            inputs = parameter_names(program)
             made = torch.onnx.export(
-                lowered.exported, input_names=parameter_names(program), opset_version=opset, dynamo=True, verbose=False
+                lowered.exported,
+                input_names=inputs,
+                output_names=result_names(lowered.exported, inputs),
+                opset_version=opset,
+                dynamo=True,
+                verbose=False,
             )
         except Exception as error:
             raise _translated(error, program) from error
@@ -60,6 +66,28 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
     onnx.checker.check_model(path, full_check=size <= _LARGEST)
 
 
+def result_names(exported: torch.export.ExportedProgram, taken: Sequence[str]) -> list[str]:
+    """The names of the tensors among the results: the way to each, as ``scores`` or ``boxes_0``; ``output`` where there is none.
+
+    An exporter that names them itself gives a result that is an argument the name of the argument, which no ONNX model can have.
+
+    Args:
+        exported: what is written.
+        taken: the names of the arguments.
+    """
+    outputs = exported.graph_signature.user_outputs
+    structure = exported.call_spec.out_spec
+    assert structure is not None
+    paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(len(outputs))), structure))
+    found = list(taken)
+    for path, number in paths:
+        if isinstance(outputs[number], str):
+            steps = [str(getattr(step, "key", getattr(step, "name", getattr(step, "idx", "")))) for step in path]
+            named = bool(steps) and not steps[0][:1].isdigit()
+            found.append(distinct("_".join(steps if named else ["output", *steps]), found))
+    return found[len(taken) :]
+
+
 def _translated(error: BaseException, program: Program) -> ExportError:
     """The error for an operator that has no translation, with the user's line."""
     root = error
@@ -67,7 +95,7 @@ def _translated(error: BaseException, program: Program) -> ExportError:
         root = root.__cause__
     found = _OPERATOR.search(str(root))
     if found is None:
-        return ExportError(f"{program.origin}: {program.name} cannot be told in ONNX: {type(root).__name__}: {_brief(root)}")
+        return ExportError(f"{program.origin}: {program.name} cannot be told in ONNX: {type(root).__name__}: {brief(root)}")
     operator = found[2]
     nodes = [node for node in program.nodes() if isinstance(node.target, torch._ops.OpOverload)]
     using = [node for node in nodes if _stem(node) == operator] or [node for node in nodes if operator in _stem(node)]
@@ -78,10 +106,6 @@ def _translated(error: BaseException, program: Program) -> ExportError:
 def _stem(node: Any) -> str:
     name: str = node.target._schema.name
     return name.rpartition("::")[2]
-
-
-def _brief(error: BaseException) -> str:
-    return " ".join(str(error).split())[:400]
 
 
 @contextlib.contextmanager

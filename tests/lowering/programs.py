@@ -153,6 +153,12 @@ def keywords(x, scale, bias=None):
     return {"y": x - bias, "inner": [x * 2, (bias, None)]}
 
 
+def keyword_only(x, y, power=2, *, scale=0.5, flags=None):
+    if x.sum() > y.sum():
+        return x**power * scale
+    return y
+
+
 class Counter(torch.nn.Module):
     """Keeps a buffer, a tensor and a number from call to call."""
 
@@ -209,6 +215,7 @@ FUNCTIONS = {
     "nothing_at_first": (nothing_at_first, [spec(4, 2)]),
     "guarded": (guarded, [spec(None)]),
     "keywords": (keywords, [spec(2), spec(), spec(2)]),
+    "keyword_only": (keyword_only, [spec(None), spec(None)]),
     "Counter": (Counter, [spec(2)]),
     "Normalized": (Normalized, [spec(None, 1, 4, 4)]),
 }

@@ -64,6 +64,17 @@ def test_control_flow_is_in_the_model(tmp_path):
         assert steps.item() == count
 
 
+def test_results_have_names(tmp_path):
+    function, specification = made("keywords")
+    dy2st.export(function, tmp_path / "model.onnx", input_spec=specification, verify=False)
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    assert [slot.name for slot in session.get_inputs()] == ["x", "scale", "bias"]
+    assert [slot.name for slot in session.get_outputs()] == ["y", "inner_0", "inner_1_0"]
+    x, bias = torch.ones(2), torch.tensor([2.0, 3.0])
+    (found,) = session.run(["inner_1_0"], {"x": x.numpy(), "scale": torch.tensor(1.0).numpy(), "bias": bias.numpy()})
+    assert found.tolist() == [2, 3]
+
+
 def test_state_is_refused(tmp_path):
     layer, specification = made("Counter")
     with pytest.raises(ExportError, match=r"changes self.h, self.steps, count, and an ONNX model keeps nothing"):

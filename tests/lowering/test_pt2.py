@@ -153,6 +153,19 @@ def test_what_python_raises_for_numbers(tmp_path):
         model(torch.ones(2), torch.tensor(-3))
 
 
+def test_arguments_have_their_names(tmp_path):
+    function, specification = made("keyword_only")
+    x, y = torch.ones(4), torch.zeros(4)
+    calls = [{"y": y, "x": x}, (x, y, 2), (x, y)]
+    report = dy2st.export(function, tmp_path / "model.pt2", input_spec=specification, inputs=calls)
+    assert report.verified == 3
+    exported = torch.export.load(tmp_path / "model.pt2")
+    assert exported.graph_signature.user_inputs == ("x", "y")
+    assert torch.equal(exported.module()(x, y), function(x, y))
+    with pytest.raises(ExportError, match="fails with inputs given"):
+        dy2st.export(function, tmp_path / "model.pt2", input_spec=specification, inputs=[(x, y, 3)])
+
+
 def test_inputs_that_are_given(tmp_path):
     layer, specification = made("two_ways")
     report = dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification, inputs=[(torch.ones(3, 2),), torch.ones(1, 2)])

@@ -1,0 +1,63 @@
+"""The arguments of an exported model: those of the program by their names, without what the caller of the original may leave out.
+
+    def forward(self, x, scale=1.0, *, flags=None)       forward(x)
+
+``torch.export`` wants every argument at each call, constants included.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from dy2st_runtime.binding import Binder
+from dy2st_runtime.program import Program
+from dy2st_runtime.structure import DictOf, Structure, TupleOf, unflatten
+
+
+def without_defaults(program: Program) -> Program:
+    """A program whose structure of arguments lacks those at the end, and those given by name, that are the defaults."""
+    args, names, kwargs = _parts(program)
+    defaults = {parameter.name: parameter.default for parameter in program.parameters if parameter.default is not None}
+    positional = _positional(program)
+    while args and len(args) <= len(positional) and args[-1] == defaults.get(positional[len(args) - 1]):
+        args = args[:-1]
+    left = [(name, item) for name, item in zip(names, kwargs, strict=True) if item != defaults.get(name)]
+    made = DictOf(tuple(name for name, _ in left), tuple(item for _, item in left))
+    return dataclasses.replace(program, in_structure=TupleOf((TupleOf(args), made)))
+
+
+def bound(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call as the structure of a program has them: by position where they can be."""
+    given, named = unflatten(program.in_structure, Binder(program).bind(args, kwargs, lambda: ()))
+    return tuple(given), dict(named)
+
+
+def signature(program: Program) -> inspect.Signature:
+    """What a ``forward`` that takes these arguments looks like.
+
+    Keywords have names: torch.export counts those of ``**kwargs`` twice.
+    """
+    args, names, _ = _parts(program)
+    positional = _positional(program)
+    if len(args) <= len(positional) and not set(positional) & set(names):
+        made = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in positional[: len(args)]]
+    else:
+        free = next(name for name in ("args", "arguments", "positional_arguments") if name not in names)
+        made = [inspect.Parameter(free, inspect.Parameter.VAR_POSITIONAL)]
+    return inspect.Signature([*made, *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names)])
+
+
+def _parts(program: Program) -> tuple[tuple[Structure, ...], tuple[str, ...], tuple[Structure, ...]]:
+    match program.in_structure:
+        case TupleOf((TupleOf(args), DictOf(names, kwargs))):
+            return args, tuple(map(str, names)), kwargs
+        case other:
+            raise AssertionError(f"arguments of an unknown structure {other}")
+
+
+def _positional(program: Program) -> list[str]:
+    """The parameters that one argument each fills by position."""
+    return [parameter.name for parameter in program.parameters if parameter.kind in ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD")]
