@@ -31,6 +31,7 @@ from dy2st.errors import (
     SignatureError,
     SourceNotFoundError,
     StepLimitError,
+    TracingError,
     UndefinedNameError,
     UnsupportedSyntaxError,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "SourceNotFoundError",
     "StaticFunction",
     "StepLimitError",
+    "TracingError",
     "UndefinedNameError",
     "UnsupportedSyntaxError",
     "declarative",

@@ -183,6 +183,7 @@ class _Matcher:
             f"{constant(torch.is_grad_enabled)}() is {grad}",
             f"{constant(torch.is_inference_mode_enabled)}() is {inference}",
             f"{constant(modes)}() == {constant(now)}" if autocast else f"not {constant(torch._C._is_any_autocast_enabled)}()",
+            f"{constant(torch._C._get_tracing_state)}() is None",
             f"{constant(torch.get_default_dtype)}() is {constant(dtype)}",
             f"not {constant(_module._global_forward_pre_hooks)}",
             f"not {constant(_module._global_forward_hooks)}",

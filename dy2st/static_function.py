@@ -34,6 +34,7 @@ from dy2st.report import Report
 from dy2st.route import find as find_route
 from dy2st.route import run_and_write
 from dy2st.signature import Call, CallSignature
+from dy2st_runtime import other_tracers
 from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.passes.application import Pass, apply_passes
 from dy2st_runtime.program import Program
@@ -100,6 +101,8 @@ class StaticFunction:
         self._function = function
         self._input_spec = input_spec
         self._instance = None if instance is None else _reference(instance)
+        if instance is not None:  # as of a bound method, where the function that this wraps would show the object too
+            self.__signature__ = inspect.signature(types.MethodType(function, instance))
         self._backend = backend
         is_method = instance is not None if bound is None else bound
         self._signature = CallSignature(function, input_spec, is_method)
@@ -184,6 +187,7 @@ class StaticFunction:
 
     # -- calling -------------------------------------------------------------------------------------------------------------
 
+    @other_tracers.left_to_itself
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = current()
         if session is not None:
@@ -201,9 +205,11 @@ class StaticFunction:
             return self._run(args, kwargs, spelling)
         except BaseException as error:
             hide(error)
+            other_tracers.explain(error)
             raise
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], spelling: Any) -> Any:
+        other_tracers.refuse_jit_trace(self.__qualname__)
         call = self._call(args, kwargs)
         found = self._find(call) if self._eager is None else self._find_or_fall_back(call, self._eager)
         if isinstance(found, Exception):

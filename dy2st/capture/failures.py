@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_tex
 from dy2st.capture.functions import data_dependent
 from dy2st.capture.regions import Refused
 from dy2st.capture.session import Session, current
-from dy2st_runtime.tracebacks import chained
+from dy2st_runtime.tracebacks import chained, note
 
 
 @contextlib.contextmanager
@@ -40,7 +39,7 @@ def translated(session: Session) -> Iterator[None]:
         if is_about_stand_ins(session, error):
             raise _unknown_value(session, error) from error
         error.args = tuple(in_users_words(argument) for argument in error.args)
-        _note(error, f"raised while dy2st captured {session.name}: the code ran on stand-ins for the tensors")
+        note(error, f"raised while dy2st captured {session.name}: the code ran on stand-ins for the tensors")
         raise
 
 
@@ -135,13 +134,6 @@ def user_line(session: Session, error: BaseException) -> errors.Location | None:
             found = errors.Location(code.co_filename, step.tb_lineno, code.co_name)
         step = step.tb_next
     return found
-
-
-def _note(error: BaseException, text: str) -> None:
-    if sys.version_info >= (3, 11):
-        error.add_note(text)
-    else:
-        error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
 
 
 __all__ = ["TRACING_ERRORS", "data_dependent", "in_users_words", "translated", "user_line"]

@@ -7,6 +7,7 @@
     ├── SignatureError    (TypeError) the arguments of a call do not fit the program
     ├── BackendError      (ValueError) an executor that does not exist was asked for
     ├── StepLimitError    the loops of a call make more trips than the caller allows
+    ├── TracingError      torch.jit.trace would keep one path of a program
     └── BuildError        the native executor cannot be built
 
 The front end adds its own branches to the same root in ``dy2st.errors``.
@@ -69,6 +70,14 @@ class StepLimitError(Dy2stError):
 
     Cause: the model was loaded with ``max_steps``, and a loop of it does not end, or not soon enough.
     Fix: load it with a larger ``max_steps``, or without; the traceback shows the loop.
+    """
+
+
+class TracingError(Dy2stError):
+    """``torch.jit.trace`` was given a program, of which it would keep the path of one call.
+
+    Cause: a model that holds a static function, or a loaded model, is traced.
+    Fix: deploy it with ``dy2st.save`` or ``dy2st.export``, or trace the eager model under ``dy2st.enable_to_static(False)``.
     """
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from dy2st_runtime import archive, effects
+from dy2st_runtime import archive, effects, other_tracers
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.budget import limited
 from dy2st_runtime.effects import container
@@ -217,12 +217,18 @@ class LoadedModule(nn.Module):
             raise SignatureError(f"this model was saved without forward; call one of its methods: {', '.join(self.methods)}")
         return self._run(archive.FORWARD, *args, **kwargs)
 
+    @other_tracers.left_to_itself
     def _run(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        other_tracers.refuse_jit_trace(method)
         entry = self._entry(method)
         state = [self._value(path) for path in entry.paths]
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state))
         with _default_dtype(entry.program.default_dtype):
-            outputs = runner(entry.moved, self._dy2st_backend)([*leaves, *state])
+            try:
+                outputs = runner(entry.moved, self._dy2st_backend)([*leaves, *state])
+            except Exception as error:
+                other_tracers.explain(error)
+                raise
         made: dict[int, Any] = {}
         effects.apply(self, entry.program, outputs, made)
         return unflatten(entry.program.out_structure, outputs, made)

@@ -49,7 +49,7 @@ def tell(error: BaseException, line_of: Callable[[types.TracebackType], Location
         return
     if failing[-1].subscript is not None:
         _name_subscript(error, failing[-1].subscript)
-    _note(error, f'raised by the program at File "{failing[-1].file}", line {failing[-1].line}, in {failing[-1].function}')
+    note(error, f'raised by the program at File "{failing[-1].file}", line {failing[-1].line}, in {failing[-1].function}')
     if SHOW_ALL_FRAMES:
         return
     kept: types.TracebackType | None = None
@@ -88,7 +88,8 @@ def _step_at(line: Location, following: types.TracebackType | None) -> types.Tra
     return types.TracebackType(following, made.tb_frame, made.tb_lasti, made.tb_lineno)
 
 
-def _note(error: BaseException, text: str) -> None:
+def note(error: BaseException, text: str) -> None:
+    """Add a line to what an error says when it is shown."""
     if sys.version_info >= (3, 11):
         error.add_note(text)
     else:
