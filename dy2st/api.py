@@ -15,6 +15,7 @@ from dy2st import config, exporting, saving
 from dy2st.capture import calls
 from dy2st.errors import SignatureError
 from dy2st.frames import plainly
+from dy2st.lowering.verification import Options
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
 from dy2st_runtime import executors
@@ -335,7 +336,7 @@ def export(
     Example:
         >>> print(dy2st.export(model, "model.onnx", input_spec=[InputSpec([None, 8])]))  # doctest: +SKIP
     """
-    options = exporting.Options(inputs, verify, max_growth, rtol, atol, opset, method)
+    options = Options(inputs, verify, max_growth, rtol, atol, opset, method)
     return exporting.export(layer, path, format, _checked_specs(input_spec), options)
 
 

@@ -57,4 +57,4 @@ def read(path: str) -> Runner:
         with torch.no_grad():
             return [leaf for leaf in pytree.tree_leaves(package(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
 
-    return run
+    return Runner(run)

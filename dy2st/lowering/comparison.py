@@ -43,7 +43,11 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
 
 
 def compare(
-    found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], rtol: float | None, atol: float | None, what: str = "result"
+    found: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    rtol: float | None,
+    atol: float | None,
+    names: Sequence[str] | None = None,
 ) -> Difference:
     """Compare tensors one by one.
 
@@ -51,13 +55,13 @@ def compare(
         found: what the exported model gives.
         expected: what the program gives.
         rtol, atol: tolerances; by dtype if left out.
-        what: they are, for the message.
+        names: of the tensors, for the message.
     """
     if len(found) != len(expected):
-        return Difference(math.inf, f"{len(found)} {what}s instead of {len(expected)}")
+        return Difference(math.inf, f"{len(found)} results instead of {len(expected)}")
     largest = 0.0
     for number, (mine, theirs) in enumerate(zip(found, expected)):
-        name = f"{what} {number}"
+        name = f"result {number}" if names is None else names[number]
         mine, theirs = mine.detach(), theirs.detach()
         if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
             return Difference(math.inf, f"{name} is {_kind(mine)} instead of {_kind(theirs)}")

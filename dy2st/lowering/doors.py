@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,8 +18,18 @@ from dy2st.lowering.module import Lowered, LoweredModule, lower
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.program import Program
 
-Runner = Callable[[tuple[Any, ...], dict[str, Any]], Sequence[torch.Tensor]]
-"""Calls what was written; gives the tensors of its result."""
+
+@dataclasses.dataclass(frozen=True)
+class Runner:
+    """What was written, to be run.
+
+    Attributes:
+        call: calls it; gives the tensors of its result.
+        state: gives the parameters and buffers as they are now, by name.
+    """
+
+    call: Callable[[tuple[Any, ...], dict[str, Any]], Sequence[torch.Tensor]]
+    state: Callable[[], Mapping[str, torch.Tensor]] = dict
 
 
 _TALKATIVE = (
@@ -82,7 +93,7 @@ def read_pt2(path: str) -> Runner:
         with torch.no_grad():
             return [leaf for leaf in torch.utils._pytree.tree_leaves(module(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
 
-    return run
+    return Runner(run, lambda: {**dict(module.named_parameters()), **dict(module.named_buffers())})
 
 
 def sized(path: str) -> int:

@@ -27,7 +27,12 @@ from dy2st_runtime.program import InputSlot, Program
 from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf
 
 _KEPT = "state_{}"
-"""The name of a buffer for state that is no parameter or buffer of the model."""
+
+
+def kept_name(program: Program, number: int) -> str:
+    """Under which name an exported model has a state slot: that of the model, but for what is no parameter or buffer there."""
+    slot = program.states[number]
+    return slot.name if slot.kind in ("parameter", "buffer") else _KEPT.format(number)
 
 
 class LoweredModule(nn.Module):
@@ -58,7 +63,7 @@ class LoweredModule(nn.Module):
             if slot.kind in ("parameter", "buffer"):
                 continue
             value = loaded.state_value(slot)
-            name = self._kept[slot.name] = _KEPT.format(number)
+            name = self._kept[slot.name] = kept_name(program, number)
             tensor = value.detach().clone() if isinstance(value, torch.Tensor) else as_tensor(value)
             self.register_buffer(name, tensor, persistent=slot.kind != "constant")
         self.training = program.training

@@ -148,4 +148,4 @@ def read(path: str) -> Runner:
         given = [leaf.detach().numpy() for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         return [torch.from_numpy(value) for value in session.run(None, dict(zip(names, given, strict=True)))]
 
-    return run
+    return Runner(run)

@@ -343,10 +343,45 @@ def test_a_wrong_result_is_seen(tmp_path, monkeypatch):
 
     def slightly_wrong(path):
         run = read(path)
-        return lambda args, kwargs: [value + 0.5 for value in run(args, kwargs)]
+        return doors.Runner(lambda args, kwargs: [value + 0.5 for value in run.call(args, kwargs)], run.state)
 
     monkeypatch.setattr(doors, "read_pt2", slightly_wrong)
-    refused(lambda x: x * 2, [spec(2)], tmp_path, "differs by 0.5")
+    refused(lambda x: x * 2, [spec(2)], tmp_path, "result 0 differs by 0.5")
+
+
+@pytest.mark.parametrize("name", ["count", "h"])
+def test_wrong_state_is_seen(name, tmp_path, monkeypatch):
+    from dy2st.lowering import doors
+
+    read = doors.read_pt2
+
+    def slightly_wrong(path):
+        run = read(path)
+        kept = {"count": "count", "h": next(key for key, value in run.state().items() if "state" in key and value.dim())}
+        wrong = kept[name]
+        return doors.Runner(run.call, lambda: {**run.state(), wrong: run.state()[wrong] + 1})
+
+    monkeypatch.setattr(doors, "read_pt2", slightly_wrong)
+    layer, specification = made("Counter")
+    refused(layer, specification, tmp_path, f"{name} after the call differs by 1")
+
+
+def test_a_static_method_in_training(tmp_path):
+    class Steps(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = torch.nn.Dropout(0.5)
+            self.register_buffer("count", torch.zeros(()))
+
+        @dy2st.to_static
+        def step(self, x):
+            self.count += 1
+            return self.drop(x) if x.sum() > self.count else x * 2
+
+    layer = Steps().train()
+    report = dy2st.export(layer.step, tmp_path / "model.pt2", input_spec=[spec(3)])
+    assert report.compared_with == "eager"
+    assert layer.count == 0 and layer.training and layer.drop.training
 
 
 def test_comparison_keeps_order_and_kinds():
