@@ -348,8 +348,9 @@ def save_inference_model(
 ) -> None:
     """Write what inference needs of a model, and nothing else.
 
-    The archive holds the program for evaluation. What only other results need is gone, be it random or able to fail, and what
-    parameters and constants alone decide is computed: the parameters are final, and those that are not needed any more are gone.
+    The archive holds the program for evaluation. What only other results need is gone, be it random or able to fail: arguments,
+    parameters, branches and loops. What has an effect (``print``, ``assert``, state) stays. What parameters and constants alone
+    decide is computed: the parameters are final.
 
     Args:
         path: the file to write, as for :func:`save`.

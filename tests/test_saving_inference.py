@@ -115,6 +115,57 @@ def test_everything(path, eager):
     assert (path.parent / "again").read_bytes() == path.read_bytes()
 
 
+class Several(nn.Module):
+    """Each result needs some of the arguments, through control flow of its own."""
+
+    def forward(self, x, mask, *more, steps=2, pair=None, **named):
+        found, tries = mask, 0
+        while found.sum() < 3:
+            found = found + 1
+            tries = tries + steps
+        noise = torch.zeros(())
+        while x.sum() < 3:
+            x = x + named["w"]
+            noise = noise + torch.rand(())
+        heads = x.sum() * 2 if noise > 0 else pair[0] + x.sum()
+        if more[0].sum() > 0:
+            print("more")
+        return {"found": found, "tries": tries, "x": x, "noise": noise, "heads": heads}
+
+
+@pytest.mark.parametrize(
+    ("fetch", "inputs", "loops"),
+    [
+        (["found"], "mask", 1),
+        (["tries", "found"], "mask", 1),
+        (["x"], "x w", 1),
+        (["heads"], "x pair.0 pair.1 w", 1),
+        (["noise", "tries"], "x mask w", 2),
+    ],
+)
+def test_only_what_is_needed(path, fetch, inputs, loops, capsys):
+    x, mask, pair = torch.zeros(2), torch.ones(1), (torch.ones(()), torch.ones(()))
+    given = {"x": x, "mask": mask, "pair": pair, "w": torch.tensor(0.5)}
+
+    def called(x, mask, pair, w):
+        return Several()(x, mask, torch.ones(()), pair=pair, w=w)
+
+    specs = [InputSpec([2]), InputSpec([1]), (InputSpec([]), InputSpec([])), InputSpec([])]
+    dy2st.save_inference_model(path, called, fetch, specs)
+    loaded = dy2st.load(path)
+    assert [slot.name for slot in loaded.program.inputs] == inputs.split()
+    assert names(loaded).count("while_") == loops
+    mine = {key: value for key, value in given.items() if any(name.split(".")[0] == key for name in inputs.split())}
+    torch.manual_seed(0)
+    expected = called(**given)
+    torch.manual_seed(0)
+    same(tuple(expected[key] for key in fetch), loaded(**mine))
+    assert len(loaded(*mine.values())) == len(fetch)
+    assert "more" in capsys.readouterr().out
+    with pytest.raises(SignatureError):
+        loaded(**given, unknown=1)
+
+
 class Changes(nn.Module):
     """What a call changes is not final, by whatever way."""
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
-from dy2st_runtime import modes, scalars
+from dy2st_runtime import control, modes, scalars
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.executors import python
 from dy2st_runtime.passes.aliasing import Aliasing, writes
 from dy2st_runtime.passes.constant_folding import fold_constants
 from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
 from dy2st_runtime.passes.purity import is_pure
-from dy2st_runtime.program import Block, Program, StateSlot, copy_block, nested_blocks, node_blocks
+from dy2st_runtime.program import Block, Program, StateSlot, copy_block, node_blocks
 from dy2st_runtime.structure import ChoiceOf, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf, walk
 
 Fetch = int | str
@@ -28,7 +29,8 @@ _SMALL = 4096
 def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
     """A program that gives some of its results only.
 
-    Operations that only other results need go, also those that draw random numbers or might have raised; what has an effect stays.
+    Operations that only other results need go, also those that draw random numbers, might have raised or might never have come to
+    an end; what has an effect stays. Arguments of which nothing is needed any more go as well.
 
     Args:
         program: any program.
@@ -42,11 +44,8 @@ def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
         SaveError: there is no such result.
     """
     items = tuple(_part(program.out_structure, item, program.name) for item in fetch)
-    made = _with_results(program, TupleOf(items))
-    block = copy_block(made.block)
-    while _remove_unused(block):
-        pass
-    return remove_dead_code(dataclasses.replace(made, block=block))
+    made = remove_dead_code(_with_results(program, TupleOf(items)), _has_no_effect)
+    return without_unused_arguments(made)
 
 
 def _part(structure: Structure, item: Fetch, name: str) -> Structure:
@@ -94,22 +93,59 @@ def _renumbered(structure: Structure, moved: dict[int, int]) -> Structure:
     return dataclasses.replace(structure, **changes) if changes else structure
 
 
-def _remove_unused(block: Block) -> bool:
-    removed = False
-    for inner in nested_blocks(block):
-        for node in reversed(list(inner.graph.nodes)):
-            if node.op == "call_function" and not node.users and _has_no_effect(node):
-                inner.graph.erase_node(node)
-                removed = True
-    return removed
+def without_unused_arguments(program: Program) -> Program:
+    """A program without the arguments of which nothing is used; what is a constant of the program stays."""
+    block = copy_block(program.block)
+    inputs = block.inputs[: len(program.inputs)]
+    used = {index for index, node in enumerate(inputs) if node.users}
+    match program.in_structure:
+        case TupleOf((TupleOf(args), DictOf(keys, items))):
+            pass
+        case _:
+            return program
+    plain = [p.name for p in program.parameters if p.kind in ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD")]
+    names = [*plain[: len(args)], *([""] * (len(args) - len(plain)))]  # what *args takes has no name of its own, and stays
+    left = [(name, item) for name, item in zip(names, args, strict=True) if not name or _is_needed(item, used)]
+    named = [(key, item) for key, item in zip(keys, items, strict=True) if _is_needed(item, used)]
+    gone = {*names, *keys} - {name for name, _ in (*left, *named)}
+    kept = [index for item in (*left, *named) for index in _leaves(item[1])]
+    moved = {old: new for new, old in enumerate(sorted(kept))}
+    for index, node in enumerate(inputs):
+        if index not in moved:
+            block.graph.erase_node(node)
+    return dataclasses.replace(
+        program,
+        block=block,
+        inputs=tuple(slot for index, slot in enumerate(program.inputs) if index in moved),
+        in_structure=TupleOf(
+            (
+                TupleOf(tuple(_renumbered(item, moved) for _, item in left)),
+                DictOf(tuple(key for key, _ in named), tuple(_renumbered(item, moved) for _, item in named)),
+            )
+        ),
+        parameters=tuple(parameter for parameter in program.parameters if parameter.name not in gone),
+    )
+
+
+def _leaves(structure: Structure) -> list[int]:
+    return [part.index for part in walk(structure) if isinstance(part, Leaf)]
+
+
+def _is_needed(structure: Structure, used: Collection[int]) -> bool:
+    leaves = _leaves(structure)
+    return not leaves or any(index in used for index in leaves)
 
 
 def _has_no_effect(node: fx.Node) -> bool:
     target = node.target
+    if node.op != "call_function" or target in (control.if_, control.while_):
+        return True  # an effect inside is one by itself
+    if isinstance(target, control.Control):
+        return not target.effect
     if isinstance(target, torch._ops.OpOverload):
         own = target.name().startswith(("aten::", "prims::")) and bool(target._schema.returns)
         return own and not target._schema.is_mutable and not writes(node)
-    return target in scalars.NAMES
+    return target in scalars.NAMES or target is operator.getitem
 
 
 def folded(program: Program, values: Sequence[Any]) -> tuple[Program, list[Any]]:

@@ -40,17 +40,19 @@ _CASTS = frozenset({scalars.to_bool, scalars.to_int, scalars.to_float})
 """Never raise for a number; for a tensor they may, and a nan has no integer."""
 
 
-def remove_dead_code(program: Program) -> Program:
+def remove_dead_code(program: Program, removable: Callable[[fx.Node], bool] | None = None) -> Program:
     """Remove what nobody uses, in all blocks.
 
     Args:
         program: any program.
+        removable: which nodes may go when nobody uses their value; :func:`is_removable` if left out. Control flow in which
+            something stays, stays.
 
     Returns:
         A program with the same inputs, results and effects.
     """
     block = copy_block(program.block)
-    _sweep(block, _Liveness(block))
+    _sweep(block, _Liveness(block, removable or is_removable))
     return dataclasses.replace(program, block=block)
 
 
@@ -79,7 +81,7 @@ def remove_unused_states(program: Program) -> tuple[Program, tuple[int, ...]]:
 class _Liveness:
     """Which nodes of all blocks are live, found by following what live nodes need."""
 
-    def __init__(self, root: Block) -> None:
+    def __init__(self, root: Block, removable: Callable[[fx.Node], bool]) -> None:
         self._live: set[fx.Node] = set()
         self._positions: set[tuple[fx.Node, int]] = set()  # of the results of control nodes
         self._owner: dict[fx.Graph, tuple[fx.Node, Block]] = {}
@@ -88,7 +90,7 @@ class _Liveness:
             for node in block.graph.nodes:
                 self._owner |= {inner.graph: (node, inner) for inner in node_blocks(node)}
         for block in nested_blocks(root):
-            self._mark(node for node in block.graph.nodes if not is_removable(node))
+            self._mark(node for node in block.graph.nodes if not removable(node))
         self._mark(value for value in root.outputs if isinstance(value, fx.Node))
         while self._todo:
             self._follow(self._todo.pop())
