@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from dy2st.cli.output import clean, console, size
+from dy2st.cli.output import clean, console, size, told
 from dy2st.errors import LoadError
 from dy2st_runtime import archive
 
@@ -18,7 +18,8 @@ def check(paths: Sequence[Path], namespaces: Collection[str]) -> bool:
             model = archive.read_model(path, namespaces)
         except (LoadError, OSError) as error:
             whole = False
-            out.print(clean(f"{path}: {error}"), style="red", markup=False, soft_wrap=True)
+            text = told(error)
+            out.print(text if isinstance(error, OSError) else f"{path}: {text}", style="red", markup=False, soft_wrap=True)
             continue
         operations = sum(1 for program in model.programs for _ in program.nodes())
         what = (

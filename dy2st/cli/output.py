@@ -20,6 +20,17 @@ def clean(text: str) -> str:
     return _UNPRINTABLE.sub("�", text)
 
 
+def told(error: Exception) -> str:
+    """An error in one line for people; what came out of a file is cleaned.
+
+    Example:
+        >>> told(FileNotFoundError(2, "No such file or directory", "model.dy2st"))
+        'model.dy2st: No such file or directory'
+    """
+    known = isinstance(error, OSError) and error.filename is not None and error.strerror
+    return clean(f"{error.filename}: {error.strerror}" if known else str(error))  # type: ignore[attr-defined]  # an OSError
+
+
 def table(title: str, *columns: str) -> Table:
     """A table whose numbers stand on the right, in columns called ``>name``."""
     made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2))

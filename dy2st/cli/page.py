@@ -13,16 +13,22 @@ body { font: 14px/1.45 system-ui, sans-serif; margin: 0; padding: 1rem 1.5rem; }
 h1 { font-size: 1.15rem; margin: 0 0 .6rem; }
 h2 { font-size: .95rem; margin: 0 0 .4rem; }
 h3 { font-size: .8rem; margin: 1rem 0 .2rem; opacity: .7; }
-main { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 1rem; }
+main { display: grid; grid-template-columns: minmax(0, 4fr) minmax(0, 4fr) minmax(0, 5fr); gap: 1rem; }
 section { border: 1px solid var(--line); border-radius: 8px; padding: .8rem; overflow: auto; max-height: 84vh; }
 .line { display: block; white-space: pre; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; }
 .line { padding: 0 .3rem; border-radius: 3px; }
 .line[data-at] { cursor: pointer; }
 .number { display: inline-block; width: 3.2em; margin-left: -.3em; padding-right: .8em; text-align: right; }
 .number { opacity: .45; user-select: none; }
-.block { border-left: 3px solid var(--captured); margin-left: 1.1em; padding-left: .2em; border-radius: 4px; }
-.block .block { border-left-color: #57b8; }
-.block .block .block { border-left-color: #b5b8; }
+.block { --edge: #2a9; margin: 1px 0 1px .9em; padding: 1px .2em; border-radius: 6px; border: 1px solid; }
+.block { border-color: color-mix(in srgb, var(--edge) 45%, transparent); border-left: 3px solid var(--edge); }
+.block { background: color-mix(in srgb, var(--edge) 5%, transparent); }
+.block .block { --edge: #57d; }
+.block .block .block { --edge: #b5c; }
+.block .block .block .block { --edge: #c73; }
+.root { margin-left: 1.1em; }
+details { margin: .1rem 0 .3rem .3rem; }
+summary { cursor: pointer; font-size: .8rem; opacity: .7; }
 .captured { background: var(--captured); }
 .unrolled { background: var(--unrolled); }
 .plain { background: var(--plain); }
@@ -97,8 +103,7 @@ def place(file: str, line: int) -> str:
 
 def html(page: Page) -> str:
     """The page as one file."""
-    outcomes = {site.at: _CLASSES.get(site.outcome, "plain") for site in page.sites}
-    outcomes |= {site.at: "captured" for site in page.sites if site.outcome == "captured"}
+    outcomes = _outcomes(page)
     title = _text(page.name)
     return "\n".join(
         [
@@ -120,6 +125,14 @@ def html(page: Page) -> str:
     )
 
 
+def _outcomes(page: Page) -> dict[str, str]:
+    """The colour of each line; what became of a loop inside of a library is no business of the line that calls it."""
+    texts = {line.at: line.text for source in page.sources for line in source.lines}
+    own = [site for site in page.sites if site.outcome == "captured" or site.construct.split()[0] in texts.get(site.at, "")]
+    outcomes = {site.at: _CLASSES.get(site.outcome, "plain") for site in own}
+    return outcomes | {site.at: "captured" for site in own if site.outcome == "captured"}
+
+
 def _text(text: str) -> str:
     return escaping.escape(text, quote=True)
 
@@ -137,10 +150,20 @@ def _line(line: Line, outcomes: dict[str, str], text: str | None = None) -> str:
 
 
 def _nested(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
-    """The lines of a program; each block of it is a box."""
-    depth = 0
-    for line in lines:
-        indent = (len(line.text) - len(line.text.lstrip())) // 2
+    """The lines of a program; each block of it is a box, and its state is folded up."""
+    head = [line for line in lines if not _indent(line)][:1]
+    state = [line for line in lines if _indent(line) == 1 and line.text.lstrip().startswith("state ")]
+    yield from (_line(line, outcomes) for line in head)
+    if state:
+        yield f"<details><summary>{len(state)} state inputs</summary>"
+        yield from (_line(line, outcomes, line.text.strip()) for line in state)
+        yield "</details>"
+    yield '<div class="root">'
+    depth = 1
+    for line in lines[len(head) :]:
+        if line in state:
+            continue
+        indent = max(_indent(line), 1)
         for _ in range(depth, indent):
             yield '<div class="block">'
         for _ in range(indent, depth):
@@ -148,6 +171,10 @@ def _nested(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
         depth = indent
         yield _line(line, outcomes, line.text.strip())
     yield "</div>" * depth
+
+
+def _indent(line: Line) -> int:
+    return (len(line.text) - len(line.text.lstrip())) // 2
 
 
 def _table(sites: Sequence[Site]) -> str:
