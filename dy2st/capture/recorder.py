@@ -23,6 +23,7 @@ from dy2st.capture import recurrent
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.overlap import refused_overlap
 from dy2st.capture.shapes import CaptureShapes
+from dy2st.capture.stale_views import StaleViews, without_autograd
 from dy2st.errors import CaptureError, Location
 from dy2st_runtime import scalars
 
@@ -69,6 +70,8 @@ class Capturing(Protocol):
 
     failed: Any
     asks_strides: bool
+    graph_is_partial: bool
+    pending: Any
 
     def emit_checks(self) -> None: ...
 
@@ -79,6 +82,7 @@ class Recorder(ProxyTorchDispatchMode):
     def __init__(self, session: Capturing) -> None:
         super().__init__(None, "symbolic", pre_dispatch=True)  # type: ignore[arg-type]
         self.session = session
+        self._stale_views = StaleViews()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operation on fake tensors and record it."""
@@ -95,21 +99,39 @@ class Recorder(ProxyTorchDispatchMode):
         shapes = self.session.shapes
         shapes.operation_start = shapes.unbacked_symint_counter
         try:
-            result = recurrent.shapes_of(func, args, kwargs)
-            if result is None:
-                result = func(*args, **kwargs)
+            result = self._run(func, args, kwargs)
             self._check_overlap(func, args)
         except Exception as error:
             self.session.failed = (error, func, args, kwargs)
             raise
         finally:
             shapes.operation_start = None
+        self._stale_views.note(func, args, self.session.builder)
         if func in _NOT_RECORDED:
             return result
         tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
         self.session.emit_checks()
         return result
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = recurrent.shapes_of(func, args, kwargs)
+        if result is not None:
+            return result
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
+                raise
+            if any(step.catches(error) for step in self.session.pending):
+                raise CaptureError(
+                    "torch refuses a view of a tensor that only some ways through the program modify, and an except clause catches that",
+                    self.session.here(),
+                    seen=str(error),
+                    fix="use the view before the tensor is modified, or modify a clone of it",
+                ) from None
+            self.session.graph_is_partial = True
+            return without_autograd(func, args, kwargs)
 
     def _check_overlap(self, func: Any, args: Any) -> None:
         message = refused_overlap(func, args)
