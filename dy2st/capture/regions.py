@@ -46,6 +46,7 @@ class Region:
         builder: the block that is recorded into.
         journal: what was written since the region began.
         facts: what was known about sizes when it began.
+        twins: how many changes had told of other objects when it began.
         repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch
             may be used after.
         lists: identities of the lists that became lists of the program in it.
@@ -56,6 +57,7 @@ class Region:
     builder: BlockBuilder
     journal: Journal
     facts: dict[str, Any]
+    twins: int
     repeats: bool
     lists: list[int] = dataclasses.field(default_factory=list)
     iterators: list[Any] = dataclasses.field(default_factory=list)

@@ -251,7 +251,7 @@ class Session:
             _local.session = self
 
     def _push(self, builder: BlockBuilder, repeats: bool = False) -> Region:
-        region = Region(self.births.now(), builder, Journal(), self.shapes.facts(), repeats)
+        region = Region(self.births.now(), builder, Journal(), self.shapes.facts(), self.twins.mark(), repeats)
         self._regions.append(region)
         return region
 
@@ -299,6 +299,7 @@ class Session:
             inner = self._regions.pop()
             inner.journal.undo()
             self.lists.forget(inner.lists)
+            self.twins.undo(inner.twins)
             if inner is region:
                 break
         self.shapes.forget_since(region.facts)

@@ -21,6 +21,8 @@ class Twins:
 
     def __init__(self) -> None:
         self._others: dict[int, tuple[Any, list[Any]]] = {}
+        self._taken: list[dict[int, tuple[Any, list[Any]]]] = []
+        """What was known of the objects that each change has told of, before it did."""
 
     def link(self, one: Any, other: Any) -> None:
         """Two values may be the same object, or hold such."""
@@ -58,14 +60,30 @@ class Twins:
                 self.link(part, twin)
 
     def take(self, changed: Any) -> list[Any]:
-        """The objects that are out of date when one is changed; they are told once."""
-        found = self._others.pop(id(changed), (None, []))[1]
+        """The objects that are out of date when one is changed; they are told once, unless the change is undone."""
+        found = list(self._others.get(id(changed), (None, []))[1])
+        if not found:
+            return found
         for other in found:  # what may be the other one may be this one
             found += (
                 twin for twin in self._others.get(id(other), (None, []))[1] if all(twin is not one for one in (changed, *found))
             )
+        known = {id(one): self._others[id(one)] for one in (changed, *found) if id(one) in self._others}
+        self._taken.append({key: (one, [*others]) for key, (one, others) in known.items()})
+        del self._others[id(changed)]
         for other in found:
-            known = self._others.get(id(other))
-            if known is not None:
-                known[1][:] = [twin for twin in known[1] if twin is not changed]
+            if id(other) in known:
+                known[id(other)][1][:] = [twin for twin in known[id(other)][1] if twin is not changed]
         return found
+
+    def mark(self) -> int:
+        """A point to come back to with :meth:`undo`."""
+        return len(self._taken)
+
+    def undo(self, mark: int) -> None:
+        """What has been changed since a mark is as it was: it may be the same as others again."""
+        while len(self._taken) > mark:
+            for key, (one, others) in self._taken.pop().items():
+                since = self._others.get(key, (one, []))[1]
+                new = [twin for twin in since if all(twin is not other for other in others)]
+                self._others[key] = (one, [*others, *new])
