@@ -125,7 +125,7 @@ class Recorder(ProxyTorchDispatchMode):
                 raise
             if any(step.catches(error) for step in self.session.pending):
                 raise CaptureError(
-                    "torch refuses a view of a tensor that only some ways through the program modify, and an except clause catches that",
+                    "an except clause would catch that torch refuses a view, which some ways through the program make stale",
                     self.session.here(),
                     seen=str(error),
                     fix="use the view before the tensor is modified, or modify a clone of it",

@@ -433,3 +433,91 @@ def test_structure_with_a_set_and_a_deque_that_an_early_return_leaves_out():
         return x, e, s
 
     agree(f, inputs())
+
+
+def with_gradients() -> list[tuple[torch.Tensor, ...]]:
+    """The same values, as tensors that autograd follows and that may be written."""
+    return [(x.requires_grad_() * 1, v.requires_grad_() * 1, n) for x, v, n in inputs()]
+
+
+def test_view_whose_base_another_branch_modifies():
+    def f(x, v, n):
+        y, z, a = v.unbind()
+        if n == 5:
+            v -= x
+        elif n == 0:
+            return -z, y
+        return v * 2, x + 1
+
+    agree(f, with_gradients())
+
+
+def test_view_whose_base_another_branch_of_the_same_trip_modifies():
+    def f(x, v, n):
+        for y in v * 1:
+            if x < -5:
+                v[n % 3] += x
+            else:
+                x = x + y
+        return x, v
+
+    agree(f, with_gradients())
+
+
+def test_view_is_used_after_a_branch_that_modifies_its_base():
+    def f(x, v, n):
+        y, *_ = v.unbind()
+        if n == 6:
+            v.mul_(2)
+        z = y.view(1)
+        z = z.sin().mul_(2)
+        return z, y * 2
+
+    agree(f, with_gradients())
+
+
+def test_view_that_a_branch_makes_stale_fails_where_it_is_used():
+    def f(x, v, n):
+        y, *_ = v.unbind()
+        if n > 1:
+            v.mul_(2)
+        return y + x
+
+    static = dy2st.to_static(f)
+    for x, v, n in with_gradients():
+        if n <= 1:
+            assert torch.equal(static(x, v, n), f(x, v, n))
+            continue
+        for function in (f, static):
+            with pytest.raises(RuntimeError, match="has been modified inplace"):
+                function(x, v * 1, n)
+
+
+def test_list_that_is_another_one_after_some_trips_grows():
+    def f(x, v, n):
+        xs = [v.sum()]
+        ys = xs
+        t = 0 * n
+        while True:
+            if t >= n:
+                break
+            t = t + 1
+            ys = []
+        ys.append(x + 1)
+        return xs, ys
+
+    with pytest.raises(dy2st.errors.CaptureError, match="may be the same object as one that is changed here"):
+        dy2st.to_static(f)(*inputs()[0])
+
+
+def test_number_of_a_tensor_with_several_elements():
+    def f(x, v, n):
+        if n == 2:
+            return int(v), x
+        if n == 1:
+            return float(v > 0), x
+        if n == 0:
+            return int(v[v < -1]), x
+        return int(v[v > 0]), x
+
+    agree(f, inputs())

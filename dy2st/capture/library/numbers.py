@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from dy2st.capture import access, lists
+from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -18,22 +19,35 @@ from dy2st.capture.truth import truth
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, is_symbolic, number_kind
 from dy2st_runtime import scalars
 
+_NO_SCALAR = "only one element tensors can be converted to Python scalars"
+
 
 @handles(int)
 def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
     if not is_symbolic(value):
         return int(value, *rest)
-    value = session.to_number(value)
+    value = _only_number(session, value)
     if isinstance(value, torch.SymInt):
         return value
     return session.number(scalars.to_int, (value,), "int")
+
+
+def _only_number(session: Session, value: Any) -> Any:
+    """The number in a tensor; ``int`` and ``float`` have words of their own for one with several elements."""
+    if isinstance(value, torch.Tensor) and value.dim():
+        fits = value.numel() == 1
+        if is_symbolic(fits):
+            check(session, fits, ValueError, _NO_SCALAR)
+        elif not fits:
+            raise ValueError(_NO_SCALAR)
+    return session.to_number(value)
 
 
 @handles(float)
 def _float(session: Session, value: Any = 0.0) -> Any:
     if not is_symbolic(value):
         return float(value)
-    value = session.to_number(value)
+    value = _only_number(session, value)
     return value if isinstance(value, torch.SymFloat) else session.number(scalars.to_float, (value,), "float")
 
 
