@@ -63,7 +63,7 @@ def _connected(tensor: torch.Tensor) -> torch.Tensor:
     if not tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex()):
         with disable_proxy_modes_tracing(), torch._C.DisableTorchFunction():
             anchor = torch.ones((), requires_grad=True)
-            super(torch.autograd.Function, _Connect).apply(anchor, tensor)  # type: ignore[misc]  # what is captured of the user's
+            super(torch.autograd.Function, _Connect).apply(anchor, tensor)  # type: ignore[no-untyped-call]  # not the user's
     return tensor
 
 
@@ -85,4 +85,4 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
