@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, lists, optional
+from dy2st.capture import choices, lists, lookup, optional
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -250,8 +250,8 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         copied = list(value)
         session.lists.own(copied)
         return lists.get(session, session.lists.make(copied), key)
-    if isinstance(value, dict) and not isinstance(key, (slice, torch.Tensor)) and all(map(is_number, value)):
-        return _lookup(value, key, list(value), KeyError(key))
+    if isinstance(value, dict) and lookup.is_runtime_number(key):
+        return lookup.item(session, value, key)
     raise errors.CaptureError(
         f"a {type(value).__name__} is indexed with a number that is known only at run time",
         session.here(),
@@ -278,15 +278,7 @@ def _at_position(session: Session, items: Any, key: Any) -> Any:
     position, length = session.to_number(key), len(items)
     wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
     error = IndexError(f"{'string' if isinstance(items, str) else type(items).__name__} index out of range")
-    return _lookup(dict(enumerate(items)), wanted, list(range(length)), error)
-
-
-def _lookup(table: dict[Any, Any], key: Any, keys: list[Any], missing: Exception) -> Any:
-    """The item of the first of ``keys`` that is equal to a number known only at run time."""
-    if not keys:
-        raise raised(missing)
-    first, *rest = keys
-    return capture_if_exp(key == first, lambda: table[first], lambda: _lookup(table, key, rest, missing))
+    return lookup.position(items, wanted, error)
 
 
 def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:

@@ -21,7 +21,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import deques, iteration, managers, modules, number_operators, optional, ordering, sets, spreading, text
+from dy2st.capture import deques, iteration, lookup, managers, modules, number_operators, optional, ordering, sets, spreading, text
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
@@ -284,6 +284,8 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return ordering.method(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and function.__name__ in ("keys", "values", "items", "popitem", "copy"):
         session.key_orders.check(owner, session.here())
+    if isinstance(owner, dict) and function.__name__ == "get" and args and lookup.is_runtime_number(args[0]):
+        return lookup.get(session, owner, *args)
     if isinstance(owner, dict) and (function.__name__ == "pop" or optional.has_optional(owner)):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:

@@ -1,0 +1,71 @@
+"""Lookups where only the program knows the key."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import pytest
+import torch
+
+from dy2st import DataDependentError, to_static
+from tests.oracle import agree
+
+CALLS = [(sign * torch.ones(2), torch.tensor(key)) for sign in (1, -1) for key in (0, 1, 2, -3)]
+
+
+def test_item_that_may_be_there() -> None:
+    def f(x: Any, n: Any) -> Any:
+        table = {0: x * 2, True: x * 4}
+        if x.sum() > 0:
+            table[2] = x * 3
+        return table[n.item()]
+
+    agree(f, CALLS)
+
+
+def test_get() -> None:
+    def f(x: Any, n: Any) -> Any:
+        table = {0: x, "name": -x}
+        if x.sum() > 0:
+            table[1] = x * 5
+        return table.get(n.item(), x * 7), table.get(n.item()), n.item() in table
+
+    agree(f, CALLS)
+
+
+def test_counter_has_zero_of_what_is_missing() -> None:
+    def f(x: Any, n: Any) -> Any:
+        counts = collections.Counter([0, 0, 1])
+        return counts[n.item()] + 1, len(counts), x
+
+    agree(f, CALLS)
+
+
+def test_defaultdict_without_factory() -> None:
+    def f(x: Any, n: Any) -> Any:
+        table = collections.defaultdict(None, {0: x, 1: -x})
+        return table[n.item()]
+
+    agree(f, CALLS)
+
+
+def test_table_from_outside() -> None:
+    table = {0: torch.ones(2), 1: torch.zeros(2)}
+    static = to_static(lambda x, n: table[n.item()] + table.get(n.item(), x))
+    for change in (lambda: None, lambda: table[1].add_(4), lambda: table.update({1: torch.full((2,), 3.0)})):
+        change()
+        for key in (0, 1):
+            assert torch.equal(static(torch.ones(2), torch.tensor(key)), table[key] * 2)
+
+
+def test_dicts_that_put_in_what_is_missing_are_refused() -> None:
+    def f(x: Any, lengths: Any) -> Any:
+        groups = collections.defaultdict(list)
+        for row, length in zip(x, lengths):
+            groups[length.item()].append(row)
+        return dict(groups)
+
+    with pytest.raises(DataDependentError, match="looked up in a defaultdict, which puts in what is missing") as caught:
+        to_static(f)(torch.ones(2), torch.tensor([1, 1]))
+    assert "groups[length.item()].append(row)" in str(caught.value)
