@@ -46,7 +46,7 @@ Peer = Callable[[Case, Callable[..., Any]], Callable[..., Any]]
 
 
 def _all() -> dict[str, Peer]:
-    own = {f"dy2st.{name}": functools.partial(_dy2st, name) for name in executors.BACKENDS}
+    own = {f"dy2st.{name}": functools.partial(_dy2st, name) for name in executors.available()}
     return {"eager": _eager, **own, "torch.compile": _compile, "torch.jit": _script, "hop": _hop}
 
 

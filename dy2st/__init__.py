@@ -37,6 +37,7 @@ from dy2st.errors import (
 )
 from dy2st.exporting import ExportReport
 from dy2st.logs import set_code_level, set_verbosity
+from dy2st.onnx_backend import registration
 from dy2st.report import Report
 from dy2st.rewriting import rewrite
 from dy2st.signature import InputSpec
@@ -44,6 +45,8 @@ from dy2st.static_function import StaticFunction
 from dy2st.translator import ProgramTranslator, declarative
 from dy2st_runtime.profiling import Profile, profile
 from dy2st_runtime.program import Program, verify
+
+registration.register()
 
 __version__ = "0.1.0"
 

@@ -11,7 +11,7 @@ import torch
 
 from dy2st.cli.output import console, duration, table
 from dy2st.cli.running import arguments, loaded
-from dy2st_runtime.executors import BACKENDS, choose
+from dy2st_runtime.executors import available, choose
 
 
 def bench(
@@ -28,7 +28,7 @@ def bench(
         torch.set_num_threads(threads)
     title = f"{path.name}, {torch.get_num_threads()} threads"
     made = table(title, "executor", ">load", ">first call", ">median", ">fastest", ">calls")
-    for name in [choose(backend) for backend in backends] or list(BACKENDS):
+    for name in [choose(backend) for backend in backends] or available():
         start = time.perf_counter()
         model = loaded(path, namespaces, name, None).eval()
         load = time.perf_counter() - start

@@ -12,7 +12,7 @@ import sys
 import torch
 
 from dy2st.cli.output import console
-from dy2st_runtime.executors import BACKENDS, DEFAULT
+from dy2st_runtime.executors import DEFAULT, available
 from dy2st_runtime.serialize import VERSION
 
 _FOR = {
@@ -22,7 +22,7 @@ _FOR = {
     "safetensors": "",
     "onnx": "export to ONNX",
     "onnxscript": "export to ONNX",
-    "onnxruntime": "checking what was exported to ONNX",
+    "onnxruntime": "checking what was exported to ONNX, and backend='onnxruntime'",
 }
 _NEEDED = ("numpy", "gast", "astor")
 
@@ -49,7 +49,7 @@ def report() -> bool:
         (path for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name and (path := shutil.which(name))), None
     )
     line(True if compiler else None, "C++ compiler", compiler or "none: the python executor runs everything")
-    line(None, "executors", ", ".join(f"{name} (default)" if name == DEFAULT else name for name in BACKENDS))
+    line(None, "executors", ", ".join(f"{name} (default)" if name == DEFAULT else name for name in available()))
     settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("DY2ST_")]
     line(None, "settings", ", ".join(settings) or "none in the environment")
     return whole

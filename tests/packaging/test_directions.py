@@ -17,7 +17,7 @@ LAYERS = (
     ("__init__",),
     ("translator",),
     ("api",),
-    ("exporting",),
+    ("exporting", "onnx_backend"),
     ("saving", "lowering", "rewriting"),
     ("state_names",),
     ("attribute_state",),

@@ -29,16 +29,62 @@ def _inductor(program: Program) -> Runner:
     return inductor.runner(program)
 
 
+def _onnxruntime(program: Program) -> Runner:
+    raise AssertionError("asked for and not registered")  # choose() says so before
+
+
+def _not_registered() -> None:
+    raise BackendError(
+        "backend='onnxruntime' makes ONNX of programs, which this package alone cannot: install it with "
+        "pip install 'dy2st[onnx]', and import dy2st first"
+    )
+
+
 BACKENDS: dict[str, Callable[[Program], Runner]] = {
     "python": python.runner,
     "native": native.runner,
     "inductor": _inductor,
     "cpp": _cpp,
+    "onnxruntime": _onnxruntime,
 }
 """Every executor by name: what makes the runner of a program."""
 
+_REQUIRED: dict[str, Callable[[], None]] = {"onnxruntime": _not_registered}
+"""What says that an executor cannot be used here, by its name."""
+
 DEFAULT = "native"
 """The executor where nothing else is asked for."""
+
+
+def register(name: str, maker: Callable[[Program], Runner], require: Callable[[], None]) -> None:
+    """Add an executor, or give one that has a name alone what makes its runners.
+
+    Args:
+        name: what users call it.
+        maker: makes the runner of a program.
+        require: raises :class:`BackendError` where it cannot be used, and says what to install; called whenever it is asked for.
+
+    Example:
+        >>> register("reference", python.runner, lambda: None)
+        >>> choose("reference")
+        'reference'
+        >>> del BACKENDS["reference"]
+    """
+    BACKENDS[name] = maker
+    _REQUIRED[name] = require
+
+
+def available() -> list[str]:
+    """The names of the executors that can be used here."""
+
+    def is_usable(name: str) -> bool:
+        try:
+            choose(name)
+        except BackendError:
+            return False
+        return True
+
+    return [name for name in BACKENDS if is_usable(name)]
 
 
 def choose(backend: str | None) -> str:
@@ -52,7 +98,7 @@ def choose(backend: str | None) -> str:
         A key of :data:`BACKENDS`.
 
     Raises:
-        BackendError: there is no such executor.
+        BackendError: there is no such executor, or something that it needs is not installed.
 
     Example:
         >>> choose("python")
@@ -62,6 +108,8 @@ def choose(backend: str | None) -> str:
     if asked not in BACKENDS:
         where = " (the environment variable DY2ST_BACKEND says so)" if backend is None else ""
         raise BackendError(f"there is no backend {asked!r}{where}; choose one of {', '.join(map(repr, BACKENDS))}")
+    if asked in _REQUIRED:
+        _REQUIRED[asked]()
     return asked
 
 

@@ -32,7 +32,9 @@ _NEW_RESULTS = frozenset(
         "log_softmax", "square", "max_pool2d", "max_pool1d", "cross_entropy_loss", "binary_cross_entropy_with_logits",
         "scaled_dot_product_attention", "multiply", "divide", "subtract", "greater", "less", "greater_equal",
         "less_equal", "not_equal", "true_divide", "std", "var", "vstack", "hstack", "dstack", "column_stack", "argsort",
-        "outer", "one_hot",
+        "outer", "one_hot", "__and__", "__or__", "__xor__", "concat", "concatenate", "clip", "absolute", "where", "isclose",
+        "adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "conv_transpose1d", "conv_transpose2d", "linalg_inv", "inverse",
+        "isfinite", "linalg_norm", "norm", "std_mean", "var_mean", "relu6", "selu", "log_sigmoid", "floor_divide",
     }
 )  # fmt: skip
 """Made of other operators, and yet never give back the memory of an argument."""
@@ -104,7 +106,7 @@ class Aliasing:
 
         For a view of what is there anyway that takes the very object; otherwise any part of its memory is enough.
         """
-        return (self._objects if _makes_view(value) else self._memory).is_marked("escaped", value)
+        return (self._objects if is_view(value) else self._memory).is_marked("escaped", value)
 
     def memory_escapes(self, value: fx.Node) -> bool:
         """Whether the caller, or Python that the program calls, may get hold of the memory of a value."""
@@ -112,7 +114,7 @@ class Aliasing:
 
     def is_new(self, node: fx.Node) -> bool:
         """Whether an operation gives memory that no argument has."""
-        return isinstance(node.target, torch._ops.OpOverload) and not _shared_arguments(node, node.target)
+        return isinstance(node.target, torch._ops.OpOverload) and not shared_arguments(node, node.target)
 
     def unite(self, a: fx.Node, b: fx.Node) -> None:
         """Take note that one of two values stands for the other from now on."""
@@ -131,7 +133,7 @@ class Aliasing:
     def _visit(self, node: fx.Node) -> None:
         target = node.target
         if isinstance(target, torch._ops.OpOverload):
-            (self._memory.join if _makes_view(node) else self._join)(node, *_nodes(_shared_arguments(node, target)))
+            (self._memory.join if is_view(node) else self._join)(node, *_nodes(shared_arguments(node, target)))
         elif target is operator.getitem:
             self._visit_item(node)
         elif target in (control.if_, control.while_):
@@ -198,7 +200,7 @@ def _operations(root: Block) -> Iterator[fx.Node]:
     return (node for block in nested_blocks(root) for node in block.graph.nodes if node.op == "call_function")
 
 
-def _makes_view(node: fx.Node) -> bool:
+def is_view(node: fx.Node) -> bool:
     """Whether an operation always gives a new view of its argument, never the argument."""
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and target.name().removeprefix("aten::").partition(".")[0] in _VIEWS
@@ -220,7 +222,7 @@ def _written_arguments(node: fx.Node, target: torch._ops.OpOverload[Any, Any]) -
     return [value for argument, value in _arguments(node, target) if argument.alias_info and argument.alias_info.is_write]
 
 
-def _shared_arguments(node: fx.Node, target: torch._ops.OpOverload[Any, Any]) -> list[Any]:
+def shared_arguments(node: fx.Node, target: torch._ops.OpOverload[Any, Any]) -> list[Any]:
     """The arguments whose memory the result may have."""
     schema = target._schema
     told = any(result.alias_info for result in schema.returns)

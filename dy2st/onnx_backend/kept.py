@@ -1,0 +1,78 @@
+"""Graphs of programs, kept on the disk: making one takes seconds, reading one takes none."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dy2st import lowering, onnx_backend
+from dy2st.onnx_backend.graph import Graph, from_text, made, to_text
+from dy2st_runtime import serialize
+from dy2st_runtime.document import dump
+from dy2st_runtime.errors import Dy2stError
+from dy2st_runtime.program import Program
+
+
+def graph(program: Program, values: Sequence[Any]) -> Graph:
+    """The graph of a program, from the disk if it was made before; see :func:`dy2st.onnx_backend.graph.made`."""
+    key = _key(program, values)
+    if key is not None and (found := _read(folder() / key)) is not None:
+        return found
+    result = made(program, values)
+    if key is not None:
+        _write(folder(), key, result)
+    return result
+
+
+def folder() -> Path:
+    """Where graphs are kept."""
+    return Path(os.environ.get("DY2ST_CACHE") or Path.home() / ".cache" / "dy2st") / "onnx"
+
+
+def _key(program: Program, values: Sequence[Any]) -> str | None:
+    """What decides the graph; ``None`` for a program that is not plain data."""
+    kinds = [type(value).__name__ for value in values]
+    try:
+        text = dump(serialize.to_json(program))
+    except Dy2stError:
+        return None
+    return hashlib.sha256(text + repr((kinds, torch.get_default_dtype(), _makers())).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _makers() -> str:
+    """The code that makes graphs."""
+    own = [Path(package.__file__ or "").parent for package in (lowering, onnx_backend)]
+    files = sorted(path for folder in own for path in folder.glob("*.py"))
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "onnxscript")]
+    return hashlib.sha256(b"".join([path.read_bytes() for path in files])).hexdigest() + "".join(versions)
+
+
+def _read(path: Path) -> Graph | None:
+    try:
+        head, _, model = path.read_bytes().partition(b"\n")
+        checked, _, text = head.partition(b" ")
+        if hashlib.sha256(text + model).hexdigest().encode() != checked:
+            return None
+        return from_text(model, text.decode())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(directory: Path, key: str, graph: Graph) -> None:
+    """Into a temporary file, which then takes its name at once; a full disk or a folder that cannot be written is no error."""
+    text = to_text(graph).encode()
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
+            file.write(hashlib.sha256(text + graph.model).hexdigest().encode() + b" " + text + b"\n" + graph.model)
+        os.replace(file.name, directory / key)

@@ -1,0 +1,275 @@
+"""What runs a program in onnxruntime, and where that cannot be, in the default executor."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from dy2st.errors import Dy2stError, ExportError
+from dy2st.frames import level_outside
+from dy2st.onnx_backend import kept
+from dy2st.onnx_backend.graph import Graph
+from dy2st.onnx_backend.session import Session
+from dy2st.static_function import capture_lock
+from dy2st_runtime import executors
+from dy2st_runtime.program import Program
+
+log = logging.getLogger("dy2st.onnxruntime")
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_CONSTANT = ("parameter", "buffer", "constant")
+_MOST_CHANGES = 3
+"""How often weights may change before they are passed at each call."""
+
+_SAMPLES = 16
+_RAISES = "it raises"
+_MISSING_ITEM = re.compile("out of data bounds|invalid index found|out of range")
+
+
+class Runner:
+    """Runs one program.
+
+    Args:
+        program: any program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._rest = executors.runner(program, "native")
+        self._graph: Graph | None = None
+        self._refused: str | None = None
+        self._sessions: dict[int, _Bound] = {}
+        self._kinds: tuple[Any, ...] = ()
+        self._declined: dict[str, int] = {}
+        self._ran = 0
+        self._changes = 0
+        self._seconds = 0.0
+
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Run the program; see :data:`dy2st_runtime.executors.Runner`."""
+        reason = self._refused or _unusual(values)
+        if reason is None:
+            bound = self._sessions.get(torch.get_num_threads())
+            if bound is None or bound.changed(values):
+                bound = self._bind(values)
+            if bound is None:
+                reason = self._refused
+            else:
+                outputs = self._outputs(bound, values)
+                if isinstance(outputs, tuple):
+                    self._ran += 1
+                    return outputs
+                reason = outputs
+        return self._elsewhere(values, reason or "")
+
+    def report(self) -> str:
+        """How often it ran in onnxruntime, and why not at other times."""
+        where = f"{self._program.origin.file.rpartition('/')[2]}:{self._program.origin.line}"
+        parts = [f"{self._ran} runs in onnxruntime (made ready in {self._seconds:.2f} s)"] if self._ran else []
+        parts += [f"{count} runs not: {reason}" for reason, count in self._declined.items()]
+        return f"{where}: {'; '.join(parts) or 'not run yet'}"
+
+    # -- in onnxruntime ------------------------------------------------------------------------------------------------------
+
+    def _outputs(self, bound: _Bound, values: Sequence[Any]) -> tuple[Any, ...] | str:
+        """What the program gives; or why that is left to another executor, with nothing changed."""
+        graph = bound.graph
+        if tuple(map(type, bound.numbers(values))) != self._kinds:
+            return "a number is of another kind than at the first call"
+        if graph.written and _conflict(graph, values):
+            return "a tensor that is changed in place shares its memory with another one"
+        try:
+            found = bound.session(values)
+        except Exception as error:  # whatever it is, the other executor computes it, or raises what eager does
+            log.info("%s: onnxruntime gives %s", self._program.origin, error)
+            return _RAISES if _MISSING_ITEM.search(str(error)) else f"onnxruntime gives {type(error).__name__} (see the log)"
+        if graph.holds is not None and not bool(found[graph.holds]):
+            return _RAISES
+        outputs = tuple(_output(result, found, values) for result in graph.results)
+        if graph.written:
+            with torch.no_grad():
+                for position, index in graph.written:
+                    values[position].copy_(_typed(found[index], values[position].dtype is torch.bool))
+        return outputs
+
+    def _bind(self, values: Sequence[Any]) -> _Bound | None:
+        """A session for the weights as they are now; ``None`` when there is none for this program."""
+        with capture_lock:  # torch.export follows one program at a time, and no capture meanwhile
+            threads = torch.get_num_threads()
+            bound = self._sessions.get(threads)
+            if self._refused is not None or (bound is not None and not bound.changed(values)):
+                return None if self._refused is not None else bound
+            self._changes += bound is not None
+            start = time.perf_counter()
+            try:
+                self._sessions[threads] = made = self._made(values, threads)
+            except ExportError as error:
+                self._refuse(str(error))
+                return None
+            except Exception as error:  # another defect of an exporter, or an operator that onnxruntime does not have
+                self._refuse(f"{self._program.origin}: {type(error).__name__}: {_first_line(error)}")
+                return None
+            finally:
+                self._seconds += time.perf_counter() - start
+            log.info("%s: ready in %.0f ms", self._program.origin, 1e3 * (time.perf_counter() - start))
+            return made
+
+    def _made(self, values: Sequence[Any], threads: int) -> _Bound:
+        with _plain_modes():
+            graph = self._graph = self._graph or kept.graph(self._program, values)
+        positions = [] if self._changes > _MOST_CHANGES else _constants(self._program, graph, values)
+        bound = _Bound(graph, values, positions, threads)
+        self._kinds = tuple(map(type, bound.numbers(values)))
+        return bound
+
+    # -- elsewhere -----------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, reason: str) -> None:
+        self._refused = reason
+
+    def _elsewhere(self, values: Sequence[Any], reason: str) -> tuple[Any, ...]:
+        if reason not in self._declined and reason != _RAISES:
+            text = f"runs without onnxruntime, on the native executor: {reason.removeprefix(f'{self._program.origin}: ')}"
+            warnings.warn(f"{self._program.origin}: {self._program.name} {text}", RuntimeWarning, stacklevel=level_outside())
+        self._declined[reason] = self._declined.get(reason, 0) + 1
+        return self._rest(values)
+
+
+class _Bound:
+    """A session with the weights that are in it.
+
+    Args:
+        graph: of the program.
+        values: of its inputs.
+        positions: of the weights.
+        threads: of the session.
+    """
+
+    def __init__(self, graph: Graph, values: Sequence[Any], positions: Sequence[int], threads: int) -> None:
+        self.graph = graph
+        self._weights = [(position, values[position]) for position in positions]
+        self._versions = [weight._version for _, weight in self._weights]
+        self._places = [weight.data_ptr() for _, weight in self._weights]
+        self._samples = _Samples([weight for _, weight in self._weights])
+        self._number_places = [position for position, value in enumerate(values) if not isinstance(value, torch.Tensor)]
+        self.session = Session(graph.model, {position: weight.detach() for position, weight in self._weights}, threads)
+
+    def numbers(self, values: Sequence[Any]) -> list[Any]:
+        """The numbers among the values."""
+        return [values[position] for position in self._number_places]
+
+    def changed(self, values: Sequence[Any]) -> bool:
+        """Whether the weights are others now, or have other contents."""
+        for (position, weight), version, place in zip(self._weights, self._versions, self._places):
+            if values[position] is not weight or weight._version != version or weight.data_ptr() != place:
+                return True
+        return self._samples.differ()
+
+
+class _Samples:
+    """A few numbers of each weight, to see changes that leave no trace in its version: by way of ``.data``, or of numpy.
+
+    Args:
+        weights: the tensors.
+    """
+
+    def __init__(self, weights: Sequence[torch.Tensor]) -> None:
+        self._views = [_strided(weight.detach()) for weight in weights if weight.numel()]
+        self._then = self._now()
+
+    def differ(self) -> bool:
+        """Whether any of them has another value than at first."""
+        return bool(self._views) and self._now() != self._then
+
+    def _now(self) -> list[bytes]:
+        return [view.tobytes() for view in self._views]
+
+
+def _strided(weight: torch.Tensor) -> Any:
+    flat = weight.reshape(-1) if weight.is_contiguous() else weight.as_strided((weight.numel(),), (1,), weight.storage_offset())
+    step = max(1, flat.numel() // _SAMPLES)
+    return flat[::step].view(torch.uint8 if flat.element_size() == 1 else _INTEGERS[flat.element_size()]).numpy()
+
+
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _constants(program: Program, graph: Graph, values: Sequence[Any]) -> list[int]:
+    """The weights: state that the program does not write."""
+    written = {position for position, _ in graph.written}
+    changed = {effect.target for effect in program.effects} | {effect.target.removeprefix("self.") for effect in program.effects}
+    first = len(program.inputs)
+    return [
+        position
+        for position, slot in enumerate(program.states, first)
+        if slot.kind in _CONSTANT
+        and slot.name not in changed
+        and position not in written
+        and isinstance(values[position], torch.Tensor)
+        and not values[position].is_inference()
+        and values[position].is_contiguous()
+    ]
+
+
+def _output(result: Any, found: Sequence[torch.Tensor], values: Sequence[Any]) -> Any:
+    if result.kind == "tensor":
+        if result.which is not None and (which := int(found[result.which])) >= 0:
+            return values[which]
+        return _typed(found[result.index], result.boolean)
+    if result.kind == "given":
+        return values[result.index]
+    if result.kind == "constant":
+        return result.value
+    number = found[result.index].item()
+    return bool(number) if result.kind == "bool" else number
+
+
+def _typed(tensor: torch.Tensor, boolean: bool) -> torch.Tensor:
+    return tensor.view(torch.bool) if boolean else tensor
+
+
+def _conflict(graph: Graph, values: Sequence[Any]) -> bool:
+    """Whether an input that is written shares its memory with another one."""
+    for position, _ in graph.written:
+        memory = values[position].untyped_storage().data_ptr()
+        for other, value in enumerate(values):
+            if other != position and isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == memory:
+                return True
+    return False
+
+
+def _unusual(values: Sequence[Any]) -> str | None:
+    """Why values or modes need PyTorch's own dispatch; ``None`` for plain tensors on the CPU without gradients."""
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+        return "a dispatch mode is on"
+    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
+        return "a transform of functions is on"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast is on"
+    grad = torch.is_grad_enabled()
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if grad and value.requires_grad:
+                return "gradients are wanted"
+            if type(value) not in _PLAIN or not value.is_cpu or value.layout is not torch.strided or value.is_neg():
+                return "a tensor that is not a plain one on the CPU is given"
+    return None
+
+
+@contextlib.contextmanager
+def _plain_modes() -> Any:
+    """Lowering runs code of torch, which must not see the modes of the call."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300] if not isinstance(error, Dy2stError) else str(error)
