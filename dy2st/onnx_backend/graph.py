@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -176,7 +176,7 @@ class _Flat(LoweredModule):
         self.context: Interpreter = _Careful(self.context.in_place)
         self.found = _Found()
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         check_hazards(self.program.block)
         leaves: list[Any] = list(self.given(args))
         for position, is_number_ in enumerate(self._numbers):
