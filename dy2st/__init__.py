@@ -37,15 +37,18 @@ from dy2st.errors import (
 )
 from dy2st.exporting import ExportReport
 from dy2st.logs import set_code_level, set_verbosity
+from dy2st.lowering import whole as _whole
 from dy2st.onnx_backend import registration
 from dy2st.report import Report
 from dy2st.rewriting import rewrite
 from dy2st.signature import InputSpec
 from dy2st.static_function import StaticFunction
 from dy2st.translator import ProgramTranslator, declarative
+from dy2st_runtime.executors import whole as _place
 from dy2st_runtime.profiling import Profile, profile
 from dy2st_runtime.program import Program, verify
 
+_place.provide(_whole.lower)
 registration.register()
 
 __version__ = "0.1.0"

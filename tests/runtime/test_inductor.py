@@ -43,6 +43,11 @@ def compiled(function):
     return sum(len(region.variants) for runner in runners(function) for region in runner.regions)
 
 
+@pytest.fixture(autouse=True)
+def by_regions(monkeypatch):
+    monkeypatch.setenv("DY2ST_INDUCTOR", "regions")  # test_inductor_whole.py has the other way
+
+
 def gradients(function, *args, wanted):
     h, _ = function(*args)
     return torch.autograd.grad((h * torch.arange(1.0, 5)).sum(), wanted, allow_unused=True)

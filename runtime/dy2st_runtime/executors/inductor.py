@@ -1,6 +1,7 @@
 """The compiled backend: straight parts of a program through AOTAutograd and Inductor, the native executor between them.
 
-A program without control flow is one region, compiled whole. Otherwise every block is split into regions
+A program without control flow is one region, compiled whole. One with control flow goes whole in calls without gradients, where it
+is a computation of tensors and nothing else (:mod:`.inductor_whole`). Otherwise every block is split into regions
 (:mod:`dy2st_runtime.passes.regions`), so a loop stays a loop: what is compiled is its body, once, for any number of trips. Regions
 compile at their first run. What Inductor cannot take runs operation by operation, with a warning that names the line.
 
@@ -18,6 +19,7 @@ from torch import fx
 
 from dy2st_runtime.executors import native, native_build, python
 from dy2st_runtime.executors.inductor_compile import Compiled
+from dy2st_runtime.executors.inductor_whole import Whole
 from dy2st_runtime.executors.regions import Progress, Region
 from dy2st_runtime.passes.fusable import Kind, kind_of, writes
 from dy2st_runtime.passes.gradient_flow import GradientFlow
@@ -38,19 +40,30 @@ class InductorRunner:
     """Runs one program.
 
     Attributes:
-        compiled: for each kind of tensors that came in, the program with its regions.
+        wholes: for each kind of tensors that came in, the program as one compiled function, where it can be one.
+        compiled: the same with its regions.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self.compiled: dict[Any, _Split] = {}
+        self.wholes: dict[Any, Whole] = {}
+        self._progress = Progress(program.name)
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         key = _kinds(values)
         if key is None or _is_watched():
             return python.run(self._program, values)
-        split = self.compiled.get(key) or self.compiled.setdefault(key, _Split(self._program))
+        whole = self.wholes.get(key) or self.wholes.setdefault(key, Whole(self._program, self._progress))
+        found = whole.run(values)
+        if found is not None:
+            return found
+        split = self.compiled.get(key) or self.compiled.setdefault(key, _Split(self._program, self._progress))
         return split.run(values)
+
+    def report(self) -> str:
+        """Which way the program goes, and why."""
+        return "\n".join(dict.fromkeys(line for whole in self.wholes.values() if (line := whole.report())))
 
     @property
     def regions(self) -> list[Region]:
@@ -66,12 +79,12 @@ class InductorRunner:
 class _Split:
     """A program with regions, for one kind of tensors."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, progress: Progress) -> None:
         self.regions: list[Region] = []
         program = dataclasses.replace(program, block=copy_block(program.block))  # notes are made on its nodes
         self._flow = GradientFlow(program)
         self._unstable = any(writes(node) and kind_of(node) is not Kind.STATISTICS for node in program.nodes())
-        self._progress = Progress(program.name)
+        self._progress = progress
         self._name = program.name
         self._pools: dict[str, list[Compiled]] = {}
         self.program = split_regions(program, self._region)

@@ -75,12 +75,12 @@ class Compiled:
 
 
 def compile_region(
-    graph: fx.Graph, args: Sequence[Any], dynamic: Sequence[frozenset[int]], requires_grad: Sequence[bool]
+    graph: fx.Graph | fx.GraphModule, args: Sequence[Any], dynamic: Sequence[frozenset[int]], requires_grad: Sequence[bool]
 ) -> Compiled:
-    """Compile a region.
+    """Compile a region, or a whole program.
 
     Args:
-        graph: what it computes.
+        graph: what it computes; a module where it has branches and loops of torch, which is for inference only.
         args: values of its inputs.
         dynamic: for each input, the dimensions whose size may differ from call to call.
         requires_grad: for each input, whether its gradient is wanted; all false for inference.
@@ -90,12 +90,13 @@ def compile_region(
     """
     training = any(requires_grad)
     autocast = autocast_state()
-    with lock, _settings(training):
+    whole = isinstance(graph, fx.GraphModule)
+    with lock, _settings(training, whole):
         env = ShapeEnv(duck_shape=False)
         mode = FakeTensorMode(shape_env=env)
         fakes = [_fake(mode, index, *given) for index, given in enumerate(zip(args, dynamic, requires_grad))]
         writer = _described(fakes)  # before the compiler learns more about the symbols
-        outputs = _outputs(graph, fakes, mode) if training else ()
+        outputs = _outputs(graph, fakes, mode) if training and not isinstance(graph, fx.GraphModule) else ()
         reaches = _reaches(outputs, fakes)
         if training and not any(reaches):
             return dataclasses.replace(compile_region(graph, args, dynamic, [False] * len(args)), cut=True)
@@ -131,13 +132,16 @@ def autocast_state() -> Any:
 
 
 @contextlib.contextmanager
-def _settings(training: bool) -> Iterator[None]:
-    """Inductor's settings for regions; they are part of the key of its disk cache."""
+def _settings(training: bool, whole: bool) -> Iterator[None]:
+    """Inductor's settings; they are part of the key of its disk cache.
+
+    Loops are worth the C++ around the kernels, which takes longer to compile.
+    """
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(inductor.patch({"size_asserts": False, "cpp_wrapper": False, "fallback_random": True}))
+        stack.enter_context(inductor.patch({"size_asserts": False, "cpp_wrapper": whole, "fallback_random": True}))
         stack.enter_context(
             functorch.patch(enable_autograd_cache=False, donated_buffer=False, force_non_lazy_backward_lowering=True)
         )
@@ -168,7 +172,7 @@ def _fake(mode: FakeTensorMode, index: int, value: Any, dynamic: frozenset[int],
     return mode.from_tensor(plain, source=source, symbolic_context=symbols)
 
 
-def _generate(graph: fx.Graph, fakes: Sequence[Any], context: TracingContext) -> dict[str, Boxed]:
+def _generate(graph: fx.Graph | fx.GraphModule, fakes: Sequence[Any], context: TracingContext) -> dict[str, Boxed]:
     """Run the compiler, and keep the functions that it generates."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
@@ -179,7 +183,7 @@ def _generate(graph: fx.Graph, fakes: Sequence[Any], context: TracingContext) ->
         found["backward" if options.get("is_backward") else "forward"] = getattr(made, "current_callable", None) or made
         return made
 
-    module = fx.GraphModule({}, _copy(graph))
+    module = graph if isinstance(graph, fx.GraphModule) else fx.GraphModule({}, _copy(graph))
     with tracing(context):
         compile_fx(module, list(fakes), inner_compile=inner)
     if "forward" not in found:

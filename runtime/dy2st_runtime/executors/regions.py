@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -61,7 +61,7 @@ class Region:
         self._hoped = list(requires_grad)
         self._dynamic = [_dynamic_dims(node) for node in inputs]
         self.tensors = [dims_of(node) is not None for node in inputs]
-        self.read = [index for index, is_tensor in enumerate(self.tensors) if is_tensor and index not in part.writes]
+        self.read: Sequence[int] = [index for index, is_tensor in enumerate(self.tensors) if is_tensor and index not in part.writes]
         self._seen: list[tuple[int, ...]] | None = None
         self.uncompiled = python.Compiled(_as_program(part.graph, name, part.location))
         self.entry: Function = self.select
@@ -114,7 +114,7 @@ class Region:
             with self._progress:
                 compiled = compile_region(self._graph, args, self._dynamic, wanted)
         except Exception as error:  # whatever the compiler fails with, the region runs without it
-            self._fail(_first_line(error))
+            self._fail(first_line(error))
             return None
         self._pool.append(compiled)
         variant = Variant(self, compiled)
@@ -147,6 +147,28 @@ class Region:
             warnings.warn(f"{self.location}: a part of {self._name} runs uncompiled: {reason}", stacklevel=2)
 
 
+class Compilable(Protocol):
+    """What is compiled for several kinds of arguments: a region, or a whole program.
+
+    Attributes:
+        tensors: for each argument, whether it is a tensor.
+        writes: the positions of arguments that it changes in place.
+        read: those of tensors that it does not change.
+        unstable: whether tensors are changed in place around it.
+    """
+
+    tensors: list[bool]
+    writes: tuple[int, ...]
+    read: Sequence[int]
+    unstable: bool
+
+    def select(self, *args: Any) -> Any:
+        """What takes arguments that do not fit."""
+
+    def replay(self, *args: Any) -> Sequence[Any]:
+        """Run it once more, for the gradient of its gradient."""
+
+
 class Variant:
     """A region compiled for one kind of arguments.
 
@@ -157,7 +179,7 @@ class Variant:
         entry: checks, and runs it or selects another variant.
     """
 
-    def __init__(self, region: Region, compiled: Compiled) -> None:
+    def __init__(self, region: Compilable, compiled: Compiled) -> None:
         self.compiled = compiled
         training, writes = any(compiled.requires_grad), bool(region.writes)
         self.run: Function = _runner(region, compiled, training)
@@ -201,7 +223,7 @@ def _mode_checks(compiled: Compiled, names: Sequence[str], tensors: Sequence[str
     return [*lines, f"if {same}: raise AssertionError"]
 
 
-def _runner(region: Region, compiled: Compiled, training: bool) -> Function:
+def _runner(region: Compilable, compiled: Compiled, training: bool) -> Function:
     if training:
         run: Function = step_of(compiled, region.replay, region.unstable, region.read)
     else:
@@ -249,7 +271,8 @@ def _as_program(graph: fx.Graph, name: str, location: Location | None) -> Progra
     return Program(name, Block(graph), (), Const(None), (), Const(None), origin=location or Location("<unknown>", 0))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
     text = str(error).strip().partition("\n")[0]
     return text if isinstance(error, CannotCompile) else f"{type(error).__name__}: {text}"
 

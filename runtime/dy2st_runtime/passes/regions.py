@@ -70,13 +70,32 @@ def split_regions(program: Program, make: Make, least: int = LEAST) -> Program:
     Returns:
         The program with ``call_`` operations for its regions.
     """
+    program = typed(program)
+    called = any(node.target in (control.call_, control.apply_) for node in program.nodes())
+    _split(program.block, make, least, called)
+    return program
+
+
+def typed(program: Program) -> Program:
+    """A copy of a program whose inputs, of all blocks that run as they are, tell their types.
+
+    Args:
+        program: any program; it stays as it is.
+    """
     block = copy_block(program.block)
     for node, slot in zip(block.inputs, _slots(program)):
         if slot.dtype is not None and "type" not in node.meta:
             node.meta["type"] = _type_of_slot(slot)
-    called = any(node.target in (control.call_, control.apply_) for node in program.nodes())
-    _split(block, make, least, called)
+    _type_blocks(block)
     return dataclasses.replace(program, block=block)
+
+
+def _type_blocks(block: Block) -> None:
+    for node in block.graph.nodes:
+        if node.target in (control.if_, control.while_):
+            _type_inputs(node)
+            for inner in node_blocks(node):
+                _type_blocks(inner)
 
 
 def _slots(program: Program) -> list[InputSlot | StateSlot]:
@@ -91,7 +110,6 @@ def _type_of_slot(slot: InputSlot | StateSlot) -> str:
 def _split(block: Block, make: Make, least: int, called: bool) -> None:
     for node in list(block.graph.nodes):
         if node.target in (control.if_, control.while_):
-            _type_inputs(node)
             for inner in node_blocks(node):
                 _split(inner, make, least, called)
     _Splitter(block, make, least, called).run()

@@ -1,0 +1,156 @@
+"""A whole program with branches and loops as one compiled function, for calls that want no gradients.
+
+What ``torch.cond`` and ``while_loop`` express is lowered to them (:mod:`.whole`) and compiled by Inductor with its control flow;
+then nothing of Python or of the native executor runs between its parts. Everything else goes region by region.
+
+What eager would do and the compiled function does not is found out afterwards: the numbers of :mod:`dy2st_runtime.passes.origins`
+say which results are arguments, or nothing, and a false assertion makes the regions run the call again: nothing was changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st_runtime.errors import BackendError
+from dy2st_runtime.executors import inductor_compile, whole
+from dy2st_runtime.executors.inductor_compile import Compiled, compile_region
+from dy2st_runtime.executors.regions import MAX_VARIANTS, Progress, Variant, first_line
+from dy2st_runtime.passes.closed import Closed, NotClosedError, closed
+from dy2st_runtime.program import InputSlot, Program, StateSlot
+
+CHOICES = ("whole", "regions")
+"""What the environment variable ``DY2ST_INDUCTOR`` may say."""
+
+
+class Whole:
+    """A program that runs as one compiled function where it can.
+
+    Args:
+        program: any program.
+        progress: told when it starts and ends to compile.
+
+    Attributes:
+        reason: why it runs region by region; ``None`` while it does not.
+        entry: takes the values of the inputs, gives what the compiled function gives; ``None`` where it does not fit.
+    """
+
+    writes: tuple[int, ...] = ()
+    read: Sequence[int] = ()
+    unstable = False
+
+    def __init__(self, program: Program, progress: Progress) -> None:
+        self._name, self._progress = program.name, progress
+        self.variants: list[Variant] = []
+        self.reason: str | None = None
+        self._closed: Closed | None = None
+        self.tensors = [slot.dtype is not None for slot in _slots(program)]
+        self.entry: Callable[..., Any] = self.select
+        try:
+            self._closed = closed(_asked(program))
+        except NotClosedError as error:
+            self._refuse(str(error))
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The values of the outputs; ``None`` if the regions have to run."""
+        made = self.entry(*values)
+        return None if made is None else self._closed.results(values, made)  # type: ignore[union-attr]  # it was compiled
+
+    def replay(self, *args: Any) -> Sequence[Any]:
+        """Not asked for: there are no gradients."""
+        raise AssertionError
+
+    def select(self, *values: Any) -> Any:
+        """Find the variant for the values, or make it."""
+        if self._closed is None or not _fits(values):
+            return None
+        with inductor_compile.lock:
+            variant = next((variant for variant in self.variants if variant.fits(*values)), None) or self._make(values)
+            if variant is None:
+                return None
+            self.entry = variant.entry
+        return variant.run(*values)
+
+    def _make(self, values: Sequence[Any]) -> Variant | None:
+        if self.reason is not None:
+            return None
+        if len(self.variants) >= MAX_VARIANTS:
+            self.reason = f"its arguments came in more than {MAX_VARIANTS} kinds; the others go region by region"
+            return None
+        try:
+            with self._progress:
+                compiled = self._compile(values)
+        except Exception as error:  # whatever fails, the regions do without
+            self._refuse(first_line(error))
+            return None
+        self.variants.insert(0, Variant(self, compiled))
+        return self.variants[0]
+
+    def _compile(self, values: Sequence[Any]) -> Compiled:
+        lower = whole.provided()
+        assert self._closed is not None and lower is not None, "see _asked"
+        with inductor_compile.lock, torch.inference_mode(False):
+            program = self._closed.program
+            graph = lower(program, [_example(value) for value in values])
+            dynamic = [frozenset(dim for dim, size in enumerate(slot.shape) if isinstance(size, str)) for slot in _slots(program)]
+            return compile_region(graph, values, dynamic, [False] * len(values))
+
+    def _refuse(self, reason: str) -> None:
+        """Leave everything from now on to the regions."""
+        self.reason = reason
+        if not self.variants:
+            self._closed, self.entry = None, _nothing
+
+    def report(self) -> str:
+        """Which way the program goes."""
+        if self.reason is not None:
+            return f"{self._name}: region by region: {self.reason}"
+        return f"{self._name}: compiled whole, with its branches and loops, for calls without gradients" if self.variants else ""
+
+
+def _slots(program: Program) -> list[InputSlot | StateSlot]:
+    return [*program.inputs, *program.states]
+
+
+def _nothing(*values: Any) -> None:
+    return None
+
+
+def _asked(program: Program) -> Program:
+    """The program, if it is worth a try.
+
+    Raises:
+        NotClosedError: it is not.
+        BackendError: the environment asks for something that there is not.
+    """
+    choice = os.environ.get("DY2ST_INDUCTOR") or "whole"
+    if choice not in CHOICES:
+        known = ", ".join(map(repr, CHOICES))
+        raise BackendError(f"DY2ST_INDUCTOR, an environment variable, says {choice!r}; choose one of {known}")
+    if choice == "regions":
+        raise NotClosedError("DY2ST_INDUCTOR says so")
+    if whole.provided() is None:
+        raise NotClosedError("what lowers whole programs comes with dy2st, which is not imported")
+    return program
+
+
+def _fits(values: Sequence[Any]) -> bool:
+    """Whether compiled code may run at all."""
+    if torch._C._is_any_autocast_enabled():
+        return False
+    gradients = torch.is_grad_enabled()
+    return all(
+        isinstance(value, torch.Tensor)
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and value.numel() > 0
+        and not (gradients and value.requires_grad)
+        for value in values
+    )
+
+
+def _example(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
