@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from dy2st.capture import recurrent
+from dy2st.capture import failing, recurrent
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.overlap import refused_overlap
 from dy2st.capture.shapes import CaptureShapes
@@ -109,6 +109,7 @@ class Recorder(ProxyTorchDispatchMode):
         self._stale_views.note(func, args, self.session.builder)
         if func in _NOT_RECORDED:
             return result
+        failing.check(self.session, func, args)
         tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
         self.session.emit_checks()
@@ -157,6 +158,7 @@ class Recorder(ProxyTorchDispatchMode):
         target = _TARGETS.get(func, func)
         float_result = target in (operator.truediv, scalars.to_float) or getattr(target, "__module__", "") == "math"
         if not float_result and not any(isinstance(a, (float, torch.SymFloat)) for a in args):
+            failing.check_number(self.session, target, args)
             return func(*args, **kwargs)
         return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
 
@@ -175,6 +177,7 @@ def record_number(session: Capturing, target: Callable[..., Any], args: tuple[An
         args: numbers, symbolic numbers, tensors.
         kind: ``"int"``, ``"float"`` or ``"bool"``, the type of the result.
     """
+    failing.check_number(session, target, args)
     number = fresh_number(session.shapes, kind)
     session.builder.call(target, tuple(args), {}, number)
     return number

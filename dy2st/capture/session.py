@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st import errors
-from dy2st.capture import lattice
+from dy2st.capture import failing, lattice
 from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.copies import Copies
@@ -496,6 +496,7 @@ class Session:
         """Record the checks of what has been assumed since the last call."""
         while self._checks:
             expr, message = self._checks.pop(0)
+            failing.check_assumption(self, str(expr))
             certain = self.at_root or isinstance(expr, sympy.Eq)  # a branch or loop that is not entered relies on nothing
             if certain and expr.free_symbols <= self.input_sizes.keys():
                 self.size_conditions.append(expr)

@@ -274,3 +274,13 @@ def left_alone(x):
 )
 def calls_what_is_left_alone(x):
     return left_alone(x) + 1
+
+
+@CHAPTER.refused(
+    "An operation that the data makes fail, with an `except` clause for that", calls=signs(), error=CaptureError, says="cholesky_ex"
+)
+def failing_operation(x):
+    try:
+        return torch.linalg.cholesky(torch.diag(x))
+    except torch.linalg.LinAlgError:
+        return x

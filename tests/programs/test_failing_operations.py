@@ -1,0 +1,92 @@
+"""``try`` statements around what fails only when the program runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from dy2st import CaptureError, to_static
+from tests.oracle import agree
+
+
+def subscript(x: Any, i: Any) -> Any:
+    try:
+        return x[i.item()]
+    except IndexError:
+        return x[0]
+
+
+def indexed(x: Any, i: Any) -> Any:
+    try:
+        return x[i]
+    except LookupError:
+        return x[0]
+
+
+def solved(x: Any, i: Any) -> Any:
+    try:
+        return torch.linalg.solve(torch.diag(x), x)
+    except Exception:
+        return x
+
+
+def drawn(x: Any, i: Any) -> Any:
+    try:
+        return torch.multinomial(x, 1)
+    except RuntimeError:
+        return i
+
+
+def divided(x: Any, i: Any) -> Any:
+    try:
+        return x / (1 / i.item())
+    except ZeroDivisionError:
+        return x
+
+
+def fitted(x: Any, i: Any) -> Any:
+    try:
+        return x[: i.item()] + x
+    except RuntimeError:
+        return x
+
+
+def gathered(x: Any, i: Any) -> Any:
+    try:
+        return torch.gather(x, 0, i[None])
+    except RuntimeError:
+        return x
+
+
+@pytest.mark.parametrize("function", [subscript, indexed, solved, drawn, divided, fitted, gathered])
+def test_refused(function: Any) -> None:
+    with pytest.raises(CaptureError, match="may fail when the program runs, and no program enters the except clause") as caught:
+        to_static(function)(torch.ones(3), torch.tensor(1))
+    assert f"in {function.__name__}" in str(caught.value)
+
+
+def test_clauses_for_other_errors() -> None:
+    def f(x: Any, i: Any) -> Any:
+        try:
+            y = torch.linalg.solve(torch.diag(x), x)
+        except KeyError:
+            y = x
+        try:
+            y = y + x[i]  # nobody catches Exception because of a subscript
+        except Exception:
+            y = -y
+        return y
+
+    agree(f, [(torch.full((3,), scale), torch.tensor(1)) for scale in (1.0, 2.0)])
+
+
+def test_what_the_message_says_to_write() -> None:
+    def f(x: Any) -> Any:
+        factor, info = torch.linalg.cholesky_ex(torch.diag(x))
+        if info.any():
+            return x, "not positive"
+        return factor @ x, "positive"
+
+    agree(f, [torch.ones(3), -torch.ones(3)])
