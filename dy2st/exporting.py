@@ -16,7 +16,7 @@ import torch
 
 from dy2st import saving
 from dy2st.errors import ExportError, SignatureError
-from dy2st.lowering import aoti, doors, onnx_models
+from dy2st.lowering import aliasing, aoti, doors, onnx_models, sequences
 from dy2st.lowering.arguments import without_defaults
 from dy2st.lowering.context import brief
 from dy2st.lowering.module import Lowered
@@ -84,8 +84,7 @@ def _export(
         options = dataclasses.replace(options, examples=(model.examples[options.method],))
     door.check(program, options)
     start = time.perf_counter()
-    loaded = LoadedModule([program], own(state))
-    lowered = doors.to_exported_program(loaded, program, door.checks, options.max_growth, door.keep_first)
+    lowered = _lowered(door, LoadedModule([program], own(state)), program, options)
     folder, name = os.path.split(os.path.realpath(target))
     temporary = os.path.join(folder, f".{secrets.token_hex(8)}-{name}")
     try:
@@ -108,6 +107,20 @@ def _export(
         tuple(checked.coverage),
         (*lowered.notes, *notes),
     )
+
+
+def _lowered(door: Door, loaded: LoadedModule, program: Program, options: Options) -> Lowered:
+    """The program with buffers for lists that grow, and where there cannot be any, with lists if the format has those."""
+    try:
+        return doors.to_exported_program(loaded, program, door.checks, options.max_growth, door.keep_first)
+    except ExportError as error:
+        if not door.has_lists or not any(node.target in aliasing.LIST_CHANGES for node in program.nodes()):
+            raise
+        try:
+            with sequences.instead_of_buffers():
+                return doors.to_exported_program(loaded, program, door.checks, options.max_growth, door.keep_first)
+        except ExportError as other:
+            raise error from other
 
 
 def _format(path: str, format: str | None) -> str:
@@ -217,11 +230,13 @@ class Door:
         name: of the format.
         checks: whether it can hold assertions.
         keep_first: see :class:`~dy2st.lowering.context.Context`.
+        has_lists: whether it can hold lists of any length.
     """
 
     name = "pt2"
     checks = True
     keep_first = False
+    has_lists = False
 
     def require(self) -> None:
         """Check that what it needs is installed.
@@ -252,6 +267,7 @@ class OnnxDoor(Door):
 
     name = "onnx"
     checks = False
+    has_lists = True
 
     def require(self) -> None:
         onnx_models.require()

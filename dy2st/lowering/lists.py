@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dy2st.lowering.values import ListValue, Number, Unbound, as_tensor, is_number, kind_of, known_later, new_form
+from dy2st.lowering import sequences
+from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, as_tensor, is_number, kind_of, known_later, new_form, surely
 from dy2st_runtime import control
 
 
@@ -30,6 +32,12 @@ def run(target: Any, args: tuple[Any, ...]) -> Any:
         found = ListValue(list(found))
     if not isinstance(found, ListValue):
         raise NoListError(f"{target.name} of a {type(found).__name__}")
+    if target in _JOINING and any(isinstance(value, ListValue) and value.sequence is not None for value in (found, args[1])):
+        return _JOINING[target](found, args[1])
+    if found.sequence is not None:
+        if target not in _SEQUENCED:
+            raise NoListError(f"{target.name} of a list whose length is known only when the program runs")
+        return _SEQUENCED[target](found, *args[1:])
     if found.items is None:
         if target not in _BUFFERED:
             raise NoListError(f"{target.name} of a list whose length is known only when the program runs")
@@ -43,7 +51,16 @@ def as_sequence(value: ListValue | Unbound) -> Any:
         return torch.movedim(value.tensor, value.dim, 0)
     if value.items is not None:
         return value.items
+    if value.sequence is not None:
+        return joined(value, 0, True)
     return filled(value)
+
+
+def joined(value: ListValue, dim: int, new: bool) -> torch.Tensor:
+    """The items of a sequence as one tensor, along a dimension that may be a new one."""
+    assert value.sequence is not None
+    sizes, dtype = ((), DTYPES[value.item.kind]) if not hasattr(value.item, "sizes") else (value.item.sizes, value.item.dtype)
+    return sequences.joined(value.sequence, dim, new, sizes, dtype)
 
 
 def filled(value: ListValue) -> torch.Tensor:
@@ -124,11 +141,19 @@ def _replace(items: list[Any], index: Any, value: Any) -> None:
 def _append(found: ListValue, value: Any) -> None:
     assert found.buffer is not None and found.length is not None
     if not isinstance(value, torch.Tensor) or value.dtype != found.buffer.dtype or value.dim() != found.buffer.dim() - 1:
-        raise NoListError("a list that grows in a loop, and holds something else than tensors of one size,")
+        raise NoListError("a list that grows in a loop, and holds something else than tensors of one size")
+    _check_size(found, value)
     place = found.length.tensor.reshape(1)
     found.buffer = torch.index_put(found.buffer, (place,), value.unsqueeze(0))
     found.length = Number("int", found.length.tensor + 1, None if found.length.form is None else found.length.form + 1)
     found.added = None if found.added is None else found.added + 1
+
+
+def _check_size(found: ListValue, value: torch.Tensor) -> None:
+    """A smaller item would be repeated in its place in the buffer."""
+    assert found.buffer is not None
+    if not all(surely(lambda a=a, b=b: a == b) for a, b in zip(value.shape, found.buffer.shape[1:], strict=True)):  # type: ignore[misc]
+        raise NoListError("a list that grows in a loop, and holds tensors whose sizes may differ")
 
 
 def _get(found: ListValue, index: Any) -> torch.Tensor:
@@ -138,6 +163,7 @@ def _get(found: ListValue, index: Any) -> torch.Tensor:
 
 def _set(found: ListValue, index: Any, value: torch.Tensor) -> None:
     assert found.buffer is not None
+    _check_size(found, value)
     position = as_tensor(index, "int")
     position = torch.where(position < 0, position + as_tensor(found.length, "int"), position)
     found.buffer = torch.index_put(found.buffer, (position.reshape(1),), value.unsqueeze(0))
@@ -145,7 +171,7 @@ def _set(found: ListValue, index: Any, value: torch.Tensor) -> None:
 
 def _pop(found: ListValue, index: Any = -1) -> torch.Tensor:
     if index != -1:
-        raise NoListError("pop from somewhere else than the end, of a list whose length is known only when the program runs,")
+        raise NoListError("pop from somewhere else than the end, of a list whose length is known only when the program runs")
     last = _get(found, -1)
     assert found.length is not None
     found.length = Number("int", found.length.tensor - 1, new_form())
@@ -159,6 +185,89 @@ def _copy(found: ListValue) -> ListValue:
 def _extend(found: ListValue, other: Any) -> None:
     for item in _known_items(other):
         _append(found, item)
+
+
+# -- sequences ---------------------------------------------------------------------------------------------------------------
+
+
+def _sequence(found: ListValue) -> torch.Tensor:
+    assert found.sequence is not None
+    return found.sequence
+
+
+def _sequence_length(found: ListValue) -> Number:
+    return Number("int", sequences.LENGTH(_sequence(found)), new_form())
+
+
+def _position(found: ListValue, index: Any) -> torch.Tensor:
+    """A position counted from the beginning."""
+    position = as_tensor(index, "int")
+    return torch.where(position < 0, position + sequences.LENGTH(_sequence(found)), position)
+
+
+def _sequence_item(found: ListValue, value: Any) -> torch.Tensor:
+    """An item as the sequence takes it: ONNX would refuse another dtype only when the model is loaded."""
+    if is_number(value) and getattr(found.item, "kind", None) == kind_of(value):
+        return as_tensor(value)
+    if (
+        isinstance(value, torch.Tensor)
+        and getattr(found.item, "dtype", None) == value.dtype
+        and len(found.item.sizes) == value.dim()
+    ):
+        found.item = dataclasses.replace(found.item, sizes=_common_sizes(found.item.sizes, value.shape))
+        return value
+    raise NoListError("a list that grows in a loop, and holds something else than tensors or numbers of one kind")
+
+
+def _common_sizes(left: Any, right: Any) -> tuple[Any, ...]:
+    return tuple(a if isinstance(b, int) and a == b else None for a, b in zip(left, right, strict=True))
+
+
+def _sequence_insert(found: ListValue, index: Any, value: Any) -> None:
+    length = sequences.LENGTH(_sequence(found))
+    position = torch.minimum(torch.clamp(_position(found, index), min=0), length)
+    found.sequence = sequences.INSERT(_sequence(found), _sequence_item(found, value), position)
+
+
+def _sequence_append(found: ListValue, value: Any) -> None:
+    item = _sequence_item(found, value)
+    found.sequence = sequences.INSERT(_sequence(found), item, sequences.LENGTH(_sequence(found)))
+
+
+def _concatenated(left: ListValue, right: Any) -> ListValue:
+    """Two lists in a row, of which one may be a sequence."""
+    if left.sequence is not None:
+        made = ListValue(None, sequence=left.sequence, item=left.item)
+        for value in _known_items(right):
+            _sequence_append(made, value)
+        return made
+    made = ListValue(None, sequence=right.sequence, item=right.item)
+    for number, value in enumerate(_known_items(left)):
+        _sequence_insert(made, number, value)
+    return made
+
+
+def _sequence_get(found: ListValue, index: Any) -> Any:
+    if isinstance(index, slice):
+        raise NoListError("a slice of a list whose length is known only when the program runs")
+    if not hasattr(found.item, "sizes"):
+        return Number(found.item.kind, sequences.at(_sequence(found), as_tensor(index), (), DTYPES[found.item.kind]), new_form())
+    return sequences.at(_sequence(found), as_tensor(index), found.item.sizes, found.item.dtype)
+
+
+def _sequence_set(found: ListValue, index: Any, value: Any) -> None:
+    position = _position(found, index)
+    found.sequence = sequences.INSERT(sequences.ERASE(_sequence(found), position), _sequence_item(found, value), position)
+
+
+def _sequence_pop(found: ListValue, index: Any = -1) -> Any:
+    last = _sequence_get(found, index)
+    found.sequence = sequences.ERASE(_sequence(found), as_tensor(index))
+    return last
+
+
+def _sequence_clear(found: ListValue) -> None:
+    found.become(ListValue([]))
 
 
 def _slice(items: list[Any], part: slice) -> list[Any]:
@@ -194,6 +303,22 @@ _BUFFERED: dict[Any, Callable[..., Any]] = {
     control.list_pop: _pop,
     control.list_len: lambda found: found.length,
     control.list_copy: _copy,
+}
+
+_SEQUENCED: dict[Any, Callable[..., Any]] = {
+    control.list_append: _sequence_append,
+    control.list_insert: _sequence_insert,
+    control.list_get: _sequence_get,
+    control.list_set: _sequence_set,
+    control.list_pop: _sequence_pop,
+    control.list_clear: _sequence_clear,
+    control.list_len: _sequence_length,
+    control.list_copy: lambda found: ListValue(None, sequence=found.sequence, item=found.item),
+}
+
+_JOINING: dict[Any, Callable[..., Any]] = {
+    control.list_concat: _concatenated,
+    control.list_extend: lambda found, other: found.become(_concatenated(found, other)),
 }
 
 _UNBOUND: dict[Any, Callable[..., Any]] = {

@@ -21,7 +21,18 @@ from dy2st.lowering.aliasing import Facts, facts
 from dy2st.lowering.arithmetic import truth
 from dy2st.lowering.context import Context, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.lists import prefix
-from dy2st.lowering.slots import BufferSlot, Fixed, ListSlot, NoJoinError, NumberSlot, Slot, TensorSlot, TupleSlot, UnboundSlot
+from dy2st.lowering.slots import (
+    BufferSlot,
+    Fixed,
+    ListSlot,
+    NoJoinError,
+    NumberSlot,
+    SequenceSlot,
+    Slot,
+    TensorSlot,
+    TupleSlot,
+    UnboundSlot,
+)
 from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, as_tensor, flatten, form_of, known_later, new_form, unflatten
 from dy2st_runtime.program import Block
 
@@ -338,6 +349,8 @@ def _blank(slot: Slot, names: dict[tuple[int, ...], sympy.Symbol], path: tuple[i
         case BufferSlot(item):
             buffer = torch.zeros([_any_size(), *item.sizes], dtype=item.dtype, device=item.device)
             return ListValue(None, buffer, Number("int", torch.zeros((), dtype=torch.int64), new_form()), allotted=True)
+        case SequenceSlot(item):
+            return ListValue(None, sequence=slots.sequence_of([], item), item=item)
         case UnboundSlot(tensor, dim):
             return Unbound(_blank_tensor(tensor, {}, path), dim)
 
@@ -371,6 +384,8 @@ def _known_sizes(slot: Slot, sizes: growth.Sizes) -> Slot:
         return dataclasses.replace(slot, sizes=known)
     if isinstance(slot, (ListSlot, TupleSlot)):
         return dataclasses.replace(slot, items=tuple(_known_sizes(item, sizes) for item in slot.items))
+    if isinstance(slot, BufferSlot) and _varies(_known_sizes(slot.item, sizes)):
+        raise NoJoinError("a list that grows holds tensors of different sizes")
     return slot
 
 
@@ -391,6 +406,8 @@ def _key(slot: Slot) -> Any:
             return (type(slot), tuple(_key(item) for item in items))
         case BufferSlot(item):
             return ("buffer", _key(item))
+        case SequenceSlot(item):
+            return ("sequence", _key(item))
         case UnboundSlot(tensor, dim):
             return ("unbound", _key(tensor), dim)
 

@@ -212,6 +212,8 @@ def _output(program: Program, value: Any) -> Any:
         return as_tensor(value).clone()
     if isinstance(value, ListValue) and value.items is not None:
         return [_output(program, item) for item in value.items]
+    if isinstance(value, ListValue) and value.sequence is not None:
+        return value.sequence
     if isinstance(value, ListValue):
         raise ExportError(
             f"{program.origin}: {program.name} returns a list whose length is known only when it runs, which the result of an "

@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy
 import torch
 from torch.utils import _pytree as pytree
 
 from dy2st.errors import ExportError
+from dy2st.lowering import sequences
 from dy2st.lowering.context import brief, place
 from dy2st.lowering.doors import Runner, quietly
 from dy2st.lowering.inputs import distinct, parameter_names
@@ -23,6 +25,9 @@ NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 _LARGEST = 1_900_000_000
 """One file holds 2 GB; a larger model has its weights in a second one."""
+
+_OPSET = 20
+"""The version of operators that PyTorch's exporter writes unless told otherwise."""
 
 _SUBGRAPHS = "pkg.torch.__subgraph__"
 _OPERATOR = re.compile(r"op='(\w+)\.(\w+)', overload='(\w+)'")
@@ -50,6 +55,7 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
     with quietly(), _one_version_of_subgraphs():
         try:
             inputs = parameter_names(program)
+            has_lists = any(_is_of_lists(node) for part in lowered.exported.graph_module.modules() for node in _nodes(part))
             made = torch.onnx.export(
                 lowered.exported,
                 input_names=inputs,
@@ -57,13 +63,26 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
                 opset_version=opset,
                 dynamo=True,
                 verbose=False,
+                optimize=not has_lists,
+                custom_translation_table=sequences.translations(opset or _OPSET) if has_lists else None,
             )
+            if has_lists and made is not None:
+                sequences.give_types(made.model)
+                made.optimize()
         except Exception as error:
             raise _translated(error, program) from error
         assert made is not None
         size = sum(tensor.numel() * tensor.element_size() for tensor in lowered.exported.state_dict.values())
         made.save(path, external_data=size > _LARGEST)
     onnx.checker.check_model(path, full_check=size <= _LARGEST)
+
+
+def _nodes(part: torch.nn.Module) -> Sequence[Any]:
+    return list(part.graph.nodes) if isinstance(part, torch.fx.GraphModule) else ()
+
+
+def _is_of_lists(node: Any) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == sequences.EMPTY.namespace
 
 
 def result_names(exported: torch.export.ExportedProgram, taken: Sequence[str]) -> list[str]:
@@ -146,6 +165,8 @@ def read(path: str) -> Runner:
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[torch.Tensor]:
         given = [leaf.detach().numpy() for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        return [torch.from_numpy(value) for value in session.run(None, dict(zip(names, given, strict=True)))]
+        found = session.run(None, dict(zip(names, given, strict=True)))
+        items = [item for value in found for item in (value if isinstance(value, list) else [value])]
+        return [torch.from_numpy(numpy.asarray(item)) for item in items]
 
     return Runner(run)

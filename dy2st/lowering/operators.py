@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dy2st.lowering.lists import as_sequence
+from dy2st.lowering.lists import as_sequence, joined
 from dy2st.lowering.values import ListValue, Number, Unbound, as_tensor, known_later
 
 aten = torch.ops.aten
@@ -70,6 +70,8 @@ def _joined(target: torch._ops.OpOverload, given: dict[str, Any]) -> torch.Tenso
     values = given["tensors"]
     if not isinstance(values, (ListValue, Unbound)):
         return None
+    if isinstance(values, ListValue) and values.sequence is not None:
+        return joined(values, given.get("dim", 0), target is aten.stack.default)
     items = as_sequence(values)
     if isinstance(items, list):
         given["tensors"] = items

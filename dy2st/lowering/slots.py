@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from dy2st.lowering import sequences
 from dy2st.lowering.values import (
     DTYPES,
     Less,
@@ -166,7 +167,31 @@ class UnboundSlot:
         return Unbound(next(tensors), self.dim)
 
 
-Slot = Fixed | NumberSlot | TensorSlot | ListSlot | TupleSlot | BufferSlot | UnboundSlot
+@dataclasses.dataclass(frozen=True, eq=False)
+class SequenceSlot:
+    """A list whose number of items is not known, where there are lists; ``None`` for a size of an item that is not known."""
+
+    item: TensorSlot | NumberSlot
+
+    def enter(self, value: Any) -> list[torch.Tensor]:
+        if value is not None and value.sequence is not None:
+            return [sequences.SAME(value.sequence)]
+        return [sequence_of([] if value is None else value.items, self.item)]
+
+    def leave(self, tensors: Iterator[Any]) -> Any:
+        return ListValue(None, sequence=next(tensors), item=self.item)
+
+
+def sequence_of(items: Sequence[Any], item: TensorSlot | NumberSlot) -> torch.Tensor:
+    """What stands for a list of known items."""
+    made: torch.Tensor = sequences.EMPTY(item.dtype if isinstance(item, TensorSlot) else DTYPES[item.kind])
+    for number, value in enumerate(items):
+        tensor = value if isinstance(value, torch.Tensor) else as_tensor(value)
+        made = sequences.INSERT(made, tensor, as_tensor(number))
+    return made
+
+
+Slot = SequenceSlot | Fixed | NumberSlot | TensorSlot | ListSlot | TupleSlot | BufferSlot | UnboundSlot
 
 
 def slot_of(value: Any) -> Slot:
@@ -178,6 +203,8 @@ def slot_of(value: Any) -> Slot:
     if isinstance(value, ListValue):
         if value.items is not None:
             return ListSlot(tuple(slot_of(item) for item in value.items))
+        if value.sequence is not None:
+            return SequenceSlot(value.item)
         assert value.buffer is not None
         return BufferSlot(item_slot(value), value.buffer.shape[0], value.added, value.allotted)
     if isinstance(value, Unbound):
@@ -297,8 +324,10 @@ def _join_items(left: Any, right: Any) -> Slot:
 def _join_lists(left: Slot, right: Slot) -> Slot:
     """Lists of different lengths, or of a length that is not known."""
     slots = (left, right)
-    if not all(isinstance(slot, (ListSlot, BufferSlot)) for slot in slots):
+    if not all(isinstance(slot, (ListSlot, BufferSlot, SequenceSlot)) for slot in slots):
         raise NoJoinError(f"{_describe(left)} and {_describe(right)}")
+    if sequences.wanted():
+        return _join_sequences(slots)
     items = [item for slot in slots for item in (slot.items if isinstance(slot, ListSlot) else [slot.item])]  # type: ignore[union-attr]
     found: Slot | None = None
     for item in items:
@@ -315,6 +344,18 @@ def _join_lists(left: Slot, right: Slot) -> Slot:
     return BufferSlot(found, buffers[0].room, added, any(slot.allotted for slot in buffers))
 
 
+def _join_sequences(slots: Sequence[Any]) -> Slot:
+    found: Slot | None = None
+    for item in [item for slot in slots for item in (slot.items if isinstance(slot, ListSlot) else [slot.item])]:
+        found = join_slots(found, slot_of(item.value) if isinstance(item, Fixed) and is_number(item.value) else item)
+    match found:
+        case NumberSlot(kind):
+            return SequenceSlot(NumberSlot(kind))
+        case TensorSlot(dtype, device, sizes):
+            return SequenceSlot(TensorSlot(dtype, device, tuple(size if isinstance(size, int) else None for size in sizes)))
+    raise NoJoinError("a list that grows holds something else than tensors or numbers of one kind")
+
+
 def _join_unbound(left: UnboundSlot, right: UnboundSlot) -> Slot:
     inner = _join_tensors(left.tensor, right.tensor)
     if left.dim != right.dim or not isinstance(inner, TensorSlot):
@@ -327,6 +368,7 @@ _JOINERS: dict[type, Callable[[Any, Any], Slot]] = {
     ListSlot: _join_items,
     TupleSlot: _join_items,
     BufferSlot: _join_lists,
+    SequenceSlot: _join_lists,
     UnboundSlot: _join_unbound,
 }
 
@@ -338,6 +380,7 @@ def _describe(slot: Slot) -> str:
         TensorSlot: "a tensor",
         ListSlot: "a list",
         BufferSlot: "a list that grows",
+        SequenceSlot: "a list that grows",
         TupleSlot: "a tuple",
         UnboundSlot: "a list of slices",
     }

@@ -53,6 +53,8 @@ class ListValue:
         length: how many of them there are.
         added: how many items were appended at most since the loop around began; ``None`` where that is not known.
         allotted: whether the buffer has room for all that the loop around appends.
+        sequence: or what stands for it in :mod:`~dy2st.lowering.sequences`.
+        item: the slot of its items then.
     """
 
     items: list[Any] | None
@@ -60,11 +62,14 @@ class ListValue:
     length: Number | None = None
     added: Any = 0
     allotted: bool = False
+    sequence: torch.Tensor | None = None
+    item: Any = None
 
     def become(self, other: ListValue) -> None:
         """Take over what another list holds."""
         self.items = None if other.items is None else list(other.items)
         self.buffer, self.length, self.added, self.allotted = other.buffer, other.length, other.added, other.allotted
+        self.sequence, self.item = other.sequence, other.item
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -166,7 +171,8 @@ def flatten(values: Sequence[Any]) -> tuple[list[Any], Any]:
                 return ("again", lists[id(value)])
             lists[id(value)] = number = len(lists)
             inner = None if value.items is None else [visit(item) for item in value.items]
-            return ("list", number, inner, visit(value.buffer), visit(value.length), value.added, value.allotted)
+            held = (visit(value.buffer), visit(value.length), visit(value.sequence))
+            return ("list", number, inner, *held, value.added, value.allotted, value.item)
         if isinstance(value, Unbound):
             return ("unbound", visit(value.tensor), value.dim)
         if isinstance(value, tuple):
@@ -186,9 +192,9 @@ def unflatten(recipes: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
                 return leaves[index]
             case ("number", index, number):
                 return dataclasses.replace(number, tensor=leaves[index], checks=())
-            case ("list", number, inner, buffer, length, *known):
+            case ("list", number, inner, buffer, length, sequence, added, allotted, kind):
                 items = None if inner is None else [make(item) for item in inner]
-                lists[number] = made = ListValue(items, make(buffer), make(length), *known)
+                lists[number] = made = ListValue(items, make(buffer), make(length), added, allotted, make(sequence), kind)
                 return made
             case ("again", number):
                 return lists[number]
