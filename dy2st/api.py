@@ -16,7 +16,7 @@ from dy2st.capture import calls
 from dy2st.errors import SignatureError
 from dy2st.frames import plainly
 from dy2st.lowering.verification import Options
-from dy2st.signature import InputSpec
+from dy2st.signature import InputSpec, Specs
 from dy2st.static_function import StaticFunction
 from dy2st_runtime import executors
 from dy2st_runtime.module import LoadedModule
@@ -30,7 +30,7 @@ _M = TypeVar("_M", bound=torch.nn.Module)
 def to_static(  # type: ignore[overload-overlap]  # a module is callable, and comes back as a module
     function: _M,
     *,
-    input_spec: Sequence[Any] | None = ...,
+    input_spec: Specs | None = ...,
     full_graph: bool = ...,
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
@@ -40,7 +40,7 @@ def to_static(  # type: ignore[overload-overlap]  # a module is callable, and co
 def to_static(
     function: Callable[..., Any],
     *,
-    input_spec: Sequence[Any] | None = ...,
+    input_spec: Specs | None = ...,
     full_graph: bool = ...,
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
@@ -50,7 +50,7 @@ def to_static(
 def to_static(
     function: None = None,
     *,
-    input_spec: Sequence[Any] | None = ...,
+    input_spec: Specs | None = ...,
     full_graph: bool = ...,
     backend: str | None = ...,
     passes: Sequence[Pass] = ...,
@@ -60,7 +60,7 @@ def to_static(
 def to_static(
     function: Any = None,
     *,
-    input_spec: Sequence[Any] | None = None,
+    input_spec: Specs | None = None,
     full_graph: bool = True,
     backend: str | None = None,
     passes: Sequence[Pass] = (),
@@ -71,8 +71,9 @@ def to_static(
     Args:
         function: a Python function, a bound method, an ``nn.Module`` (its ``forward`` becomes static, and the module itself is
             returned), or a ``forward`` inside a class body. Left out, a decorator is returned.
-        input_spec: one entry for each parameter: an :class:`InputSpec` for a tensor, the same nest of them for a nest of tensors, a
-            constant for anything else.
+        input_spec: one entry for each parameter, in order or by name: an :class:`InputSpec` for a tensor, the same nest of them for
+            a nest of tensors, a constant for anything else. ``int``, ``float`` and ``bool`` stand for a Python number: what is
+            saved or exported takes any, and calls in this process have a program for each.
         full_graph: ``True`` to capture the whole function or raise an error. With ``False``, calls that cannot be captured run as
             the function is written, by signature; a warning says so once for each reason, and ``.report()`` counts them.
         backend: the executor that runs the programs, by name; ``None`` for the default, see
@@ -118,7 +119,7 @@ def to_static(
     return made
 
 
-def _made_static(function: Any, specs: Sequence[Any] | None, full_graph: bool, backend: str | None) -> Any:
+def _made_static(function: Any, specs: Specs | None, full_graph: bool, backend: str | None) -> Any:
     if isinstance(function, StaticFunction):
         return StaticFunction(function.function, specs, function.instance, backend, full_graph=full_graph)
     if isinstance(function, torch.nn.Module):
@@ -146,7 +147,7 @@ def _uncompiled(function: Any) -> Any:
     return function
 
 
-def _of_method(method: types.MethodType, specs: Sequence[Any] | None, backend: str | None, full_graph: bool) -> StaticFunction:
+def _of_method(method: types.MethodType, specs: Specs | None, backend: str | None, full_graph: bool) -> StaticFunction:
     made = StaticFunction(_plain(method), specs, method.__self__, backend, full_graph=full_graph)
     made.keeps = method.__self__  # as a bound method does
     return made
@@ -167,12 +168,12 @@ def _is_method(function: types.FunctionType) -> bool:
     return len(parents) > 1 and parents[-2] != "<locals>"
 
 
-def _checked_specs(specs: Any) -> Sequence[Any] | None:
+def _checked_specs(specs: Any) -> Specs | None:
     if specs is None:
         return None
     if isinstance(specs, InputSpec):
         return [specs]
-    if not isinstance(specs, (list, tuple)):
+    if not isinstance(specs, (list, tuple, Mapping)):
         raise SignatureError(f"input_spec is a list with one entry for each parameter, not a {type(specs).__name__}")
     return specs
 
@@ -238,9 +239,9 @@ def enable_to_static(enable: bool = True) -> _Switch:
 def save(
     layer: Any,
     path: str | os.PathLike[str],
-    input_spec: Sequence[Any] | None = None,
+    input_spec: Specs | None = None,
     *,
-    methods: Mapping[str, Sequence[Any] | None] | None = None,
+    methods: Mapping[str, Specs | None] | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> None:
@@ -299,7 +300,7 @@ def export(
     *,
     inputs: Sequence[Any] | None = None,
     verify: bool = True,
-    input_spec: Sequence[Any] | None = None,
+    input_spec: Specs | None = None,
     max_growth: int | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -344,7 +345,7 @@ def save_inference_model(
     path: str | os.PathLike[str],
     layer: Any,
     fetch: Sequence[int | str] | None = None,
-    input_spec: Sequence[Any] | None = None,
+    input_spec: Specs | None = None,
 ) -> None:
     """Write what inference needs of a model, and nothing else.
 

@@ -22,6 +22,7 @@ from dy2st.lowering.context import brief
 from dy2st.lowering.module import Lowered
 from dy2st.lowering.refusals import refuse_random_numbers, refuse_state
 from dy2st.lowering.verification import Checked, Options, own, verified
+from dy2st.signature import Specs
 from dy2st.static_function import capture_lock
 from dy2st_runtime import archive
 from dy2st_runtime.module import LoadedModule
@@ -64,17 +65,13 @@ class ExportReport:
         return "\n  ".join([head, checked, *self.coverage, *(f"note: {note}" for note in self.notes)])
 
 
-def export(
-    layer: Any, path: str | os.PathLike[str], format: str | None, specs: Sequence[Any] | None, options: Options
-) -> ExportReport:
+def export(layer: Any, path: str | os.PathLike[str], format: str | None, specs: Specs | None, options: Options) -> ExportReport:
     """See :func:`dy2st.export`; exports run one after the other, for torch.export follows one at a time."""
     with capture_lock:
         return _export(layer, path, format, specs, options)
 
 
-def _export(
-    layer: Any, path: str | os.PathLike[str], format: str | None, specs: Sequence[Any] | None, options: Options
-) -> ExportReport:
+def _export(layer: Any, path: str | os.PathLike[str], format: str | None, specs: Specs | None, options: Options) -> ExportReport:
     target = os.fspath(path)
     door = DOORS[_format(target, format)]
     door.require()
@@ -181,7 +178,7 @@ def _programs(model: archive.Model, method: str) -> Sequence[Program]:
     return model.methods[method]
 
 
-def _opened(layer: Any, specs: Sequence[Any] | None) -> tuple[archive.Model, Any]:
+def _opened(layer: Any, specs: Specs | None) -> tuple[archive.Model, Any]:
     """What an archive of a layer holds, and the layer itself, if it is one."""
     if isinstance(layer, (str, os.PathLike)):
         if specs is not None:

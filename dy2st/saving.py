@@ -15,10 +15,11 @@ from typing import Any
 import torch
 
 from dy2st.attribute_state import Dims, Taken, carried
+from dy2st.capture.number_arguments import NumberArgument
 from dy2st.eager import reason_of
 from dy2st.errors import CaptureError, ConversionError, SaveError, SignatureError
 from dy2st.frames import level_outside
-from dy2st.signature import Call, InputSpec
+from dy2st.signature import Call, InputSpec, Specs
 from dy2st.state_names import Names
 from dy2st.static_function import StaticFunction, capture_lock, convert_root
 from dy2st_runtime import control, inference, serialize, state
@@ -36,8 +37,8 @@ _FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
 def save(
     layer: Any,
     path: str | os.PathLike[str],
-    input_spec: Sequence[Any] | None,
-    methods: Mapping[str, Sequence[Any] | None] | None = None,
+    input_spec: Specs | None,
+    methods: Mapping[str, Specs | None] | None = None,
     examples: Mapping[str, Example] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> None:
@@ -54,7 +55,7 @@ def save(
         _save(statics, layer, path, examples or {}, _about(layer, statics) | dict(about or {}))
 
 
-def _methods(layer: Any, specs: Sequence[Any] | None, methods: Mapping[str, Sequence[Any] | None]) -> dict[str, StaticFunction]:
+def _methods(layer: Any, specs: Specs | None, methods: Mapping[str, Specs | None]) -> dict[str, StaticFunction]:
     if specs is not None:
         raise SignatureError("with methods, each has its own specifications: leave input_spec out")
     if not isinstance(layer, torch.nn.Module) or not methods:
@@ -149,7 +150,7 @@ def _save(
 
 
 def save_inference_model(
-    path: str | os.PathLike[str], layer: Any, fetch: Sequence[int | str] | None, input_spec: Sequence[Any] | None
+    path: str | os.PathLike[str], layer: Any, fetch: Sequence[int | str] | None, input_spec: Specs | None
 ) -> None:
     """See :func:`dy2st.save_inference_model`."""
     if isinstance(layer, runtime.LoadedModule):
@@ -212,12 +213,15 @@ def _warn_about_modes(saved: _Saved) -> None:
         )
 
 
-def _with_names(program: Program, specs: Sequence[Any] | None) -> Program:
+def _with_names(program: Program, specs: Specs | None) -> Program:
     """A program whose inputs are called what the specifications call them."""
-    found, _ = flatten(tuple(specs or ()), lambda part: isinstance(part, InputSpec))
+    if isinstance(specs, Mapping):
+        specs = [specs[parameter.name] for parameter in program.parameters if parameter.name in specs]
+    found, _ = flatten(tuple(specs or ()), lambda part: isinstance(part, (InputSpec, type)))
     if len(found) != len(program.inputs):
         return program
-    inputs = [dataclasses.replace(slot, name=spec.name or slot.name) for slot, spec in zip(program.inputs, found, strict=True)]
+    names = [getattr(spec, "name", None) for spec in found]
+    inputs = [dataclasses.replace(slot, name=name or slot.name) for slot, name in zip(program.inputs, names, strict=True)]
     return dataclasses.replace(program, inputs=tuple(inputs))
 
 
@@ -226,7 +230,7 @@ def load(path: str | os.PathLike[str], backend: str | None, max_steps: int | Non
     return runtime.load(path, backend=backend, max_steps=max_steps)
 
 
-def static_of(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
+def static_of(layer: Any, specs: Specs | None) -> StaticFunction:
     """The static function of a module, function or method; nothing of theirs is changed."""
     found: Any = layer.forward if isinstance(layer, torch.nn.Module) else layer
     own_call = None if isinstance(found, (*_FUNCTIONS, type)) else getattr(found, "__call__", None)  # noqa: B004
@@ -244,7 +248,9 @@ def static_of(layer: Any, specs: Sequence[Any] | None) -> StaticFunction:
         whole, passes, found = found.full_graph, found.passes, found.function
     if not isinstance(found, types.FunctionType):
         raise SignatureError(f"save takes an nn.Module, or a function or method of Python, not a {type(layer).__name__}")
-    made = None if specs is None else [_spec(entry) for entry in specs]
+    made: Specs | None = None
+    if specs is not None:
+        made = {k: _spec(v) for k, v in specs.items()} if isinstance(specs, Mapping) else [_spec(entry) for entry in specs]
     static = StaticFunction(found, made, instance, full_graph=whole)
     static.passes = passes
     return static
@@ -270,7 +276,7 @@ def _device(module: torch.nn.Module | None) -> torch.device | None:
 
 def _check_arguments(static: StaticFunction, call: Call) -> None:
     for name, leaf in zip(call.names, call.leaves, strict=True):
-        if not isinstance(leaf, torch.Tensor) and leaf is not static.instance:
+        if not isinstance(leaf, (torch.Tensor, NumberArgument)) and leaf is not static.instance:
             kind = leaf if isinstance(leaf, type) else type(leaf)
             raise SaveError(
                 f"the argument {name} of {static.__qualname__} is a {kind.__qualname__}, which exists only in this process; "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 from torch.nn.modules import module as _module
 
 from dy2st.capture.lattice import same_constant
+from dy2st.capture.number_arguments import KINDS, NumberArgument
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.values import own_meaning
 from dy2st.errors import Location, SignatureError
@@ -146,28 +147,44 @@ class Call:
         return f"({shown}){modes}"
 
 
+Specs = Sequence[Any] | Mapping[str, Any]
+"""What an ``input_spec`` is: an entry for each parameter, in order or by name."""
+
+
 class CallSignature:
     """The parameters of a function, with their specifications.
 
     Args:
         function: a Python function.
-        specs: one for each parameter (``self`` left out), in order: an :class:`InputSpec`, a nest of them, or a constant; ``None``
-            for no specification.
+        specs: one for each parameter (``self`` left out), in order or by name: an :class:`InputSpec`, ``int``, ``float`` or
+            ``bool`` for a Python number, a nest of these, or a constant; ``None`` for no specification.
 
     Raises:
         SignatureError: there are more specifications than parameters.
     """
 
-    def __init__(self, function: FunctionType, specs: Sequence[Any] | None, bound: bool) -> None:
+    def __init__(self, function: FunctionType, specs: Specs | None, bound: bool) -> None:
         self.function = function
-        self.specs = specs
+        self.specs: Sequence[Any] | None = None if isinstance(specs, Mapping) else specs
+        self.by_name = False
         self._read_parameters()
         self.name = getattr(function, "__qualname__", str(function))
         names = [p.name for p in self.signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
         self.spec_names = names[1:] if bound else names
         variadic = any(p.kind is p.VAR_POSITIONAL for p in self.signature.parameters.values())
-        if specs is not None and len(specs) > len(self.spec_names) and not variadic:
+        if isinstance(specs, Mapping):
+            self._take_names(specs, names[:bound])
+        elif specs is not None and len(specs) > len(self.spec_names) and not variadic:
             raise SignatureError(f"{self.name}() has {len(self.spec_names)} parameters, but input_spec has {len(specs)} entries")
+
+    def _take_names(self, specs: Mapping[str, Any], bound: Sequence[str]) -> None:
+        """Specifications by name: also of parameters that are given by name only."""
+        known = [p.name for p in self.signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        for name in specs:
+            if name not in known or name in bound:
+                raise SignatureError(f"{self.name}() has no parameter {name!r}, which input_spec names")
+        self.spec_names, self.specs = list(specs), list(specs.values())
+        self.by_name = True
 
     def _read_parameters(self) -> None:
         self.signature = inspect.signature(self.function)
@@ -243,6 +260,8 @@ class CallSignature:
             spec.check(value, spec.name or name)
             dims[id(value)] = dims.get(id(value), frozenset()) | spec.dynamic_dims
             return
+        if isinstance(spec, type) and spec in KINDS and (type(value) is spec or value == NumberArgument(spec.__name__)):
+            return
         expected = children(spec)
         if expected is None:
             if spec is not None and value is not spec and not (isinstance(value, CONSTANTS) and same_constant(spec, value)):
@@ -254,7 +273,7 @@ class CallSignature:
         for key, inner_spec, inner in zip(_part_names(value), expected[0], parts[0]):
             self._check_spec(f"{name}.{key}", inner_spec, inner, dims)
 
-    def examples(self, device: torch.device | None = None) -> tuple[Any, ...]:
+    def examples(self, device: torch.device | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments that fit the specifications.
 
         Raises:
@@ -262,12 +281,15 @@ class CallSignature:
         """
         if self.specs is None:
             raise SignatureError(f"{self.name}() needs an input_spec, or arguments, to know what to capture")
-        return tuple(_example(spec, device) for spec in self.specs)
+        made = [_example(spec, device) for spec in self.specs]
+        return ((), dict(zip(self.spec_names, made, strict=True))) if self.by_name else (tuple(made), {})
 
 
 def _example(spec: Any, device: torch.device | None) -> Any:
     if isinstance(spec, InputSpec):
         return spec.example(device)
+    if isinstance(spec, type) and spec in KINDS:
+        return NumberArgument(spec.__name__)
     if isinstance(spec, (list, tuple)) and not isinstance(spec, torch.Size):
         return type(spec)(_example(item, device) for item in spec)
     if isinstance(spec, dict):
@@ -291,7 +313,7 @@ def _shown(value: Any) -> str:
 
 def _is_leaf(value: Any) -> bool:
     """Tensors, and objects that are neither constants nor containers (of nothing but their parts)."""
-    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+    if isinstance(value, (torch.Tensor, torch.nn.Module, NumberArgument)):
         return True
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, dict)):
         fields = {field.name for field in dataclasses.fields(value)}
@@ -329,7 +351,7 @@ def _leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[A
     keys: list[Any] = []
     for position, (leaf, dynamic) in enumerate(zip(leaves, dims)):
         if not isinstance(leaf, torch.Tensor):
-            keys.append(type(leaf))
+            keys.append(leaf if isinstance(leaf, NumberArgument) else type(leaf))
             continue
         shape = () if leaf.is_nested else leaf.shape  # a nested one cannot be captured, and may have no shape
         sizes = tuple(shape) if not dynamic else tuple(None if d in dynamic else s for d, s in enumerate(shape))

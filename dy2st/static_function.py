@@ -33,7 +33,7 @@ from dy2st.frames import hide, level_outside, plainly
 from dy2st.report import Report
 from dy2st.route import find as find_route
 from dy2st.route import run_and_write
-from dy2st.signature import Call, CallSignature
+from dy2st.signature import Call, CallSignature, Specs
 from dy2st_runtime import other_tracers
 from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.passes.application import Pass, apply_passes
@@ -89,7 +89,7 @@ class StaticFunction:
     def __init__(
         self,
         function: types.FunctionType,
-        input_spec: Sequence[Any] | None = None,
+        input_spec: Specs | None = None,
         instance: Any = None,
         backend: str | None = None,
         bound: bool | None = None,
@@ -181,7 +181,7 @@ class StaticFunction:
         return self._eager is None
 
     @property
-    def input_spec(self) -> Sequence[Any] | None:
+    def input_spec(self) -> Specs | None:
         """The specifications it was made with."""
         return self._input_spec
 
@@ -354,7 +354,7 @@ class StaticFunction:
     def captured(self, *args: Any, **kwargs: Any) -> Captured:
         """What :meth:`program` gives, with its guards and state."""
         if not args and not kwargs and self._input_spec is not None:
-            args = self._signature.examples()
+            args, kwargs = self._signature.examples()
         return self._find(self._call(args, kwargs))[0].captured
 
     def example_call(self, device: torch.device | None = None) -> Call:
@@ -367,7 +367,7 @@ class StaticFunction:
             SignatureError: there is no ``input_spec``, and there were no calls, or of several signatures.
         """
         if self._input_spec is not None:
-            return self._call(self._signature.examples(device), {})
+            return self._call(*self._signature.examples(device))
         known = {_arguments(captured.program): captured.program for captured in self._cache}
         if len(known) != 1:
             seen = (
@@ -463,7 +463,7 @@ def _restore(
     instance: Any,
     name: str,
     function: types.FunctionType | None,
-    specs: Sequence[Any] | None,
+    specs: Specs | None,
     backend: str | None,
     full_graph: bool = True,
     passes: Sequence[Pass] = (),

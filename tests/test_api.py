@@ -230,7 +230,7 @@ def test_bad_options() -> None:
         to_static(choose, full_graph=0)
     with pytest.raises(dy2st.BackendError, match="backend 'xla'"):
         to_static(choose, backend="xla")
-    for spec in (3, "float32", {"x": InputSpec([2])}):
+    for spec in (3, "float32", {"no_such_name": InputSpec([2])}):
         with pytest.raises(SignatureError, match="input_spec"):
             to_static(choose, input_spec=spec)
     with pytest.raises(TypeError):

@@ -20,6 +20,8 @@ from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated
 from dy2st.capture.guards import GuardTable
+from dy2st.capture.number_arguments import NumberArgument
+from dy2st.capture.recorder import fresh_number
 from dy2st.capture.regions import NeedsRuntimeList, Site, Unreachable
 from dy2st.capture.results import Writer, Written
 from dy2st.capture.session import Session
@@ -189,6 +191,12 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
     arguments: list[Any] = []
     stand_ins: dict[int, torch.Tensor] = {}
     for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
+        if isinstance(leaf, NumberArgument):
+            number = fresh_number(session.shapes, leaf.kind)
+            root.bind(number, root.placeholder(_identifier(name), number))
+            slots.append(InputSlot(name, number=leaf.kind))
+            arguments.append(number)
+            continue
         if not isinstance(leaf, torch.Tensor):
             session.tracker.read(leaf, session.tracker.table.argument(position, name))
             arguments.append(leaf)
@@ -282,7 +290,7 @@ def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]]
 
 def _tensors_only(request: Request) -> Structure:
     """The structure of the arguments in terms of the program's inputs; opaque objects leave their class there."""
-    positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, torch.Tensor)]
+    positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, (torch.Tensor, NumberArgument))]
     number = {position: index for index, position in enumerate(positions)}
     structure = _renumber(request.structure, number, [type(leaf) for leaf in request.leaves])
     if not request.bound:

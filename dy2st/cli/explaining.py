@@ -28,6 +28,7 @@ _DTYPES = {
     "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i8": torch.int8, "i16": torch.int16,
     "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool, "c64": torch.complex64,
 }  # fmt: skip
+_NUMBERS = {"int": int, "float": float, "bool": bool}
 _TENSOR = re.compile(r"(\w+)\[(.*)\]")
 _COMMENT = re.compile(r"  # ([^#]*):(\d+)$")
 
@@ -63,6 +64,8 @@ def spec(text: str) -> Any:
     if match is not None and match[1] in _DTYPES:
         sizes = [size.strip() for size in match[2].split(",") if size.strip()]
         return InputSpec([int(size) if size.isdecimal() else None for size in sizes], _DTYPES[match[1]])
+    if text.strip() in _NUMBERS:
+        return _NUMBERS[text.strip()]
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -12,6 +12,9 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
+from dy2st.lowering.values import as_tensor
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.program import Program
 from dy2st_runtime.structure import DictOf, Structure, TupleOf, unflatten
@@ -32,6 +35,14 @@ def without_defaults(program: Program) -> Program:
 def bound(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call as the structure of a program has them: by position where they can be."""
     given, named = unflatten(program.in_structure, Binder(program).bind(args, kwargs, lambda: ()))
+    return tuple(given), dict(named)
+
+
+def as_tensors(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same with a tensor for each number that is an input."""
+    leaves = Binder(program).bind(args, kwargs, lambda: ())
+    made = [leaf if isinstance(leaf, torch.Tensor) else as_tensor(leaf) for leaf in leaves]
+    given, named = unflatten(program.in_structure, made)
     return tuple(given), dict(named)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from dy2st.lowering.values import as_tensor
 from dy2st_runtime.program import InputSlot, Program
 from dy2st_runtime.structure import unflatten
 
@@ -39,7 +40,8 @@ def example(program: Program) -> tuple[tuple[Any, ...], dict[str, Any]]:
     free = (size for size in range(5, 1000, 2) if size not in taken)
     names = dict.fromkeys(size for slot in program.inputs for size in slot.shape if isinstance(size, str))
     sizes = {name: next(free) for name in names}
-    return arranged(program, [_tensor(slot, sizes, 0, torch.Generator().manual_seed(20), 0) for slot in program.inputs])
+    leaves = [_tensor(slot, sizes, 0, torch.Generator().manual_seed(20), 0) for slot in program.inputs]
+    return arranged(program, [leaf if isinstance(leaf, torch.Tensor) else as_tensor(leaf) for leaf in leaves])
 
 
 def arranged(program: Program, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

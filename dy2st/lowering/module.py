@@ -19,7 +19,7 @@ from dy2st.lowering import arguments
 from dy2st.lowering.context import brief, check_hazards
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.lists import prefix
-from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number, known_later
+from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number, known_later, new_form
 from dy2st_runtime import effects
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.paths import parse
@@ -156,7 +156,8 @@ def input_leaves(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any
             visit(given, tuple(args))
             visit(named, dict(kwargs))
     return [
-        Number(slot.number, leaf) if slot.number is not None else leaf for slot, leaf in zip(program.inputs, leaves, strict=True)
+        Number(slot.number, leaf, new_form() if slot.number == "int" else None) if slot.number is not None else leaf
+        for slot, leaf in zip(program.inputs, leaves, strict=True)
     ]
 
 

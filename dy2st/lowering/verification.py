@@ -14,7 +14,7 @@ import torch
 
 from dy2st import config
 from dy2st.errors import ExportError
-from dy2st.lowering.arguments import bound
+from dy2st.lowering.arguments import as_tensors, bound
 from dy2st.lowering.comparison import Difference, compare, tensors_of
 from dy2st.lowering.context import brief
 from dy2st.lowering.doors import Runner
@@ -96,7 +96,7 @@ def verified(program: Program, state: State, live: Any, run: Runner, options: Op
             if problem is not None:
                 raise ExportError(f"{program.origin}: {program.name} differs from eager Python: {problem}; {_shown(args, kwargs)}")
         try:
-            found = _results(lambda *args, **kwargs: run.call(args, kwargs), args, kwargs)
+            found = _results(lambda *args, **kwargs: run.call(*as_tensors(program, args, kwargs)), args, kwargs)
         except Exception as error:
             raise ExportError(
                 f"{program.origin}: the exported {program.name} fails where the program does not: {type(error).__name__}: "

@@ -1,0 +1,124 @@
+"""Arguments of saved models: Python numbers that may differ from call to call, and arguments by name."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import dy2st
+from dy2st import InputSpec, SaveError, SignatureError
+from tests.oracle import same
+
+X = torch.tensor([1.0, -2.0, 3.0, 4.0])
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.dy2st"
+
+
+def scaled(x, n, factor=2.0, more=False, *, limit=None):
+    for _ in range(n):
+        x = x * factor
+        if more:
+            x = x + 1
+    if n > 2:
+        x = x[: n - 2]
+    return x, n * 2, factor + 1, not more
+
+
+@pytest.mark.parametrize("backend", ["python", None])
+def test_numbers(path, backend):
+    dy2st.save(scaled, path, [InputSpec([4]), int, float, bool], example_inputs=(X, 3, 0.5, True))
+    loaded = dy2st.load(path, backend=backend)
+    assert [slot.number for slot in loaded.program.inputs] == [None, "int", "float", "bool"]
+    for args in [(X, 3, 0.5, True), (X, 0, -1.5, False), (X, 5, math.inf, False), (X, -2, 0.0, True), (X, 10, 1.0, False)]:
+        same(scaled(*args), loaded(*args))
+    loaded.save(path.parent / "again")
+    assert (path.parent / "again").read_bytes() == path.read_bytes()
+    same(loaded.examples["forward"][0], (X, 3, 0.5, True))
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((X, 3.0, 0.5, True), "n must be a Python int, but is the float 3.0"),
+        ((X, True, 0.5, True), "n must be a Python int, but is the bool True"),
+        ((X, torch.tensor(3), 0.5, True), "n must be a Python int, but is a tensor"),
+        ((X, 3, 1, True), "factor must be a Python float, but is the int 1"),
+        ((X, 3, 0.5, None), "more must be a Python bool, but is None"),
+    ],
+)
+def test_numbers_of_another_kind(path, args, message):
+    dy2st.save(scaled, path, [InputSpec([4]), int, float, bool])
+    with pytest.raises(SignatureError, match=message):
+        dy2st.load(path)(*args)
+
+
+class Speaker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x, n):
+        return self.linear(x) * n
+
+    def generate(self, x, steps, options, *, start, scale=1.0):
+        outs = [start]
+        for _ in range(steps):
+            x = self.linear(x) * scale
+            outs.append(x)
+            if x.sum() > options["limits"][0]:
+                break
+        return torch.stack(outs)
+
+
+def test_nested_numbers_and_arguments_by_name(path):
+    eager = Speaker()
+    specs = {"options": {"limits": (float,)}, "x": InputSpec([2]), "start": InputSpec([2], name="first"), "steps": int}
+    dy2st.save(eager, path, methods={"forward": {"n": int, "x": InputSpec([None, 2])}, "generate": specs})
+    loaded = dy2st.load(path)
+    x, start = torch.ones(2), torch.zeros(2)
+    for steps, limit in [(3, 0.5), (0, 0.5), (7, 100.0)]:
+        same(
+            eager.generate(x, steps, {"limits": (limit,)}, start=start),
+            loaded.generate(x, options={"limits": (limit,)}, steps=steps, start=start),
+        )
+    same(eager(x[None], 4), loaded(x[None], n=4))
+    names = [slot.name for slot in loaded.programs_of("generate")[0].inputs]
+    assert names == ["x", "steps", "options.limits.0", "first"]
+    with pytest.raises(SignatureError, match="missing its argument start"):
+        loaded.generate(x, 3, {"limits": (1.0,)})
+    loaded.generate(x, 3, {"limits": (1.0,)}, start=start).sum().backward()
+
+
+def test_names_that_are_no_parameters(path):
+    for specs in ({"x": InputSpec([4]), "m": int}, {"self": 1}):
+        with pytest.raises(SignatureError, match="which input_spec names"):
+            dy2st.save(Speaker(), path, specs)
+    with pytest.raises(SignatureError, match="missing a required argument: 'n'"):
+        dy2st.save(Speaker(), path, {"x": InputSpec([1, 2])})
+    with pytest.raises(SaveError, match="exists only in this process"):
+        dy2st.save(scaled, path, [InputSpec([4]), complex])
+    assert not path.exists()
+
+
+def test_numbers_in_this_process():
+    static = dy2st.to_static(scaled, input_spec={"x": InputSpec([None]), "n": int, "limit": None})
+    for n in (1, 3, 1):
+        same(scaled(X, n), static(X, n))
+    assert len(static.program_cache) == 2
+    assert "n: int" in str(static.program())
+    with pytest.raises(SignatureError, match="'n' is specified as"):
+        static(X, 1.0)
+
+
+def test_exported_numbers_are_tensors(tmp_path):
+    report = dy2st.export(scaled, tmp_path / "model.pt2", input_spec=[InputSpec([4]), int, float, bool])
+    assert report.largest_difference == 0 and report.verified >= 4
+    model = torch.export.load(tmp_path / "model.pt2").module()
+    found = model(X, torch.tensor(3), torch.tensor(0.5, dtype=torch.float64), torch.tensor(True))
+    same(scaled(X, 3, 0.5, True)[0], found[0])
