@@ -56,6 +56,7 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
         inputs: of the program.
         values: of its sources.
     """
+    leaving.begin()
     try:
         outputs = run(inputs)
     except BaseException:

@@ -50,9 +50,14 @@ def may_leave(program: Program) -> bool:
     )
 
 
+def begin() -> None:
+    """A program starts to run."""
+    _local.kept = None
+
+
 def write(values: Sequence[Any]) -> None:
     """Write what the program left that has just raised, given the values of its sources."""
-    kept, _local.kept = getattr(_local, "kept", None), None
+    kept, _local.kept = _local.kept, None
     if kept is not None:
         written, outputs = kept
         written.write(values, outputs, written.known(values))

@@ -72,6 +72,7 @@ class Capturing(Protocol):
     asks_strides: bool
     graph_is_partial: bool
     pending: Any
+    before_raise: Any
 
     def emit_checks(self) -> None: ...
 
@@ -124,13 +125,14 @@ class Recorder(ProxyTorchDispatchMode):
         except RuntimeError as error:
             if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
                 raise
-            if any(step.catches(error) for step in self.session.pending):
+            if self.session.pending:
                 raise CaptureError(
-                    "an except clause would catch that torch refuses a view, which some ways through the program make stale",
+                    "torch may refuse a view here, which some ways to here make stale, and a try or with statement would see it",
                     self.session.here(),
                     seen=str(error),
                     fix="use the view before the tensor is modified, or modify a clone of it",
                 ) from None
+            self.session.before_raise()
             self.session.graph_is_partial = True
             return without_autograd(func, args, kwargs)
 

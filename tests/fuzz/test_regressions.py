@@ -521,3 +521,43 @@ def test_number_of_a_tensor_with_several_elements():
         return int(v[v > 0]), x
 
     agree(f, inputs())
+
+
+def test_state_that_is_written_before_a_view_turns_out_to_be_stale():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("t", torch.tensor(0.5, dtype=torch.float64))
+
+        def forward(self, x, v, n):
+            y, z, _ = v.unbind()
+            self.t = x.detach().clone()
+            if n > 1:
+                v.mul_(2)
+            x = x + y
+            self.t = self.t * 2
+            z.mul_(3)
+            return x
+
+    static, eager = dy2st.to_static(Net()), Net()
+    for call in [*with_gradients(), *with_gradients()[::-1]]:
+        x, v, n = call
+        for module in (static, eager):
+            with pytest.raises(RuntimeError, match="modified inplace"):
+                module(x, v * 1, n)
+        assert torch.equal(static.t, eager.t)
+
+
+def test_view_that_may_be_stale_where_a_finally_clause_would_see_it():
+    def f(x, v, n):
+        y, *_ = v.unbind()
+        if n > 1:
+            v.mul_(2)
+        try:
+            x = x + y
+        finally:
+            v.add_(1)
+        return x
+
+    with pytest.raises(dy2st.errors.CaptureError, match="torch may refuse a view here"):
+        dy2st.to_static(f)(*with_gradients()[0])
