@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from dy2st.capture.block import BlockBuilder
 
-_MODIFIED = ("has been modified inplace", "is being modified inplace")
+_MODIFIED = ("has been modified inplace", "is being modified inplace", "that requires grad is being used in an in-place operation")
 
 
 class StaleViews:

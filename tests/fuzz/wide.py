@@ -170,7 +170,7 @@ class Wide(Grammar):
             return None
         one = self.of("F", 1)
         if "it" not in self.bound or self.choices.chance(30):
-            self._bind("it")
+            self.bound.add("it")
             return f"it = iter({self.choices.pick([f'[{one}, x]', self.of('V', 1), '(q + 1 for q in [x, x, x])'])})"
         self._bind(target)
         return f"{target} = next(it, {one})" if self.choices.chance(70) else f"{target} = next(it)"
