@@ -91,7 +91,8 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
         except NeedsRuntimeList as need_list:
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
-            session.lists.make(need_list.items)
+            items = need_list.items
+        session.lists.make(items)
     raise errors.CaptureError("too many lists change length in one branch", session.here())
 
 

@@ -18,7 +18,7 @@ from dy2st import errors
 from dy2st.capture import calls, choices, generators, leaving, lists, modules, results
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
-from dy2st.capture.failures import translated
+from dy2st.capture.failures import translated, user_line
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.number_arguments import NumberArgument
 from dy2st.capture.recorder import fresh_number
@@ -141,7 +141,10 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
             result = None
         except NeedsRuntimeList as need_list:
             raise errors.CaptureError(
-                "a list that was made outside changes its length where a tensor decides", session.here(), seen=repr(need_list.items)
+                "a list that was made outside changes its length where a tensor decides",
+                user_line(session, need_list),
+                seen=f"a list of {len(need_list.items)}",
+                fix="grow a copy that is made in the function, before the branch or loop: items = list(items)",
             ) from None
         generators.check_ended(session)
         session.emit_checks()

@@ -28,6 +28,7 @@ from dy2st.capture.values import (
     Choice,
     RuntimeList,
     RuntimeString,
+    Stale,
     Text,
     is_number,
     may_be_undefined,
@@ -84,6 +85,8 @@ def _is_constant(value: Any) -> bool:
 
 
 def _container(session: Session, value: Any) -> Any:
+    if isinstance(value, Stale):
+        value.fail()
     parts = children(value)
     if parts is None or any(map(may_be_undefined, parts[0])) or type(value) is torch.Size:
         raise errors.CaptureError(

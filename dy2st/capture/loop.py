@@ -123,8 +123,11 @@ def capture_loop(
         except NeedsRuntimeList as need_list:
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
-            session.lists.make(need_list.items)
-            carries.clear()
+            items = need_list.items
+        else:
+            continue
+        session.lists.make(items)
+        carries.clear()
     raise errors.LoopVariableError("the types of this loop's variables do not settle", session.here())
 
 
@@ -225,7 +228,8 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
             return False
         kind = _join(place, carry.kind, seen)
     except lattice.Mismatch as error:
-        _need_list(session, place, old, new, error)
+        if _need_list(session, place, old, new, error):
+            return _update(session, carries, key, place, old, new)
         raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
     if kind == carry.kind:
         return True
@@ -243,14 +247,18 @@ def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Ty
     return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
 
 
-def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> None:
-    """Have a Python list become a list of the program, if that is what is missing."""
+def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> bool:
+    """Have a Python list become a list of the program, if that is what is missing; whether one has."""
     lists = [place.owner] if isinstance(place, ContentsPlace) else [old, new]
     known = [session.lists.of(items) for items in lists]
     if isinstance(error, lattice.LengthMismatch) or any(known):
         for items, runtime in zip(lists, known):
             if isinstance(items, list) and runtime is None:
-                raise NeedsRuntimeList(items) from None
+                if not session.lists.owner_is_here(items):
+                    raise NeedsRuntimeList(items) from None
+                session.lists.make(items)  # made by this trip
+                return True
+    return False
 
 
 def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:

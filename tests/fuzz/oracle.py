@@ -44,6 +44,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import dy2st
+from dy2st.capture.regions import Signal
 from tests.fuzz import classes
 from tests.fuzz.grammar import Program
 from tests.oracle import same
@@ -205,7 +206,7 @@ def _observe(target: Any, program: Program, call: Call, file: str) -> _Seen:
     with _quiet() as printed:
         try:
             result = target(*arguments)
-        except Exception as raised:
+        except (Exception, Signal) as raised:  # no signal of the capture may come out
             error = raised
     random_state = torch.get_rng_state()
     grads: list[Any] = []
@@ -333,7 +334,7 @@ def _judge(program: Program, calls: Sequence[Call], make: Callable[..., Any]) ->
                 static = make(program, two, calls[0])
         except dy2st.Dy2stError as error:
             return _refused(error, 0)
-        except Exception as error:  # what the program raises itself for any input, or a crash
+        except (Exception, Signal) as error:  # what the program raises itself for any input, or a crash
             expected = _observe(eager, program, calls[0], files[0])
             return _about_raise(expected, error, files, "while it is saved") or Verdict(Kind.SAME, "cannot be saved")
         for position, call in enumerate(calls):
@@ -404,7 +405,7 @@ def _about_raise(expected: _Seen, error: BaseException | None, files: tuple[str,
         if str(wanted) == str(error) or isinstance(error, RuntimeError):
             return None
         return Verdict(Kind.WRONG, "message of the exception", f"{where}: {wanted!r}, not {error!r}")
-    kind = Kind.CRASH if _line(error, files[1]) is None else Kind.WRONG
+    kind = Kind.CRASH if _line(error, files[1]) is None or isinstance(error, Signal) else Kind.WRONG
     return Verdict(kind, f"{type(error).__name__}: {str(error)[:60]}", f"{where}: eager raises {wanted!r}\n{_trace(error)}")
 
 

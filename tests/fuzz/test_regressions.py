@@ -561,3 +561,50 @@ def test_view_that_may_be_stale_where_a_finally_clause_would_see_it():
 
     with pytest.raises(dy2st.errors.CaptureError, match="torch may refuse a view here"):
         dy2st.to_static(f)(*with_gradients()[0])
+
+
+@pytest.mark.parametrize("changed", ["xs", "ys", "both"])
+def test_list_of_another_length_after_some_trips(changed):
+    def f(x, v, n):
+        xs = [v.sum()]
+        ys = xs
+        t = 0 * n
+        while t < n - 1:
+            t = t + 1
+            ys = [x, x + t]
+        if n > 0 and changed != "ys":
+            xs.append(x)
+        if changed != "xs":
+            ys.append(v[0])
+        return xs, ys
+
+    agree(f, inputs())
+
+
+def test_list_that_needs_to_be_one_of_the_program_when_it_is_out_of_date():
+    def f(x, v, n):
+        xs = [x, x + 1]
+        ys = xs
+        for _ in range(2):
+            t = 0
+            while True:
+                if t >= n:
+                    break
+                t = t + 1
+                ys = [x]
+        ys.extend([xs[-1], x])
+        return xs, ys
+
+    with pytest.raises(dy2st.errors.CaptureError, match="may be the same object"):
+        dy2st.to_static(f)(*inputs()[0])
+
+
+def test_stack_of_no_tensors():
+    def f(x, v, n):
+        xs = []
+        v.mul_(2)
+        if n > 1:
+            x = torch.stack(xs)
+        return x
+
+    agree(f, inputs())
