@@ -3,6 +3,7 @@ import json
 import pytest
 import torch
 
+from benchmarks import profile
 from benchmarks.__main__ import main
 from benchmarks.case import Case, check
 from benchmarks.measure import Row, measure
@@ -85,3 +86,12 @@ def test_plot(tmp_path):
     path = tmp_path / "plot.svg"
     draw({"rows": rows, "environment": {"threads": 2}}, path)
     assert "<svg" in path.read_text()
+
+
+def test_samples_fall_into_parts():
+    report = (
+        " 50.00%|libc.so.6|[.] _int_malloc\n 25.00%|libtorch_cpu.so|[.] at::TensorIteratorBase::build\n  5.00%|x.so|[.] run\n\n"
+    )
+    found = profile.shares(report)
+    assert (found["allocation"], found["iteration set-up"], found["other"]) == (0.5, 0.25, 0.05)
+    assert sum(found.values()) == 0.8

@@ -506,3 +506,44 @@ def test_arguments_of_every_kind_have_a_native_form() -> None:
         for scale in (1, -2):
             same(whole(x * scale, 3), static(x * scale, 3))
     assert static.report().in_python == ()
+
+
+def functions_of_one(x: Any, n: Any) -> Any:
+    """Some operands are not read again, others are seen under another name, or are the caller's."""
+    kept = x.exp()
+    flat = kept.t()
+    results = [kept.tanh(), x.sin(), x.neg(), (x + 1).abs().sqrt().log(), (x * 2).sigmoid(), (x - 1).relu().cos()]
+    results += [
+        (x + 2).rsqrt(),
+        torch.nn.functional.silu(x.float() + 3),
+        (x + 4).reciprocal(),
+        (x.t() + 1).exp(),
+        (x > 0).exp(),
+        (n + 1).tanh(),
+    ]
+    i = n - n
+    while i < n:
+        x = (x * 0.5).tanh()
+        i = i + 1
+    return flat, x, i, results
+
+
+def whole_numbers(n: Any) -> Any:
+    """Integers wrap around."""
+    big = n + 9223372036854775800
+    return big + n, big * n, n - big, n * 3 - 1, big - 9223372036854775807 * n
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_memory_of_what_is_not_read_again_takes_the_result(dtype: torch.dtype) -> None:
+    x = (torch.arange(12).view(3, 4) - 5).to(dtype)
+    fast = dy2st.to_static(functions_of_one, backend="native")
+    for trips in (0, 5):
+        for given in (x, x.t()):
+            expected, found = functions_of_one(given, torch.tensor(trips)), fast(given, torch.tensor(trips))
+            torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+            for a, b in zip(torch.utils._pytree.tree_leaves(found), torch.utils._pytree.tree_leaves(expected), strict=True):
+                assert (a._version, a.dtype, a.stride()) == (b._version, b.dtype, b.stride())
+    for value in (-7, 0, 3, 2**62):
+        n = torch.tensor([value, 5])
+        torch.testing.assert_close(dy2st.to_static(whole_numbers)(n), whole_numbers(n), rtol=0, atol=0)

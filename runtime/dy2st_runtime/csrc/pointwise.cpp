@@ -6,6 +6,19 @@
 #pragma GCC optimize("O3")
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/abs_ops.h>
+#include <ATen/ops/cos_ops.h>
+#include <ATen/ops/exp_ops.h>
+#include <ATen/ops/log_ops.h>
+#include <ATen/ops/neg_ops.h>
+#include <ATen/ops/reciprocal_ops.h>
+#include <ATen/ops/relu_ops.h>
+#include <ATen/ops/rsqrt_ops.h>
+#include <ATen/ops/sigmoid_ops.h>
+#include <ATen/ops/silu_ops.h>
+#include <ATen/ops/sin_ops.h>
+#include <ATen/ops/sqrt_ops.h>
+#include <ATen/ops/tanh_ops.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
@@ -80,9 +93,15 @@ bool is_free(const Instruction& instruction, const at::Tensor& tensor, int32_t s
          storage.nbytes() == static_cast<size_t>(impl.numel()) * impl.itemsize();
 }
 
-struct Add { template <class T> static T of(T a, T b) { return a + b; } };
-struct Subtract { template <class T> static T of(T a, T b) { return a - b; } };
-struct Multiply { template <class T> static T of(T a, T b) { return a * b; } };
+// Integers wrap around, as those of PyTorch's kernels do.
+template <class T>
+using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::common_type<T>>;
+template <class T>
+using Bits = typename Wrapping<T>::type;
+
+struct Add { template <class T> static T of(T a, T b) { return static_cast<T>(Bits<T>(a) + Bits<T>(b)); } };
+struct Subtract { template <class T> static T of(T a, T b) { return static_cast<T>(Bits<T>(a) - Bits<T>(b)); } };
+struct Multiply { template <class T> static T of(T a, T b) { return static_cast<T>(Bits<T>(a) * Bits<T>(b)); } };
 struct Divide { template <class T> static T of(T a, T b) { return a / b; } };
 struct Equal { template <class T> static bool of(T a, T b) { return a == b; } };
 struct Unequal { template <class T> static bool of(T a, T b) { return a != b; } };
@@ -164,7 +183,7 @@ bool directly(const Instruction& instruction, Frame& frame) {
       return compute<Operation, double>(instruction, frame, a, b, *shape);
     case at::kLong: {
       const bool whole = (a.tensor != nullptr || a.is_whole) && (b.tensor != nullptr || b.is_whole);
-      if constexpr (compares<Operation, int64_t>) return whole && compute<Operation, int64_t>(instruction, frame, a, b, *shape);
+      if constexpr (!std::is_same_v<Operation, Divide>) return whole && compute<Operation, int64_t>(instruction, frame, a, b, *shape);
       return false;
     }
     default:
@@ -178,9 +197,37 @@ bool pointwise(const Instruction& instruction, Frame& frame) {
   return (allowed && directly<Operation>(instruction, frame)) || instruction.general(instruction, frame);
 }
 
+// A function of one tensor writes into the memory of its operand, if nobody reads that again.
+template <class InPlace>
+bool in_place(const Instruction& instruction, Frame& frame) {
+  const int32_t source = instruction.arguments[0].source;
+  if (frame.unwatched && frame.skips_autograd && !frame.gradients && source >= 0 && frame[source].is(Kind::Tensor)) {
+    at::Tensor& operand = frame[source].tensor();
+    const at::TensorImpl& impl = *operand.unsafeGetTensorImpl();
+    if (is_plain(impl) && at::isFloatingType(operand.scalar_type()) && operand.is_non_overlapping_and_dense() &&
+        impl.numel() > 0 && is_free(instruction, operand, source)) {
+      InPlace::call(operand);
+      at::Tensor reused = std::move(operand);
+      frame[instruction.outputs[0]].set(std::move(reused));
+      return true;
+    }
+  }
+  return instruction.general(instruction, frame);
+}
+
 }  // namespace
 
 Handler pointwise_handler(const Program& program, const Instruction& instruction) {
+  static const std::unordered_map<std::string, Handler> of_one = {
+      {"aten::tanh", in_place<at::_ops::tanh_>},       {"aten::sigmoid", in_place<at::_ops::sigmoid_>},
+      {"aten::relu", in_place<at::_ops::relu_>},       {"aten::exp", in_place<at::_ops::exp_>},
+      {"aten::log", in_place<at::_ops::log_>},         {"aten::sqrt", in_place<at::_ops::sqrt_>},
+      {"aten::rsqrt", in_place<at::_ops::rsqrt_>},     {"aten::neg", in_place<at::_ops::neg_>},
+      {"aten::abs", in_place<at::_ops::abs_>},         {"aten::sin", in_place<at::_ops::sin_>},
+      {"aten::cos", in_place<at::_ops::cos_>},         {"aten::silu", in_place<at::_ops::silu_>},
+      {"aten::reciprocal", in_place<at::_ops::reciprocal_>},
+  };
+  if (const auto one = of_one.find(instruction.name); one != of_one.end()) return one->second;
   static const std::unordered_map<std::string, Handler> table = {
       {"aten::add.Tensor", pointwise<Add>},          {"aten::sub.Tensor", pointwise<Subtract>},
       {"aten::mul.Tensor", pointwise<Multiply>},     {"aten::div.Tensor", pointwise<Divide>},
