@@ -17,6 +17,8 @@ def model(name):
         return module.NeuralODE(), module.ANY_TIMES, [(torch.randn(2, dtype=torch.float64), each) for each in times]
     if name == "quickstart":
         return module.DigitNet(), [module.ANY_BATCH], [(torch.rand(count, 1, 8, 8),) for count in (3, 1, 2, 64)]
+    if name == "export_doors":
+        return module.Reader(), [module.ANY_LENGTH], None
     return module.Decoder(), [module.ANY_PROMPT], None
 
 
