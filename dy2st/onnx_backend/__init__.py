@@ -5,7 +5,6 @@
 | `registration` | makes the executor known to ``dy2st_runtime``, which cannot lower programs by itself |
 | `runner` | runs a program there, or says why not and runs it elsewhere |
 | `graph` | a program as an ONNX graph of values |
-| `origins` | which results are arguments, or share memory |
 | `session` | one session of onnxruntime |
 | `kept` | graphs on the disk |
 """

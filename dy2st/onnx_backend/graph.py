@@ -26,9 +26,9 @@ from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.module import LoweredModule, lower
 from dy2st.lowering.refusals import refuse_random_numbers
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
-from dy2st.onnx_backend import origins
 from dy2st_runtime import control, scalars
 from dy2st_runtime.module import LoadedModule
+from dy2st_runtime.passes.origins import UntoldError, with_origins
 from dy2st_runtime.program import Block, InputSlot, Program, StateSlot
 from dy2st_runtime.structure import Const, DictOf, Leaf, TupleOf
 
@@ -124,9 +124,6 @@ def _check(program: Program) -> None:
             raise refuse(node, f"{getattr(node.target, 'name', node.target)} runs in Python")
         if _operator(node) in _UNSEEN:
             raise refuse(node, f"{node.target} refuses some values, and its ONNX form does not")
-    reason = origins.refusal(program)
-    if reason is not None:
-        raise ExportError(f"{program.origin}: {reason}")
 
 
 def _slots(program: Program) -> list[InputSlot | StateSlot]:
@@ -135,7 +132,11 @@ def _slots(program: Program) -> list[InputSlot | StateSlot]:
 
 def _flat(program: Program, values: Sequence[Any]) -> tuple[Program, tuple[Any, ...]]:
     """The program with all state as arguments, and numbers as tensors."""
-    program, told = origins.with_origins(program)
+    try:
+        told = with_origins(program)
+    except UntoldError as error:
+        raise ExportError(f"{program.origin}: {error}") from None
+    program = told.program
     slots = []
     for number, (slot, value) in enumerate(zip(_slots(program), values, strict=True)):
         dtype = slot.dtype if slot.dtype is not None else DTYPES[type(value).__name__]
@@ -151,7 +152,7 @@ def _flat(program: Program, values: Sequence[Any]) -> tuple[Program, tuple[Any, 
         parameters=(),
     )
     numbers = tuple(slot.dtype is None for slot in _slots(program))
-    return flat, (numbers, told)
+    return flat, (numbers, told.origins)
 
 
 @dataclasses.dataclass
@@ -216,7 +217,7 @@ class _Flat(LoweredModule):
                 kind = value.kind if isinstance(value, Number) else "int"
                 self.found.results.append(Result(kind, place_of(tensor)))
             elif isinstance(value, torch.Tensor):
-                which = place_of(numbered[output[1]]) if isinstance(output, tuple) else None
+                which = place_of(numbered[output[0]]) if isinstance(output, tuple) else None
                 self.found.results.append(Result("tensor", place_of(value), None, which, value.dtype is torch.bool))
             elif value is None or isinstance(value, (bool, int, float, str)):
                 self.found.results.append(Result("constant", value=value))

@@ -20,6 +20,7 @@ from dy2st.onnx_backend.graph import Graph
 from dy2st.onnx_backend.session import Session
 from dy2st.static_function import capture_lock
 from dy2st_runtime import executors
+from dy2st_runtime.passes.origins import MADE, NOTHING
 from dy2st_runtime.program import Program
 
 log = logging.getLogger("dy2st.onnxruntime")
@@ -221,8 +222,9 @@ def _constants(program: Program, graph: Graph, values: Sequence[Any]) -> list[in
 
 def _output(result: Any, found: Sequence[torch.Tensor], values: Sequence[Any]) -> Any:
     if result.kind == "tensor":
-        if result.which is not None and (which := int(found[result.which])) >= 0:
-            return values[which]
+        which = MADE if result.which is None else int(found[result.which])
+        if which != MADE:
+            return None if which == NOTHING else values[which]
         return _typed(found[result.index], result.boolean)
     if result.kind == "given":
         return values[result.index]

@@ -21,9 +21,9 @@ import torch
 from torch import fx
 
 from dy2st_runtime import control
-from dy2st_runtime.passes.aliasing import Aliasing
+from dy2st_runtime.passes.aliasing import Aliasing, shared_arguments
 from dy2st_runtime.passes.fusable import Kind, kind_of
-from dy2st_runtime.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.program import Block, InputSlot, Program, StateSlot, copy_block, node_blocks
 
 MADE = -1
 """The number of a tensor or Python number that the program made."""
@@ -34,10 +34,16 @@ NOTHING = -2
 NUMBERS = ("int", "float", "bool")
 """The types of Python numbers."""
 
-_VIEW = "a view of an argument"
+
+@dataclasses.dataclass(frozen=True)
+class _View:
+    """Other than an input, and maybe with memory of it."""
+
+    position: int
+
 
 Origin = Any
-"""Where a value may come from: the position of an input, the node that made it, :data:`NOTHING`, or :data:`_VIEW`."""
+"""Where a value may come from: the position of an input, the node that made it, :data:`NOTHING`, or a :class:`_View`."""
 
 
 class UntoldError(Exception):
@@ -61,15 +67,16 @@ def with_origins(program: Program) -> Told:
     """Make a program tell where its results come from.
 
     Args:
-        program: without Python calls, lists and operations in place.
+        program: without Python calls.
 
     Raises:
-        UntoldError: a result may be a view of an argument, or two may share memory.
+        UntoldError: a result may share memory with an input without being it, or two results with each other.
     """
     block = copy_block(program.block)
     found = Origins(block)
     outputs = list(block.outputs)
-    _check(found, outputs)
+    slots: list[InputSlot | StateSlot] = [*program.inputs, *program.states]
+    _check(found, outputs, [slot.name for slot in slots])
     writer = _Writer(found)
     told: list[int | tuple[int]] = []
     extra: list[Any] = []
@@ -84,14 +91,15 @@ def with_origins(program: Program) -> Told:
     return Told(dataclasses.replace(program, block=block), tuple(told))
 
 
-def _check(found: Origins, outputs: Sequence[Any]) -> None:
+def _check(found: Origins, outputs: Sequence[Any], names: Sequence[str]) -> None:
     made: dict[Any, Any] = {}
     for value in outputs:
         for origin in found.of(value):
-            if origin == _VIEW:
-                raise UntoldError("it returns a view of an argument")
+            if isinstance(origin, _View):
+                which = f"{names[origin.position]!r}, which comes from outside"
+                raise UntoldError(f"a result shares memory with {which}; return a clone of it")
             if isinstance(origin, fx.Node) and made.setdefault(origin, value) is not value:
-                raise UntoldError("two of its results may be one tensor")
+                raise UntoldError("two results may share memory; return a clone of one of them")
 
 
 class Origins:
@@ -135,18 +143,25 @@ class Origins:
             self._control(node)
         elif node.target is operator.getitem and _is_part(node):
             self._add(node, self.of((node.args[0], node.args[1])))
+        elif (changed := changed_in_place(node)) is not None:
+            self._add(node, self.of(changed))
         elif self._is_made(node):
             self._add(node, frozenset({node}))
         else:
-            roots = [self.of(value) for value in node.all_input_nodes]
-            origins = frozenset[Origin]().union(*roots)
-            self._add(node, origins if all(isinstance(origin, fx.Node) for origin in origins) else frozenset({_VIEW}))
+            inner = [value for block in node_blocks(node) for value in block.outputs]
+            origins = frozenset[Origin]().union(*(self.of(value) for value in (*node.all_input_nodes, *inner)))
+            made = {node} if isinstance(node.target, control.Control) else set[Origin]()
+            self._add(node, frozenset(made | {_View(origin) if isinstance(origin, int) else origin for origin in origins}))
 
     def _is_made(self, node: fx.Node) -> bool:
         """Whether an operation gives a number, or a tensor in memory of its own."""
         if node.target is operator.getitem:
             return isinstance(node.args[0], fx.Node) and kind_of(node.args[0]) is Kind.COMPUTE
-        if not isinstance(node.target, torch._ops.OpOverload) or node.meta.get("type") in NUMBERS:
+        if isinstance(node.target, control.Control):
+            return False  # lists hold what is put into them
+        if not isinstance(node.target, torch._ops.OpOverload) or _converts(node):
+            return True
+        if not any("Tensor" in str(result.type) for result in node.target._schema.returns):
             return True
         return kind_of(node) is not Kind.ALIAS and self._aliasing.is_new(node)
 
@@ -164,6 +179,25 @@ class Origins:
                     self._add(block.inputs[position], self.of(value))
         for position, value in enumerate(carried):
             self._add((node, position), self.of(value))
+
+
+def changed_in_place(node: fx.Node) -> fx.Node | None:
+    """The argument that an operation changes and gives back."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
+    if not any(result.alias_info and result.alias_info.is_write for result in target._schema.returns):
+        return None
+    return next((value for value in shared_arguments(node, target) if isinstance(value, fx.Node)), None)
+
+
+def _converts(node: fx.Node) -> bool:
+    """Whether a tensor is made one of another dtype."""
+    source = node.args[0] if node.args else None
+    if not (isinstance(source, fx.Node) and str(node.target).startswith("aten.to.")):
+        return False
+    before, after = (str(value.meta.get("type", "")).partition("[")[0] for value in (source, node))
+    return bool(before and after) and before != after
 
 
 def _is_part(node: fx.Node) -> bool:
@@ -207,6 +241,10 @@ class _Writer:
             else:
                 self._hand_in(place.owner, place.outside, position - count)
             return
+        changed = changed_in_place(value)
+        if changed is not None:
+            self._made[value] = self.number(changed, place)
+            return
         owner, result = value.args
         assert isinstance(owner, fx.Node) and isinstance(result, int)
         index: int = self._carry(owner, place, result) if owner.target is control.while_ else self._join(owner, place, result)
@@ -220,10 +258,12 @@ class _Writer:
         pred, second, third, operands = owner.args
         number = self.number(operands[position], outside)  # type: ignore[index]  # a tuple, see verify
         count = len(third) if owner.target is control.while_ else 0  # type: ignore[arg-type]
-        for block in node_blocks(owner):
-            inputs = block.inputs
-            self._made[inputs[count + position]] = _placeholder_after(block, inputs[-1])
-        owner.args = (pred, second, third, (*owner.args[3], number))  # type: ignore[misc]
+        blocks = node_blocks(owner)
+        if (owner, number, "operand") not in self._made:
+            self._made[owner, number, "operand"] = [_placeholder_after(block, block.inputs[-1]) for block in blocks]
+            owner.args = (pred, second, third, (*owner.args[3], number))  # type: ignore[misc]
+        for block, made in zip(blocks, self._made[owner, number, "operand"]):
+            self._made[block.inputs[count + position]] = made
 
     def _join(self, owner: fx.Node, place: _Place, position: int) -> int:
         """Make the number of a branch's result one more result."""
