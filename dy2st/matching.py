@@ -28,6 +28,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules import module as _module
 
 from dy2st.capture import expressions, leaving
@@ -404,7 +405,8 @@ class _Matcher:
     def _tensor(self, name: str, shape: TensorShape, kind: type | None = None) -> list[str]:
         """What a tensor must be; its class too if one is given."""
         constant = self.out.constant
-        found = [f"type({name}) is {constant(kind)}" if kind else f"isinstance({name}, {constant(torch.Tensor)})"]
+        plain = [f"isinstance({name}, {constant(torch.Tensor)})", f"type({name}) is not {constant(FakeTensor)}"]
+        found = [f"type({name}) is {constant(kind)}"] if kind else plain
         sizes = self.out.fresh()
         if None not in shape.sizes:
             found.append(f"{name}.shape == {constant(shape.sizes)}")

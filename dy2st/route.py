@@ -12,6 +12,7 @@ from typing import Any
 from dy2st.cache import Entry
 from dy2st.capture import leaving
 from dy2st.capture.capture import Captured
+from dy2st.capture.turns import TURNS
 from dy2st.matching import Match, NotInline, Writer, match_function
 from dy2st.signature import Call, CallSignature
 from dy2st_runtime.executors import Runner
@@ -60,11 +61,14 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
     try:
         outputs = run(inputs)
     except BaseException:
-        leaving.write(values)
+        with TURNS.writing():
+            leaving.write(values)
         raise
     written = captured.outside
     made = written.known(values)
-    written.write(values, outputs, made)
+    if written.effects:
+        with TURNS.writing():
+            written.write(values, outputs, made)
     return unflatten(captured.program.out_structure, outputs, made)
 
 

@@ -24,6 +24,7 @@ from dy2st.cache import Entry, ProgramCache
 from dy2st.capture.capture import Captured, Request, capture
 from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
+from dy2st.capture.turns import TURNS, Underway
 from dy2st.constructs.registry import namespace
 from dy2st.convert import ConvertedFunction, convert, log_code, refuse_generator
 from dy2st.difference import side_by_side
@@ -41,9 +42,9 @@ from dy2st_runtime.program import Program
 from dy2st_runtime.structure import Structure, unflatten
 
 assert constructs is not None
-capture_lock = threading.RLock()
-"""Held by every capture: one runs at a time."""
-_routes_lock = threading.Lock()
+capture_lock = TURNS
+"""Whoever holds it runs alone: no thread captures meanwhile."""
+_cache_lock = threading.Lock()
 _OPERATORS = namespace()
 
 
@@ -107,6 +108,7 @@ class StaticFunction:
         is_method = instance is not None if bound is None else bound
         self._signature = CallSignature(function, input_spec, is_method)
         self._cache = ProgramCache()
+        self._underway = Underway()
         self._unbound: StaticFunction | None = None
         self._warned = False
         self.keeps: Any = None
@@ -233,7 +235,7 @@ class StaticFunction:
         given = spelling if isinstance(spelling, tuple) else (spelling, ())
         route = find_route(self._signature, call, entry, given, self._instance is not None, run)
         if route is not None:
-            with _routes_lock:
+            with _cache_lock:
                 self._cache.add_route(spelling, route)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -264,15 +266,24 @@ class StaticFunction:
         if found is not None:
             logs.cache.debug("%s: hit", self.__qualname__)
             return found
-        with capture_lock:
-            found = self._cache.find(call.key, call.arguments)  # another thread may have captured it meanwhile
-            if found is None:
-                self._warn_about_captures(call)
-                if logs.cache.isEnabledFor(logging.INFO):
-                    logs.cache.info("%s: miss, %s", self.__qualname__, self._cache.miss(call))
-                captured = self._capture(call)
-                found = self._cache.add(call.key, captured), fetch(captured.sources, call.arguments)
-        return found
+        if TURNS.is_taken:  # whoever captures the same may wait for this thread
+            return self._find_anew(call)
+        with self._underway.only(call.key):
+            return self._find_anew(call)
+
+    def _find_anew(self, call: Call) -> tuple[Entry, list[Any]]:
+        """Capture, unless another thread has done so meanwhile."""
+        with TURNS.shared():
+            found = self._cache.find(call.key, call.arguments)
+            if found is not None:
+                return found
+            self._warn_about_captures(call)
+            if logs.cache.isEnabledFor(logging.INFO):
+                logs.cache.info("%s: miss, %s", self.__qualname__, self._cache.miss(call))
+            captured = self._capture(call)
+            with _cache_lock:
+                entry = self._cache.add(call.key, captured)
+            return entry, fetch(captured.sources, call.arguments)
 
     def _warn_about_captures(self, call: Call) -> None:
         """Say once which value makes a program of its own at each call."""
@@ -386,7 +397,7 @@ class StaticFunction:
         self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None], with_hooks: bool
     ) -> tuple[Captured, list[Any]]:
         """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
-        with capture_lock:
+        with TURNS.shared():
             request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks, leaves_early=False)
             captured = self._captured(request)
             return captured, fetch(captured.sources, call.arguments)

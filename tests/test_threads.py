@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import dy2st
 from dy2st import to_static
+from dy2st.capture.turns import TURNS, Turns
 from tests.oracle import same
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -204,6 +205,274 @@ def test_clearing_while_others_call() -> None:
         return True
 
     assert all(at_once(work))
+
+
+# -- captures side by side ---------------------------------------------------------------------------------------------------
+
+
+def _meeting(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Captures go on once ``count`` of them have begun."""
+    from dy2st import static_function
+
+    original, barrier = static_function.capture, threading.Barrier(count)
+
+    def meeting(*args: Any, **kwargs: Any) -> Any:
+        barrier.wait(timeout=60)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(static_function, "capture", meeting)
+
+
+def make_function(number: int) -> Any:
+    def f(x: Any, k: int) -> Any:
+        total = 0
+        while x.abs().sum() > 1:
+            if x.sum() > number:
+                x = x * 0.5 + k
+            else:
+                x = x * 0.25
+            total += k
+            if total > 20:
+                break
+        return x, total
+
+    return to_static(f)
+
+
+def test_captures_of_several_functions_and_signatures_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = [make_function(number) for number in range(4)]
+    _meeting(monkeypatch, THREADS)
+
+    def work(index: int) -> Any:
+        f = functions[index % 4]
+        x = torch.full((2 + index // 4,), float(index))
+        return f(x, index % 4), f.function(x, index % 4)
+
+    for found, expected in at_once(work):
+        same(found, expected)
+    assert [len(f.program_cache) for f in functions] == [2] * 4
+    untouched()
+
+
+def test_whoever_needs_no_capture_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dy2st import static_function
+
+    known, slow, other = make_function(1), make_function(2), make_function(3)
+    known(X, 1)
+    original, begun, go_on = static_function.capture, threading.Event(), threading.Event()
+
+    def blocked(request: Any, *args: Any) -> Any:
+        if request.function is slow.function:
+            begun.set()
+            assert go_on.wait(timeout=60)
+        return original(request, *args)
+
+    monkeypatch.setattr(static_function, "capture", blocked)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(slow, X, 1) for _ in range(2)]
+        assert begun.wait(timeout=60)
+        same(known(X, 1), known.function(X, 1))
+        same(other(X, 1), other.function(X, 1))
+        assert not any(future.done() for future in waiting)
+        go_on.set()
+        for future in waiting:
+            same(future.result(timeout=60), slow.function(X, 1))
+    assert len(slow.program_cache) == 1
+
+
+class Box:
+    def __init__(self) -> None:
+        self.last, self.scale, self.log, self.count = torch.zeros(3), torch.ones(3), [0], 0
+
+
+def make_writer(box: Box, number: int) -> Any:
+    def f(x: Any) -> Any:
+        scale = box.scale
+        box.last = x + number
+        if x.sum() > 0:
+            box.log[0] = number
+            box.last = box.last * 2
+        return box.last * scale
+
+    return to_static(f)
+
+
+def test_captures_that_write_to_one_object() -> None:
+    box = Box()
+    functions = [make_writer(box, number) for number in range(THREADS)]
+
+    def work(index: int) -> Any:
+        results = []
+        for step in range(THREADS):
+            number = (index + step) % THREADS
+            results.append((functions[number](X), (X + number) * 2))
+        return results
+
+    for results in at_once(work):
+        for found, expected in results:
+            same(found, expected)
+    assert type(box.last) is torch.Tensor and box.log[0] in range(THREADS)
+    untouched()
+
+
+def test_nobody_meets_the_stand_ins_of_a_capture() -> None:
+    box = Box()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        assert go_on.wait(timeout=60)
+
+    wait.__dy2st_not_to_static__ = True  # type: ignore[attr-defined]
+
+    @to_static
+    def capturing(x: Any) -> Any:
+        box.last = x * 2
+        box.log.append(5)
+        wait()
+        return x
+
+    @to_static
+    def reading(x: Any) -> Any:
+        return box.last + x
+
+    @to_static
+    def writing(x: Any) -> Any:
+        box.scale = x * 3
+        return x - 1
+
+    for _ in range(3):
+        same(reading(X), X)
+        same(writing(X), X - 1)
+    free = make_function(0)
+    free(X, 1)
+    box.scale = torch.ones(3)
+    with ThreadPoolExecutor(3) as pool:
+        slow = pool.submit(capturing, X)
+        assert begun.wait(timeout=60)
+        others = [pool.submit(reading, X), pool.submit(writing, X)]
+        same(free(X, 1), free.function(X, 1))
+        time.sleep(0.05)
+        assert type(box.scale) is torch.Tensor and torch.equal(box.scale, torch.ones(3))
+        go_on.set()
+        same(slow.result(timeout=60), X)
+        read = others[0].result(timeout=60)
+        assert any(torch.equal(read, expected) for expected in (X, X * 3))  # before or after what the other function leaves
+        same(others[1].result(timeout=60), X - 1)
+    same(box.scale, X * 3)
+    same(box.last, X * 2)
+    assert box.log == [0, 5] and len(reading.program_cache) == 1
+    untouched()
+
+
+def test_static_functions_that_call_each_other() -> None:
+    def f(x: Any, depth: int) -> Any:
+        return x * 2 if depth == 0 else g(x + 1, depth - 1)
+
+    def g(x: Any, depth: int) -> Any:
+        if x.sum() > 100:
+            return x
+        return x - 1 if depth == 0 else f(x * 2, depth - 1)
+
+    plain_f, plain_g = f, g
+    expected = []
+    for depth in range(4):
+        expected.append((plain_f(X, depth), plain_g(X, depth)))
+    f, g = to_static(f), to_static(g)
+
+    def work(index: int) -> Any:
+        order = range(4) if index % 4 < 2 else reversed(range(4))
+        return [(depth, index % 2, (f, g)[index % 2](X, depth)) for depth in order]
+
+    for results in at_once(work):
+        for depth, which, found in results:
+            same(found, expected[depth][which])
+    assert len(f.program_cache) == len(g.program_cache) == 4
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_some_captures_fail_while_others_run(kind: Any) -> None:
+    box = Box()
+    failing = [True]
+
+    def fail() -> None:
+        if failing:
+            raise kind("stop")
+
+    fail.__dy2st_not_to_static__ = True  # type: ignore[attr-defined]
+
+    @to_static
+    def bad(x: Any, k: int) -> Any:
+        box.last = x * k
+        box.count += 1
+        fail()
+        return x
+
+    good = [make_writer(box, number) for number in range(2)] + [make_function(number) for number in range(2)]
+
+    def work(index: int) -> Any:
+        for step in range(4):
+            if index % 2:
+                with pytest.raises(kind, match="stop"):
+                    bad(X, index)
+                continue
+            f = good[(index // 2 + step) % 4]
+            args = (X,) if "writer" in f.__qualname__ else (X, index)
+            found = f(*args)
+            if "writer" not in f.__qualname__:
+                same(found, f.function(*args))
+        return True
+
+    assert all(at_once(work))
+    untouched()
+    assert type(box.last) is torch.Tensor and isinstance(box.count, int)
+    failing.clear()
+    bad.program_cache.clear()
+    same(bad(X, 1), X)
+    assert not TURNS.is_taken and (TURNS._running, TURNS._waiting, TURNS._alone) == (0, 0, None)
+
+
+def test_a_turn_that_is_interrupted_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with turns.shared():
+            inside.set()
+            leave.wait(timeout=60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(timeout=60)
+
+    def interrupted(timeout: Any = None) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(turns._changed, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt), turns.shared():
+            turns.go_alone()
+        with pytest.raises(KeyboardInterrupt), turns:
+            raise AssertionError("it had to wait")
+    leave.set()
+    thread.join(timeout=60)
+    with turns:
+        assert turns.is_taken
+    assert (turns._running, turns._waiting, turns._alone, turns.is_taken) == (0, 0, None, False)
+
+
+def test_saving_while_others_capture(tmp_path: Any) -> None:
+    nets = [to_static(Net()) for _ in range(2)]
+
+    def work(index: int) -> Any:
+        if index < 2:
+            dy2st.save(nets[index], tmp_path / f"{index}.dy2st", input_spec=[dy2st.InputSpec([3])])
+            return dy2st.load(tmp_path / f"{index}.dy2st")(X), nets[index](X)
+        f = make_function(index)
+        return f(X, index), f.function(X, index)
+
+    for found, expected in at_once(work):
+        same(found, expected)
 
 
 # -- captures that end badly ------------------------------------------------------------------------------------------------------

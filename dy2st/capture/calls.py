@@ -35,6 +35,7 @@ from dy2st.capture.library import (
     handler_of,
     takes_choices,
 )
+from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.values import CAPTURE_VALUES, Choice, StandInSet
@@ -360,7 +361,8 @@ def torch_patched() -> Iterator[None]:
     Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic
     floats are recorded. Other threads see no difference.
     """
-    with modules.CALLS.applied(), managers.INFERENCE_MODE.applied(), quiet_torch(), number_operators.OPERATORS.applied():
+    calls, modes, numbers = modules.CALLS.applied(), managers.INFERENCE_MODE.applied(), number_operators.OPERATORS.applied()
+    with calls, modes, numbers, own_mode_stack(), quiet_torch():
         yield
 
 

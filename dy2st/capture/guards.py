@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.lattice import same_constant
+from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import GONE, Source, fetch
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -156,7 +158,7 @@ class GuardTable:
         expected = TensorShape.of(tensor, dynamic)
 
         def check(now: Any) -> bool:
-            return isinstance(now, torch.Tensor) and TensorShape.of(now, dynamic) == expected
+            return isinstance(now, torch.Tensor) and TensorShape.of(now, dynamic) == expected and not _stands_in(now)
 
         self.add(source, "tensor", check, f"is a tensor {tuple(expected)}", tensor.shape, expected)
 
@@ -203,6 +205,11 @@ class _Alias:
 
     def __call__(self, value: Any) -> bool:
         raise AssertionError("checked with both values at hand")
+
+
+def _stands_in(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is there only as long as another thread captures."""
+    return isinstance(tensor, FakeTensor) and isinstance(tensor.fake_mode.shape_env, CaptureShapes)
 
 
 class TensorShape(NamedTuple):

@@ -19,6 +19,7 @@ from dy2st.capture.failures import TRACING_ERRORS
 from dy2st.capture.patches import Patch
 from dy2st.capture.session import Session, current
 from dy2st.capture.tracking import PATCH_MARK
+from dy2st.capture.turns import TURNS
 from dy2st.capture.values import Choice
 from dy2st_runtime import control
 from dy2st_runtime.backward_hooks import watch_inputs, watch_outputs
@@ -58,6 +59,8 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
             session.here(),
             fix="call the model once in eager, under dy2st.enable_to_static(False)",
         )
+    if module._forward_pre_hooks or module._forward_hooks:
+        TURNS.go_alone()  # a hook of a library may put tensors into the module, which nobody sees done
     for hook_id, hook in (*torch_module._global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
         args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
     watched = bool(full or module._get_backward_pre_hooks())

@@ -12,6 +12,7 @@ from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPl
 from dy2st.capture.recorder import fresh_number
 from dy2st.capture.regions import State
 from dy2st.capture.sources import Source
+from dy2st.capture.turns import TURNS
 from dy2st.capture.values import refused_kind
 from dy2st.errors import CaptureError
 from dy2st_runtime.program import StateSlot
@@ -89,6 +90,7 @@ class Outside:
         slot = StateSlot(source.name, "number")
         self.session.tracker.guards.same_type(source, value)
         number = self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).stand_in
+        TURNS.go_alone()
         self.session.root.journal.stand_in(place, number)
         return number
 

@@ -32,6 +32,7 @@ from dy2st.capture.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.regions import Frame, Refused, Region, Site, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.tracking import CONSTANTS, Tracker
+from dy2st.capture.turns import TURNS
 from dy2st.capture.twins import Twins
 from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, unpack_list
 from dy2st.errors import CaptureError
@@ -177,6 +178,12 @@ class Session:
     def _is_own(self, place: Place) -> bool:
         """Whether a place is part of an object that the capture has made: an exception that leaves it keeps what it was given."""
         return not isinstance(place, CellPlace) and id(place.owner) in self.created
+
+    def _is_outside(self, place: Place) -> bool:
+        """Whether other threads may see what is written to a place."""
+        if isinstance(place, CellPlace):
+            return id(place.cell) in self.outside.cells
+        return id(place.owner) not in self.created and self.births.born(place.owner) is None
 
     def is_stand_in(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a fake one of this capture."""
@@ -332,6 +339,8 @@ class Session:
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
+        if self._is_outside(place):
+            TURNS.go_alone()
         if not isinstance(place, CellPlace):
             self.copies.check(place.owner, self.here())
             for twin in self.twins.take(place.owner):
