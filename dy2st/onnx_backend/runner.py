@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import logging
+import operator
 import re
 import time
 import warnings
@@ -26,12 +28,13 @@ from dy2st_runtime.program import Program
 log = logging.getLogger("dy2st.onnxruntime")
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-_CONSTANT = ("parameter", "buffer", "constant")
-_MOST_CHANGES = 3
-"""How often weights may change before they are passed at each call."""
+_FEW_CALLS = 10
+_MOST_CHANGES = 2
+"""How often a weight may change after few calls before it is passed at each call."""
 
 _SAMPLES = 16
 _RAISES = "it raises"
+_GRADIENTS = "gradients are wanted"
 _MISSING_ITEM = re.compile("out of data bounds|invalid index found|out of range")
 
 
@@ -51,15 +54,16 @@ class Runner:
         self._kinds: tuple[Any, ...] = ()
         self._declined: dict[str, int] = {}
         self._ran = 0
-        self._changes = 0
+        self._changes: collections.Counter[int] = collections.Counter()
         self._seconds = 0.0
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """Run the program; see :data:`dy2st_runtime.executors.Runner`."""
-        reason = self._refused or _unusual(values)
+        bound = self._sessions.get(torch.get_num_threads())
+        known = bound is not None and not bound.changed(values)
+        reason = self._refused or (bound.unusual(values) if bound is not None and known else _unusual(values))
         if reason is None:
-            bound = self._sessions.get(torch.get_num_threads())
-            if bound is None or bound.changed(values):
+            if not known:
                 bound = self._bind(values)
             if bound is None:
                 reason = self._refused
@@ -108,7 +112,8 @@ class Runner:
             bound = self._sessions.get(threads)
             if self._refused is not None or (bound is not None and not bound.changed(values)):
                 return None if self._refused is not None else bound
-            self._changes += bound is not None
+            if bound is not None and self._ran - bound.since < _FEW_CALLS:
+                self._changes.update(bound.changes(values))
             start = time.perf_counter()
             try:
                 self._sessions[threads] = made = self._made(values, threads)
@@ -126,8 +131,9 @@ class Runner:
     def _made(self, values: Sequence[Any], threads: int) -> _Bound:
         with _plain_modes():
             graph = self._graph = self._graph or kept.graph(self._program, values)
-        positions = [] if self._changes > _MOST_CHANGES else _constants(self._program, graph, values)
+        positions = [p for p in _constants(self._program, graph, values) if self._changes[p] <= _MOST_CHANGES]
         bound = _Bound(graph, values, positions, threads)
+        bound.since = self._ran
         self._kinds = tuple(map(type, bound.numbers(values)))
         return bound
 
@@ -152,16 +158,26 @@ class _Bound:
         values: of its inputs.
         positions: of the weights.
         threads: of the session.
+
+    Attributes:
+        since: how many calls had run before.
     """
+
+    since = 0
 
     def __init__(self, graph: Graph, values: Sequence[Any], positions: Sequence[int], threads: int) -> None:
         self.graph = graph
-        self._weights = [(position, values[position]) for position in positions]
-        self._versions = [weight._version for _, weight in self._weights]
-        self._places = [weight.data_ptr() for _, weight in self._weights]
-        self._samples = _Samples([weight for _, weight in self._weights])
+        self._positions = positions
+        self._free = [position for position in range(len(values)) if position not in positions]
+        self._tensors = self._picked(values)
+        self._versions = [tensor._version for tensor in self._tensors]
+        self._places = [tensor.data_ptr() for tensor in self._tensors]
+        self._samples = _Samples(self._tensors)
         self._number_places = [position for position, value in enumerate(values) if not isinstance(value, torch.Tensor)]
-        self.session = Session(graph.model, {position: weight.detach() for position, weight in self._weights}, threads)
+        self.session = Session(graph.model, dict(zip(positions, self._tensors)), threads)
+
+    def _picked(self, values: Sequence[Any]) -> list[Any]:
+        return [values[position] for position in self._positions]
 
     def numbers(self, values: Sequence[Any]) -> list[Any]:
         """The numbers among the values."""
@@ -169,10 +185,28 @@ class _Bound:
 
     def changed(self, values: Sequence[Any]) -> bool:
         """Whether the weights are others now, or have other contents."""
-        for (position, weight), version, place in zip(self._weights, self._versions, self._places):
-            if values[position] is not weight or weight._version != version or weight.data_ptr() != place:
-                return True
-        return self._samples.differ()
+        tensors = self._tensors
+        return (
+            not all(map(operator.is_, self._picked(values), tensors))
+            or [tensor._version for tensor in tensors] != self._versions
+            or [tensor.data_ptr() for tensor in tensors] != self._places
+            or self._samples.differ()
+        )
+
+    def unusual(self, values: Sequence[Any]) -> str | None:
+        """See :func:`_unusual`; weights that have not changed are as they were."""
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self._tensors):
+            return _GRADIENTS
+        return _unusual([values[position] for position in self._free])
+
+    def changes(self, values: Sequence[Any]) -> list[int]:
+        """Which weights have changed, as far as their versions tell; all if that is not known."""
+        found = [
+            position
+            for position, weight, version, place in zip(self._positions, self._tensors, self._versions, self._places)
+            if values[position] is not weight or weight._version != version or weight.data_ptr() != place
+        ]
+        return found or [*self._positions]
 
 
 class _Samples:
@@ -211,8 +245,7 @@ def _constants(program: Program, graph: Graph, values: Sequence[Any]) -> list[in
     return [
         position
         for position, slot in enumerate(program.states, first)
-        if slot.kind in _CONSTANT
-        and slot.name not in changed
+        if slot.name not in changed
         and position not in written
         and isinstance(values[position], torch.Tensor)
         and not values[position].is_inference()
@@ -260,7 +293,7 @@ def _unusual(values: Sequence[Any]) -> str | None:
     for value in values:
         if isinstance(value, torch.Tensor):
             if grad and value.requires_grad:
-                return "gradients are wanted"
+                return _GRADIENTS
             if type(value) not in _PLAIN or not value.is_cpu or value.layout is not torch.strided or value.is_neg():
                 return "a tensor that is not a plain one on the CPU is given"
     return None
