@@ -19,7 +19,7 @@ from torch import fx
 
 from dy2st_runtime.executors import native, native_build, python
 from dy2st_runtime.executors.inductor_compile import Compiled
-from dy2st_runtime.executors.inductor_whole import Whole
+from dy2st_runtime.executors.inductor_whole import Quick, Whole
 from dy2st_runtime.executors.regions import Progress, Region
 from dy2st_runtime.passes.fusable import Kind, kind_of, writes
 from dy2st_runtime.passes.gradient_flow import GradientFlow
@@ -49,14 +49,19 @@ class InductorRunner:
         self.compiled: dict[Any, _Split] = {}
         self.wholes: dict[Any, Whole] = {}
         self._progress = Progress(program.name)
+        self._quick: Quick | None = None
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        watched = _is_watched()
+        if self._quick is not None and not watched and (quickly := self._quick.run(values)) is not None:
+            return quickly
         key = _kinds(values)
-        if key is None or _is_watched():
+        if key is None or watched:
             return python.run(self._program, values)
         whole = self.wholes.get(key) or self.wholes.setdefault(key, Whole(self._program, self._progress))
         found = whole.run(values)
         if found is not None:
+            self._quick = self._quick or whole.quick(values)
             return found
         split = self.compiled.get(key) or self.compiled.setdefault(key, _Split(self._program, self._progress))
         return split.run(values)

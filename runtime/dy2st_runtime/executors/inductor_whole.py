@@ -20,6 +20,7 @@ from dy2st_runtime.executors import inductor_compile, whole
 from dy2st_runtime.executors.inductor_compile import Compiled, compile_region
 from dy2st_runtime.executors.regions import MAX_VARIANTS, Progress, Variant, first_line
 from dy2st_runtime.passes.closed import Closed, NotClosedError, closed
+from dy2st_runtime.passes.thread_jumps import thread_jumps
 from dy2st_runtime.program import InputSlot, Program, StateSlot
 
 CHOICES = ("whole", "regions")
@@ -47,10 +48,11 @@ class Whole:
         self.variants: list[Variant] = []
         self.reason: str | None = None
         self._closed: Closed | None = None
+        self._is_static = not any(isinstance(size, str) for slot in _slots(program) for size in slot.shape)
         self.tensors = [slot.dtype is not None for slot in _slots(program)]
         self.entry: Callable[..., Any] = self.select
         try:
-            self._closed = closed(_asked(program))
+            self._closed = _closed(_asked(program))
         except NotClosedError as error:
             self._refuse(str(error))
 
@@ -58,6 +60,18 @@ class Whole:
         """The values of the outputs; ``None`` if the regions have to run."""
         made = self.entry(*values)
         return None if made is None else self._closed.results(values, made)  # type: ignore[union-attr]  # it was compiled
+
+    def quick(self, values: Sequence[Any]) -> Quick | None:
+        """What runs calls that are like this one in everything; ``None`` where sizes may differ."""
+        if self._closed is None or not self._is_static:
+            return None
+        fitting = next((variant for variant in self.variants if variant.fits(*values)), None)
+        return None if fitting is None else Quick(self._closed, fitting.compiled.forward, values)
+
+    def _dynamic(self) -> list[frozenset[int]]:
+        assert self._closed is not None, "it was compiled"
+        slots = _slots(self._closed.program)
+        return [frozenset(dim for dim, size in enumerate(slot.shape) if isinstance(size, str)) for slot in slots]
 
     def replay(self, *args: Any) -> Sequence[Any]:
         """Not asked for: there are no gradients."""
@@ -95,8 +109,7 @@ class Whole:
         with inductor_compile.lock, torch.inference_mode(False):
             program = self._closed.program
             graph = lower(program, [_example(value) for value in values])
-            dynamic = [frozenset(dim for dim, size in enumerate(slot.shape) if isinstance(size, str)) for slot in _slots(program)]
-            return compile_region(graph, values, dynamic, [False] * len(values))
+            return compile_region(graph, values, self._dynamic(), [False] * len(values))
 
     def _refuse(self, reason: str) -> None:
         """Leave everything from now on to the regions."""
@@ -111,8 +124,41 @@ class Whole:
         return f"{self._name}: compiled whole, with its branches and loops, for calls without gradients" if self.variants else ""
 
 
+def _closed(program: Program) -> Closed:
+    """The program for the compiler; without the questions that earlier branches have answered, where that helps."""
+    try:
+        return closed(thread_jumps(program))
+    except NotClosedError:
+        return closed(program)
+
+
 def _slots(program: Program) -> list[InputSlot | StateSlot]:
     return [*program.inputs, *program.states]
+
+
+class Quick:
+    """Runs a whole program after one look at its arguments, which C++ takes at all of them together.
+
+    Args:
+        closed: the program.
+        forward: compiled from it.
+        values: of a call for which that was right.
+    """
+
+    def __init__(self, closed: Closed, forward: Callable[[list[Any]], Sequence[Any]], values: Sequence[Any]) -> None:
+        from torch._C._dynamo.guards import TensorGuards
+
+        sizes: Any = [list(value.shape) for value in values]
+        strides: Any = [list(value.stride()) for value in values]
+        self._fits = TensorGuards(*values, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+        self._results, self._forward = closed.results, forward
+        self._grad = torch.is_grad_enabled()
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The values of the outputs; ``None`` if the call is another one."""
+        if torch.is_grad_enabled() is not self._grad or torch._C._is_any_autocast_enabled() or not self._fits(*values):
+            return None
+        return self._results(values, self._forward(list(values)))
 
 
 def _nothing(*values: Any) -> None:
