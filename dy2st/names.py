@@ -35,6 +35,7 @@ SUBJECT = "subject"
 CASE = "case"
 FOUND = "found"
 FINAL = "final"
+PENDING = "pending"
 
 
 class Namer:

@@ -826,3 +826,24 @@ def test_loads_without_the_source_and_without_dy2st(path, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(runtime)}
     subprocess.run([sys.executable, *arguments], check=True, cwd=script.parent, env=environment)
     same([model(x) for x in BATCHES], torch.load(tmp_path / "out.pt"))
+
+
+def test_an_exception_with_an_object_of_this_process_is_saved_with_its_text(tmp_path):
+    class Checked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 2)
+
+        def forward(self, x):
+            assert x.sum() > 0, self.layer
+            if x.sum() > 100:
+                raise ValueError(self.layer)
+            return self.layer(x)
+
+    model = Checked()
+    dy2st.save(model, tmp_path / "model.dy2st", input_spec=[dy2st.InputSpec([3], "float32")])
+    loaded = dy2st.load(tmp_path / "model.dy2st")
+    for kind, x in ((AssertionError, -torch.ones(3)), (ValueError, torch.full((3,), 50.0))):
+        with pytest.raises(kind) as found:
+            loaded(x)
+        assert str(found.value) == str(model.layer)

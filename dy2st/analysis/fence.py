@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import gast
 
-from dy2st.analysis.exits import ends, may_jump, may_leave
+from dy2st.analysis.exits import may_jump, may_leave
 from dy2st.analysis.flow import children
 from dy2st.analysis.scopes import NESTED_SCOPES, outside_parts
 from dy2st.analysis.yielding import has_yield, skippable_yield
@@ -60,8 +60,8 @@ def _looks_at_locals(node: gast.Call) -> bool:
 def _check_finally(node: gast.Try, function: gast.FunctionDef, filename: str) -> None:
     inside = [node.body, *(handler.body for handler in node.handlers), node.orelse]
     jumps = any(may_jump(statement, gast.Break, gast.Continue) for body in inside for statement in body)
-    always = ends(node.finalbody) and not any(map(_reraises, node.finalbody))
-    kept = always and not jumps and not any(map(has_yield, function.body))
+    reraises = any(map(_reraises, node.finalbody))
+    kept = not reraises and not jumps and not any(map(has_yield, function.body))
     for statement in node.finalbody:
         if has_yield(statement):
             raise _unsupported(statement, filename, f"yield inside finally; move it after the try, {_EXCLUDE}")
@@ -69,7 +69,7 @@ def _check_finally(node: gast.Try, function: gast.FunctionDef, filename: str) ->
             leaves = isinstance(inner, gast.Return) or _jumps_out(inner, node.finalbody)
             if leaves and not kept:
                 word = type(inner).__name__.lower()
-                seen = "drops the exception on its way on some ways only" if not always else "drops what its try is doing"
+                seen = "stands beside a bare raise" if reraises else "drops what its try is doing"
                 message = f"{word} inside finally {seen}; move it after the try, {_EXCLUDE}"
                 raise _unsupported(inner, filename, message)
 

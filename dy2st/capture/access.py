@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, lists, lookup, optional
+from dy2st.capture import choices, lists, lookup, optional, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -28,7 +28,7 @@ from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
     StandIn,
-    StandInDeque,
+    StandInTuple,
     Undefined,
     is_number,
     may_be_undefined,
@@ -77,7 +77,7 @@ def attr(value: Any, name: str) -> Any:
     if getter is not None:
         of_class(session, value, name)
         return session.call(getter, value)
-    source = _source(session, value)
+    source = None if isinstance(value, StandIn) else _source(session, value)
     if source is not None:
         session.outside.read(AttributePlace(value, name))
     found = getattr(value, name)
@@ -205,8 +205,8 @@ def item(value: Any, key: Any) -> Any:
     for choice, other in ((value, lambda option: item(option, key)), (key, lambda option: item(value, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
-    if isinstance(value, StandInDeque):
-        return value[key]  # type: ignore[index]  # see deques.py
+    if isinstance(value, StandIn):
+        return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
     known = session.lists.of(value)
     if known is not None:
         return lists.get(session, known, key)
@@ -335,7 +335,7 @@ def _note_items(session: Session, target: Any, key: Any) -> None:
         del target[key]  # it has been taken out on this way, and comes last now
     elif isinstance(target, dict):
         session.write(ItemPlace(target, key))
-    elif isinstance(target, list):
+    elif isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))
 
 
@@ -354,7 +354,7 @@ def del_item(target: Any, key: Any) -> None:
         if isinstance(target, list) and _is_runtime(key):
             lists.del_item(session, lists.required(session, target), key)
             return
-        if isinstance(target, list):
+        if isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
             session.write(ContentsPlace(target))
     del target[key]
 
@@ -369,6 +369,8 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if isinstance(target, list) and function is python.iadd:
         session.call(target.extend, value)
         return target
+    if function is python.iadd and tuples.are(target, value):
+        return tuples.concat(session, target, value)
     if isinstance(target, (list, dict, set)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))
     return function(target, value)

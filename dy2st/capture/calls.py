@@ -38,7 +38,7 @@ from dy2st.capture.library import (
 from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
-from dy2st.capture.values import CAPTURE_VALUES, Choice, StandInSet
+from dy2st.capture.values import CAPTURE_VALUES, Choice, StandInDeque, StandInSet, StandInTuple, contents
 
 SKIPPED_PACKAGES = {
     "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
@@ -92,8 +92,8 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     original = _original(function)
     if original is not None:
         return call(original, *args, **kwargs)
-    if any(isinstance(value, spreading.Spread) for value in args):
-        return spreading.call(session, function, args, kwargs)
+    if any(type(value) is spreading.Spread for value in args):
+        return spreading.call(session, function, args, kwargs, is_users=handler_of(function) is None)
     if optional.has_optional(kwargs):
         return optional.settled(session, kwargs, lambda given: call(function, *args, **given))
     handler = handler_of(function)
@@ -185,6 +185,8 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
 
 
 def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: Any) -> Any:
+    if isinstance(method.__self__, StandInTuple):
+        return method(*args, **kwargs)
     if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
@@ -306,9 +308,12 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if choice is not None:
         return _over_argument(session, choice, function, args, kwargs)
     for value in (*args, *kwargs.values()):
-        if session.lists.of(value) is not None:
+        if isinstance(value, spreading.Rest):
+            raise spreading.refused(session, function)
+        if session.lists.of(contents(value)) is not None and not isinstance(value, StandInDeque):
+            kind = "list" if isinstance(value, list) else "tuple"
             raise errors.CaptureError(
-                f"{getattr(function, '__qualname__', function)}() gets a list that changes length inside a captured block",
+                f"{getattr(function, '__qualname__', function)}() gets a {kind} that changes length inside a captured block",
                 session.here(),
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )

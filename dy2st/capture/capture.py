@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -15,14 +16,14 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from dy2st import errors
-from dy2st.capture import calls, choices, generators, leaving, lists, modules, results
+from dy2st.capture import calls, choices, deques, generators, leaving, lists, modules, results, sets
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated, user_line
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.number_arguments import NumberArgument
 from dy2st.capture.recorder import fresh_number
-from dy2st.capture.regions import NeedsRuntimeList, Site, Unreachable
+from dy2st.capture.regions import NeedsRuntimeList, NeedsStandIn, Site, Unreachable
 from dy2st.capture.results import Writer, Written
 from dy2st.capture.session import Session
 from dy2st.capture.sizes import Place as SizePlace
@@ -88,6 +89,7 @@ class Request:
         fixed: sizes that are declared dynamic and are taken as they are all the same.
         with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
         unroll: how many trips of a loop over a ``range`` are written out.
+        changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
     """
 
@@ -101,6 +103,7 @@ class Request:
     given: tuple[tuple[Any, ...], dict[str, Any]]
     fixed: frozenset[SizePlace] = frozenset()
     with_hooks: bool = False
+    changed: frozenset[str] = frozenset()
     leaves_early: bool = True
     unroll: int = sys.maxsize
 
@@ -112,12 +115,22 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
         CaptureError: the function cannot become one program.
         Exception: what the user's own code raises.
     """
+    while True:
+        try:
+            return _capture(request, convert, operators)
+        except NeedsStandIn as needed:
+            request = dataclasses.replace(request, changed=request.changed | {needed.name})
+
+
+def _capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
     converted = convert(request.function)
     session = Session(convert, calls.call, choices.over, lists.made, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
     session.outside.dynamic_state = request.dynamic_state
+    session.outside.makers = {set: sets.of_outside, collections.deque: deques.of_outside}
+    session.outside.changed = request.changed
     session.unroll = request.unroll
-    session.position.entry_code = capture.__code__
+    session.position.entry_code = _capture.__code__
     if request.leaves_early:
         session.before_raise = lambda: leaving.record(session)
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
@@ -201,8 +214,9 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
             arguments.append(number)
             continue
         if not isinstance(leaf, torch.Tensor):
-            session.tracker.read(leaf, session.tracker.table.argument(position, name))
-            arguments.append(leaf)
+            source = session.tracker.table.argument(position, name)
+            session.tracker.read(leaf, source)
+            arguments.append(session.outside.given(leaf) if type(leaf) in session.outside.makers else leaf)
             continue
         dims = frozenset(dim for dim in dims if (position, dim) not in request.fixed)
         stand_in = stand_ins.get(id(leaf))

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, iteration, optional
+from dy2st.capture import choices, iteration, optional, tuples
 from dy2st.capture.access import attr, of_class
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
@@ -65,6 +65,8 @@ def equal(left: Any, right: Any) -> Any:
 
 
 def _equal(session: Session, left: Any, right: Any) -> Any:
+    if tuples.one_is(left, right):
+        return tuples.are(left, right) and _equal_lists(session, tuples.as_list(session, left), tuples.as_list(session, right))
     if session.lists.of(left) is not None or session.lists.of(right) is not None:
         return _equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
@@ -135,7 +137,12 @@ def not_equal(left: Any, right: Any) -> Any:
         if isinstance(choice, Choice):
             return choice.session.over(choice, other)
     own: Any = type(left).__ne__
-    if session is None or (own is not object.__ne__ and not isinstance(left, (tuple, list)) and type(left) is not dict):
+    if session is None or (
+        not tuples.one_is(left, right)
+        and own is not object.__ne__
+        and not isinstance(left, (tuple, list))
+        and type(left) is not dict
+    ):
         return left != right
     found = equal(left, right)
     return session.number(scalars.logical_not, (found,), "bool") if is_symbolic(found) else not found

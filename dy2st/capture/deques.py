@@ -180,6 +180,13 @@ def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
     return deque
 
 
+def of_outside(deque: collections.deque[Any]) -> CapturedDeque:
+    """What stands for a deque that was there before the capture."""
+    made = CapturedDeque()
+    made.items, made.maxlen = list(deque), deque.maxlen
+    return made
+
+
 def _list_of(deque: Any) -> list[Any]:
     items = contents(deque)
     return items if isinstance(items, list) else list(items)

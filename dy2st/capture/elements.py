@@ -29,6 +29,7 @@ from dy2st.capture.values import (
     RuntimeList,
     RuntimeString,
     Stale,
+    StandInTuple,
     Text,
     is_number,
     may_be_undefined,
@@ -63,6 +64,12 @@ def settled(session: Session, value: Any) -> Any:
         return _list(session, value)
     if isinstance(value, Text):
         return text.made_string(session, value)
+    if isinstance(value, StandInTuple):
+        raise errors.CaptureError(
+            "a tuple of a length that is known only at run time is put in a list that changes length inside a captured block",
+            session.here(),
+            fix="put in a list: list(items)",
+        )
     if isinstance(value, (torch.Tensor, RuntimeString, *SYMBOLIC_NUMBERS)) or is_number(value) or _is_constant(value):
         return value
     return _container(session, value)

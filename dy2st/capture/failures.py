@@ -13,7 +13,7 @@ from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_tex
 from dy2st.capture.functions import data_dependent
 from dy2st.capture.regions import Refused
 from dy2st.capture.session import Session, current
-from dy2st_runtime.tracebacks import chained, note
+from dy2st_runtime.tracebacks import chained, note, steps
 
 
 @contextlib.contextmanager
@@ -78,6 +78,8 @@ def quiet_torch() -> Iterator[None]:
 
 
 def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:
+    if any(step.tb_frame.f_code.co_name == "__hash__" for step in steps(error)):
+        return _as_key(session, error)
     location = user_line(session, error)
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return errors.DataDependentError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dy2st import errors
@@ -32,6 +32,26 @@ class RuntimeIterable:
             f"{self.what} has a length that is known only at run time, and is not consumed by a for statement",
             session.here(),
             fix="loop over it with a for statement in converted code",
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Columns:
+    """``zip(*rows)``: a known number of columns, or none where there is no row.
+
+    Attributes:
+        present: whether there is a row, known only at run time.
+        columns: each makes one.
+    """
+
+    present: Any
+    columns: Sequence[Callable[[], Any]]
+
+    def __iter__(self) -> Iterator[Any]:
+        raise errors.CaptureError(
+            "whether zip(*rows) gives anything is known only at run time, and it is not consumed by a for statement",
+            need().here(),
+            fix="take it apart, a, b = zip(*rows), or loop over it with a for statement in converted code",
         )
 
 

@@ -23,7 +23,7 @@ from dy2st.capture import iterators, lists, optional
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.generators import UserGenerator
-from dy2st.capture.iterables import RuntimeIterable, Stream
+from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.loop import capture_loop, try_loop
@@ -128,7 +128,7 @@ def collected(iterable: Any) -> list[Any]:
     known = session.lists.of(iterable)
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
-    if not isinstance(iterable, (RuntimeIterable, Stream)) and as_runtime(iterable) is None:
+    if not isinstance(iterable, (RuntimeIterable, Stream, Columns)) and as_runtime(iterable) is None:
         made = list(over(iterable))
         session.lists.own(made)
         return made
@@ -154,6 +154,8 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
         return
     session.key_orders.check(iterable, session.here())
+    if isinstance(iterable, Columns):
+        return _over_columns(iterable, body, live, test)
     if isinstance(iterable, Choice):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
     if optional.has_optional(iterable):
@@ -164,6 +166,13 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         _capture_positions(session, items, body, live, test, 0)
     elif not (isinstance(iterable, range) and len(iterable) > session.unroll and _is_loop(session, iterable, body, live, test)):
         _unroll(session, iterable, body, live, test)
+
+
+def _over_columns(made: Columns, body: Any, live: Sequence[str], test: Any) -> None:
+    def each() -> None:
+        capture_for([column() for column in made.columns], body, live, test)
+
+    capture_if(made.present, each, _nothing, live)
 
 
 def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], test: Any) -> bool:

@@ -161,8 +161,9 @@ class Journal:
 
     def stand_in(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
-        self.entries[place.key] = Entry(place, _raw(place), value)
+        raw = _raw(place)
         place.write(value)
+        self.entries[place.key] = Entry(place, raw, value)
 
     def writes(self) -> dict[tuple[Any, ...], Write]:
         """The places whose content is not what it was: of a container either items or, if that can't say it, the contents."""

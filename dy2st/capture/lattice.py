@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import types
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -22,8 +23,10 @@ from dy2st.capture.values import (
     RuntimeString,
     StandInDeque,
     StandInSet,
+    StandInTuple,
     Text,
     Undefined,
+    contents,
     is_number,
     number_kind,
     runtime_list,
@@ -77,9 +80,10 @@ class SameType:
 
 @dataclasses.dataclass(frozen=True)
 class ListType:
-    """A list of the program (see :class:`~dy2st.capture.values.RuntimeList`)."""
+    """A list of the program (see :class:`~dy2st.capture.values.RuntimeList`), or a tuple that is one."""
 
     element: Any
+    is_tuple: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +159,9 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
     value = runtime_list(value) or value
     if isinstance(value, RuntimeList):
         return ListType(value.element)
+    if isinstance(value, StandInTuple):
+        known = runtime_list(value.items)
+        return ListType(None if known is None else known.element, True)
     parts = children(value)
     if parts is None or (type(value) is torch.Size and all(type(s) is int for s in value)):
         return SameType(value)
@@ -231,8 +238,8 @@ def _join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
     kind, other = _kind(a), _kind(b)
     if kind is not None and other is not None:
         return _join_numbers(kind, other)
-    if isinstance(a, ListType) and isinstance(b, ListType):
-        return ListType(join_elements(a.element, b.element))
+    if isinstance(a, ListType) and isinstance(b, ListType) and a.is_tuple == b.is_tuple:
+        return ListType(join_elements(a.element, b.element), a.is_tuple)
     if isinstance(a, ContainerType) and isinstance(b, ContainerType):
         return _join_containers(a, b, single)
     raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
@@ -241,6 +248,28 @@ def _join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
     """The type of the items of a list; ``None`` while it has none."""
     return a or b if a is None or b is None else join(a, b, ())
+
+
+def tuple_of_any_length(a: Type, b: Type) -> Type | None:
+    """The tuple of any length that two tuples of different lengths are; ``None`` for anything else."""
+    found: list[Type | None] = []
+    for kind in (a, b):
+        if isinstance(kind, ListType) and kind.is_tuple:
+            found.append(kind.element)
+        elif isinstance(kind, ContainerType) and isinstance(kind.structure, TupleOf) and kind.structure.factory is None:
+            found.append(functools.reduce(join_elements, map(_element, kind.items), None))
+        else:
+            return None
+    if isinstance(a, ContainerType) and isinstance(b, ContainerType) and len(a.items) == len(b.items):
+        return None
+    return ListType(join_elements(*found), True)
+
+
+def _element(kind: Type) -> Type:
+    """The type of an item of a list of which one of this type is an item: a number is any number of its kind."""
+    if isinstance(kind, ContainerType):
+        return ContainerType(kind.structure, tuple(map(_element, kind.items)))
+    return NumberType(number_kind(kind.value)) if isinstance(kind, SameType) and _is_plain_number(kind.value) else kind
 
 
 def holds_objects(element: Type | None) -> bool:
@@ -293,6 +322,10 @@ def _same_text(value: Any) -> str:
     """An object in words; what a set or deque holds may be known at run time only."""
     if isinstance(value, (StandInSet, StandInDeque)) or children(value) is not None:
         return f"a {value.__class__.__name__} from before"
+    if isinstance(value, types.FunctionType):
+        return f"the function {value.__qualname__}"
+    if type(value).__repr__ is object.__repr__:  # type: ignore[comparison-overlap]  # a class may inherit it
+        return f"an instance of {type(value).__qualname__}"
     return f"{value!r} ({type(value).__name__})"
 
 
@@ -306,8 +339,8 @@ def text(a: Type | None) -> str:
             return f"a symbolic {kind}"
         case SameType(value):
             return _same_text(value)
-        case ListType():
-            return "a list that grows"
+        case ListType(_, is_tuple):
+            return f"a {'tuple' if is_tuple else 'list'} that grows"
         case StringType():
             return "a string made at run time"
         case UnboundType(name):
@@ -339,7 +372,7 @@ def leaves(kind: Type, value: Any, out: list[Any]) -> None:
 
 
 def _program_value(value: Any) -> Any:
-    return value.string if isinstance(value, Text) else runtime_list(value) or value
+    return value.string if isinstance(value, Text) else runtime_list(contents(value)) or value
 
 
 def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> None:
@@ -439,4 +472,11 @@ def fresh(kind: Type, maker: Maker, out: list[Any]) -> Any:
             return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
         case _:
             out.append(maker.new_value(kind))
-            return Text.of(out[-1]) if isinstance(kind, StringType) else out[-1]
+            return shown(kind, out[-1], maker)
+
+
+def shown(kind: Type, made: Any, maker: Any) -> Any:
+    """What the user's code has for a tensor, number, string or list of the program."""
+    if isinstance(kind, StringType):
+        return Text.of(made)
+    return StandInTuple(maker, made.items) if isinstance(kind, ListType) and kind.is_tuple else made

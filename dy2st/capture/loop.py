@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st import errors, names
-from dy2st.capture import lattice, text
+from dy2st.capture import lattice, text, tuples
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words
@@ -220,6 +220,7 @@ def _link(session: Session, carry: Carry, value: Any) -> None:
 def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, place: Place, old: Any, new: Any) -> bool:
     """Widen the type of a carried place so that it fits what a trip leaves; whether it fitted already."""
     carry = carries.get(key)
+    _check_not_anew(session, place, old, new)
     try:
         seen = lattice.type_of(_seen(session, place, new))
         if carry is None:
@@ -237,6 +238,21 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
     return False
 
 
+def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
+    """An object that each trip makes is another one each time, and of another one the program knows nothing."""
+    born = session.births.born(new)
+    if born is None or born <= session.region.start or isinstance(new, (StandIn, BaseException)):
+        return
+    if not isinstance(lattice.type_of(new), lattice.SameType):
+        return
+    kind, name = type(new).__qualname__, spelled(session, place, old, new)
+    raise errors.LoopVariableError(
+        f"'{name}' is another {kind} after each trip of this loop",
+        session.here(),
+        fix=f"change the {kind} that is there, or make the class a dataclass: what is in one is carried from trip to trip",
+    )
+
+
 def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Type:
     """What a variable may be at the start of a trip. A container that changes its structure has no end of kinds.
 
@@ -244,7 +260,13 @@ def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Ty
     """
     if isinstance(place, CellPlace) and place.name.rstrip("0123456789_") == names.RESULT:
         return lattice.join(before, after, ())
-    return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
+    try:
+        return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
+    except lattice.Mismatch:
+        grown = None if isinstance(place, ContentsPlace) else lattice.tuple_of_any_length(before, after)
+        if grown is None:
+            raise
+        return grown
 
 
 def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> bool:
@@ -262,6 +284,8 @@ def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattic
 
 
 def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
+    if isinstance(carry.kind, lattice.ListType) and isinstance(value, tuple):
+        value = tuples.made(session, value)
     try:
         lattice.leaves(carry.kind, value, out)
     except lattice.Mismatch as error:  # a part is one of several values here, and a value of its own elsewhere

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,10 +10,10 @@ import torch
 from dy2st.capture import lattice
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Place
 from dy2st.capture.recorder import fresh_number
-from dy2st.capture.regions import State
+from dy2st.capture.regions import NeedsStandIn, State
 from dy2st.capture.sources import Source
 from dy2st.capture.turns import TURNS
-from dy2st.capture.values import refused_kind
+from dy2st.capture.values import StandIn, StandInSet, contents, refused_kind
 from dy2st.errors import CaptureError
 from dy2st_runtime.program import StateSlot
 
@@ -36,6 +36,14 @@ class Outside:
         self.dynamic_state: Mapping[str, Collection[int] | None] = {}
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
+        self.makers: dict[type, Callable[[Any], StandIn]] = {}
+        """How a stand-in is made for a set or deque."""
+        self.changed: Collection[str] = ()
+        """The names of those that need one, since blocks change them."""
+        self.hidden: set[int] = set()
+        """The identities of those that are held where nothing can stand for them."""
+        self._collections: dict[int, tuple[Any, StandIn]] = {}
+        self._tables: dict[int, StandInSet] = {}
 
     def adopt(self, real: torch.Tensor) -> torch.Tensor:
         """The stand-in of a real tensor: it becomes an input of the program, fetched anew at each call."""
@@ -93,6 +101,64 @@ class Outside:
         TURNS.go_alone()
         self.session.root.journal.stand_in(place, number)
         return number
+
+    def collection(self, value: Any, place: Place | None) -> None:
+        """A set or deque: what stands for it during the capture, if something has to, goes into the place that holds it."""
+        if place is None and id(value) not in self._collections:
+            self.hidden.add(id(value))
+            return
+        shown = self.shown(value, is_hidden=place is None)
+        if shown is None or place is None:
+            return
+        TURNS.go_alone()
+        try:
+            self.session.root.journal.stand_in(place, shown)
+        except (AttributeError, TypeError):
+            raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
+
+    def _out_of_reach(self, value: Any, where: str) -> CaptureError:
+        return CaptureError(
+            f"a {type(value).__name__} from outside that is changed where a tensor decides is reached through {where}",
+            self.session.here(),
+            fix="keep it in an attribute, variable, list or dict",
+        )
+
+    def shown(self, value: Any, is_hidden: bool = False) -> StandIn | None:
+        """What stands for a set or deque that has been met, if something has to."""
+        source = self.session.tracker.source_of(value)
+        if source is None or source.name not in self.changed:
+            return None
+        if is_hidden or id(value) in self.hidden:
+            raise self._out_of_reach(value, "a tuple")
+        if id(value) not in self._collections:
+            made = self.makers[type(value)](value)
+            inside = made.table if isinstance(made, StandInSet) else contents(made)
+            if isinstance(made, StandInSet):
+                self._tables[id(inside)] = made
+            self._collections[id(value)] = value, made
+            self.session.tracker.stand_for(made, value, source)
+            self.session.tracker.know(inside, source)
+        return self._collections[id(value)][1]
+
+    def given(self, value: Any) -> Any:
+        """A set or deque that is an argument, or what stands for it."""
+        self.hidden.discard(id(value))
+        shown = self.shown(value)
+        return value if shown is None else shown
+
+    def check_changed(self, value: Any) -> None:
+        """A set or deque is about to be changed in a block.
+
+        Raises:
+            NeedsStandIn: it is one from outside.
+        """
+        source = self.session.tracker.source_of(value) if type(value) in self.makers else None
+        if source is not None and source.name not in self.changed:
+            raise NeedsStandIn(source.name)
+
+    def set_of(self, table: Any) -> StandInSet | None:
+        """What stands for a set from outside, given the table of its members."""
+        return self._tables.get(id(table))
 
     def _add_state(self, state: State) -> State:
         root = self.session.root.builder

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from dy2st.capture import access, calls, comparisons
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.truth import condition, truth_value
-from dy2st.capture.values import Choice, is_symbolic
+from dy2st.capture.values import Choice, contents, is_symbolic
 
 Found: TypeAlias = dict[str, Any]
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
@@ -180,12 +180,14 @@ class Sequence(_Parts):
         self.star = stars[0] if stars else None
 
     def structure(self, subject: Any) -> Any:
+        subject = contents(subject)
         if not isinstance(subject, collections.abc.Sequence) or isinstance(subject, _NO_SEQUENCES):
             return False
         length = calls.call(len, subject)
         return length == len(self.patterns) if self.star is None else length >= len(self.patterns) - 1
 
     def part(self, subject: Any, position: int) -> Any:
+        subject = contents(subject)
         after = position - len(self.patterns)  # counted from the end
         if self.star is None or position < self.star:
             return access.item(subject, position)

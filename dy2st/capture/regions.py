@@ -37,6 +37,14 @@ class NeedsRuntimeList(Signal):
         self.items = items
 
 
+class NeedsStandIn(Signal):
+    """Something has to stand for a set or deque from outside, and the capture starts again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is changed where a tensor decides")
+        self.name = name
+
+
 @dataclasses.dataclass(eq=False)
 class Region:
     """A part of the capture whose effects can be undone.

@@ -31,6 +31,7 @@ from dy2st.capture.values import (
     StandIn,
     StandInDeque,
     StandInSet,
+    StandInTuple,
     Text,
     Undefined,
     may_be_undefined,
@@ -147,7 +148,15 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...]]:
 
 def outside(session: Session, journal: Journal) -> list[Write]:
     """The writes to places that exist before and after the call."""
-    return [write for write in journal.writes().values() if not _is_inside(session, write.place)]
+    found: dict[tuple[Any, ...], Write] = {}
+    for write in journal.writes().values():
+        if _is_inside(session, write.place):
+            continue
+        members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
+        if members is not None:
+            write = Write(ContentsPlace(members), None, members)
+        found[write.place.key] = write
+    return list(found.values())
 
 
 def _is_inside(session: Session, place: Place) -> bool:
@@ -169,13 +178,13 @@ class _Describer:
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
         if children(value) is None and not isinstance(value, StandIn):
-            return self._described(value, what)
+            return self.described(value, what)
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
         source = self.session.tracker.source_of(value)
         if source is not None:
             self.existing[number] = source.index
-        return Shared(number, (self._described(value, what),))
+        return Shared(number, (self.described(value, what),))
 
     def simplified(self, structure: Structure) -> Structure:
         """Without the numbers of containers that stand in one place only."""
@@ -186,7 +195,8 @@ class _Describer:
             return items[0]
         return dataclasses.replace(structure, items=items)
 
-    def _described(self, value: Any, what: str) -> Structure:
+    def described(self, value: Any, what: str) -> Structure:
+        """The same of what is in a container, be the container there already or not."""
         value = self.session.lists.of(value) or value
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
@@ -195,6 +205,8 @@ class _Describer:
             return self._set(value.table, what)
         if isinstance(value, StandInDeque):
             return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
+        if isinstance(value, StandInTuple):
+            return CollectionOf("tuple", (self.describe(value.items, what),))
         if has_optional(value):
             return self._keys_by_way(value, what)
         if isinstance(value, Choice):
@@ -250,7 +262,7 @@ class _Describer:
         if not any(map(may_be_undefined, table.values())):
             return CollectionOf("set", (ListOf(tuple(self.describe(member, what) for member in table)),))
         self._check_keys(table, what)
-        return CollectionOf("set", (self._described(table, what),))
+        return CollectionOf("set", (self.described(table, what),))
 
     def _check_keys(self, table: Iterable[Any], what: str) -> None:
         """A key is the same object at each call."""
@@ -268,11 +280,11 @@ class _Describer:
         without = table.copy()
         del without[key]
         if isinstance(value, Undefined):
-            return self._described(without, what)
+            return self.described(without, what)
         there = self.session.number(scalars.where, (choices.presence(value), 1, 0), "int")
         full = table.copy()
         full[key] = value.without_unbound()
-        return ChoiceOf(self.describe(there, what), (0, 1), (self._described(without, what), self._described(full, what)))
+        return ChoiceOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
 
 
 def _is_list(value: Any) -> bool:
@@ -319,6 +331,8 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
         new = Choice(
             session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
         )
+    if isinstance(write.place, ContentsPlace) and isinstance(new, StandInSet):
+        return Effect(name, kind, describer.described(new, f"writes to {name}"))
     if isinstance(write.place, ContentsPlace) and isinstance(new, list):
         same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
         if same and session.tracker.source_of(write.place.owner) is None:
@@ -332,7 +346,8 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
     else:
         index = source.index
         get = lambda values: values[index]  # noqa: E731
-    new = session.lists.of(write.new) or write.new
+    place = write.place
+    new = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new) or write.new
     written = None if new is MISSING or isinstance(new, Undefined) else lattice.type_of(new)
     return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
 

@@ -89,7 +89,7 @@ class Session:
         self.births = Births()
         self.lists = ListTable(self, list_)
         self.outside = Outside(self)
-        self.tracker = Tracker(self.outside.dynamic_number)
+        self.tracker = Tracker(self.outside.dynamic_number, self.outside.collection)
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.unroll = sys.maxsize
         """How many trips of a loop over a ``range`` are written out."""
@@ -343,6 +343,8 @@ class Session:
             TURNS.go_alone()
         if not isinstance(place, CellPlace):
             self.copies.check(place.owner, self.here())
+            if len(self._regions) > 1:
+                self.outside.check_changed(place.owner)
             for twin in self.twins.take(place.owner):
                 self._outdate(twin)
         if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self.outside.is_carried(place):

@@ -156,6 +156,13 @@ def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
     return _made(dict.fromkeys(items))
 
 
+def of_outside(members: set[Any]) -> CapturedSet:
+    """What stands for a set that was there before the capture."""
+    made = CapturedSet()
+    made.table = dict.fromkeys(members)
+    return made
+
+
 def _followed(made: Any) -> Any:
     return owned(need(), made) if type(made) is set else made
 

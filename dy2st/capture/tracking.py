@@ -40,15 +40,20 @@ class Tracker:
 
     Args:
         dynamic_number: called with a number that is an input of the program, its source, and the place that holds it.
+        collection: called with a set or deque and the place that holds it, if that may hold another one.
     """
 
-    def __init__(self, dynamic_number: Callable[[Source, Any, Place], Any]) -> None:
-        self._dynamic_number = dynamic_number
+    def __init__(
+        self, dynamic_number: Callable[[Source, Any, Place], Any], collection: Callable[[Any, Place | None], None]
+    ) -> None:
+        self._dynamic_number, self._collection = dynamic_number, collection
         self.table = SourceTable()
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
         """Names of sources whose number changes from call to call and is an input of the program."""
         self._objects: dict[int, tuple[Any, Source]] = {}
+        self._stand_ins: dict[int, Any] = {}
+        """What some objects stand for, by their identity."""
         self._tensors: dict[int, tuple[torch.Tensor, Source]] = {}
         self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
         """Modules, with copies of their tables of parameters, buffers and attributes."""
@@ -57,6 +62,11 @@ class Tracker:
         """Where an object or tensor came from, if it came from outside."""
         found = self._tensors.get(id(value)) or self._objects.get(id(value))
         return found[1] if found else None
+
+    def stand_for(self, made: Any, value: Any, source: Source) -> None:
+        """Something stands for a set or deque during the capture."""
+        self._stand_ins[id(made)] = value
+        self.know(made, source)
 
     def know(self, value: Any, source: Source) -> None:
         """Remember where an object came from, without a guard."""
@@ -68,13 +78,15 @@ class Tracker:
             self._tensor(value, source)
         elif isinstance(value, CONSTANTS):
             self._constant(value, source, place)
-        elif isinstance(value, types.MethodType):
+        elif isinstance(value, (types.MethodType, *_BUILTINS)):
             self._method(value, source)
-        elif isinstance(value, _BUILTINS):
-            self._builtin(value, source)
         elif isinstance(value, _IDENTITIES):
             self.guards.same(source, value)
             self._objects.setdefault(id(value), (value, source))
+        elif type(value) in (set, collections.deque):
+            if not self._is_known(value, source):
+                self._container(value, source)
+            self._collection(value, place)
         elif self._is_known(value, source):
             return
         elif isinstance(value, torch.nn.Module):
@@ -90,7 +102,10 @@ class Tracker:
         else:
             self.guards.equal(source, value)
 
-    def _method(self, value: types.MethodType, source: Source) -> None:
+    def _method(self, value: Any, source: Source) -> None:
+        if not isinstance(value, types.MethodType):
+            self._builtin(value, source)
+            return
         if not hasattr(value.__func__, PATCH_MARK):
             self.guards.same_function(source, value)
         self._owner(value.__self__, source)
@@ -99,7 +114,7 @@ class Tracker:
         """Code under capture has asked which object a value is."""
         source = self.source_of(value)
         if source is not None and not isinstance(value, torch.Tensor):
-            self.guards.same(source, value)
+            self.guards.same(source, self._stand_ins.get(id(value), value))
 
     def _is_known(self, value: Any, source: Source) -> bool:
         """Whether an object has been met already; by another way, both ways must go on leading to one object."""

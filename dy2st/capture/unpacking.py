@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dy2st.capture import lists, text
+from dy2st.capture import iteration, lists, text
 from dy2st.capture.assertions import check
+from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
 from dy2st.capture.session import Session
 from dy2st.capture.values import RuntimeList, Text, contents
@@ -30,6 +31,10 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     pattern = _spelled_out(pattern)
     if not isinstance(pattern, tuple):
         return value
+    if isinstance(value, Columns):
+        value = _columns(session, value, pattern)
+    if isinstance(value, (Stream, RuntimeIterable)):
+        value = iteration.collected(value)
     known = session.lists.of(contents(value))
     if known is not None:
         value = _parts(session, known, pattern)
@@ -46,6 +51,14 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
 
 def _spelled_out(pattern: Pattern) -> Pattern:
     return (None,) * pattern if isinstance(pattern, int) else pattern
+
+
+def _columns(session: Session, made: Columns, pattern: tuple[Pattern, ...]) -> list[Any]:
+    starred = STAR in pattern
+    wanted = len(pattern) - starred
+    if wanted:
+        check(session, made.present, ValueError, f"not enough values to unpack (expected {'at least ' * starred}{wanted}, got 0)")
+    return [column() for column in made.columns]
 
 
 def _parts(session: Session, items: RuntimeList, pattern: tuple[Pattern, ...]) -> list[Any]:

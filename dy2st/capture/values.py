@@ -280,9 +280,44 @@ class StandInDeque(StandIn):
     __class__ = property(lambda self: collections.deque)  # isinstance() asks for it
 
 
+class StandInTuple(StandIn):
+    """What stands for a tuple of a length that is known only at run time; see tuples.py.
+
+    Args:
+        session: the capture.
+        items: a list of the program, which nobody changes.
+    """
+
+    def __init__(self, session: Any, items: list[Any]) -> None:
+        self.session, self.items = session, items
+
+    def length(self) -> Any:
+        return self.session.call(len, self.items)
+
+    def index(self, *args: Any) -> NoReturn:
+        """``self.index(item)``: where nothing is found, a list has other words.
+
+        Raises:
+            CaptureError: always.
+        """
+        raise CaptureError("index() of a tuple of a length that is known only at run time", fix="use list(items).index(item)")
+
+    def count(self, item: Any) -> Any:
+        """``self.count(item)``."""
+        return self.session.call(self.items.count, item)
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        raise CaptureError(
+            "a tuple of a length that is known only at run time is used by code that was not converted, or as the key of a dict",
+            fix="loop over it in converted code, or pass torch.stack(items)",
+        )
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __eq__ = __ne__ = __repr__ = __bool__ = __hash__ = _refuse
+
+
 def contents(value: Any) -> Any:
-    """The list of what is in a deque; any other value as it is."""
-    return value.items if isinstance(value, StandInDeque) else value
+    """The list of what is in a deque, or in a tuple of a length that is known only at run time; any other value as it is."""
+    return value.items if isinstance(value, (StandInDeque, StandInTuple)) else value
 
 
 class RuntimeString:
@@ -310,7 +345,7 @@ class RuntimeList:
         self.places: list[tuple[RuntimeList, Any]] = []
 
 
-CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale)
+CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale, StandInTuple)
 """Classes of values that a variable holds during a capture only."""
 
 

@@ -1,6 +1,8 @@
 """Lists, dicts, sets and functions that the code makes itself.
 
     [a, b]                  →   _dy2st.own([a, b])
+    (a, *b)                 →   _dy2st.tuple((a, *_dy2st.spread(b)))
+    def f(*args): ...       →   def f(*args): args = _dy2st.tuple(args); ...
     {k: v for k, v in xs}   →   _dy2st.own({k: v for k, v in xs})
 
 The operator remembers when an object was made: what a block makes itself is no state of that block. A set becomes one whose
@@ -15,10 +17,12 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, sets, spreading
+from dy2st.capture import current, sets, spreading, tuples
 from dy2st.constructs.context import Context
 from dy2st.constructs.list_operators import spread_starred
 from dy2st.constructs.registry import Phase, operator, rewrites
+from dy2st.constructs.walk import insert_at_start
+from dy2st.source import template
 
 
 @rewrites(gast.List, Phase.ACCESS)
@@ -28,6 +32,15 @@ def rewrite_list(node: gast.List, context: Context) -> gast.expr:
         return node
     spread_starred(node.elts, context)
     return _owned(node, context)
+
+
+@rewrites(gast.Tuple, Phase.ACCESS)
+def rewrite_tuple(node: gast.Tuple, context: Context) -> gast.expr:
+    """A tuple with starred parts, that is read."""
+    if not isinstance(node.ctx, gast.Load) or not any(isinstance(part, gast.Starred) for part in node.elts):
+        return node
+    spread_starred(node.elts, context)
+    return context.expression("_dy2st.tuple(value)", node, value=node)
 
 
 @rewrites(gast.Dict, Phase.ACCESS)
@@ -44,7 +57,10 @@ def rewrite_set(node: gast.Set, context: Context) -> gast.expr:
 
 @rewrites(gast.FunctionDef, Phase.ACCESS)
 def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
-    """A function of the user's with `nonlocal` inside."""
+    """A function of the user's with `nonlocal` inside; and what one gets as `*args`."""
+    if node is context.root and node.args.vararg is not None:
+        name = node.args.vararg.id
+        insert_at_start(node, context.statements("name = _dy2st.tuple(value)", node, name=name, value=template.load(name, node)))
     if context.is_opaque(node) and any(isinstance(inner, gast.Nonlocal) for inner in gast.walk(node)):
         node.decorator_list.append(context.expression("_dy2st.own", node))
     return node
@@ -69,3 +85,12 @@ def own(value: Any) -> Any:
     else:
         session.births.own(value)
     return value
+
+
+@operator("tuple")
+def tuple_(value: tuple[Any, ...]) -> Any:
+    """The tuple that has just been made of some parts, or of the arguments of a call."""
+    session = current()
+    if session is None or not any(isinstance(item, spreading.Spread) for item in value):
+        return value
+    return tuples.of(session, spreading.spliced(session, value))

@@ -2,7 +2,7 @@
 
     a + b, a * b, a % b     →   _dy2st.add(a, b), _dy2st.mul(a, b), _dy2st.mod(a, b)
     f(*xs), [*xs]           →   f(*_dy2st.spread(xs)), [*_dy2st.spread(xs)]
-    (*xs,)                  →   (*_dy2st.iterated(xs),)
+    (*xs,)                  →   _dy2st.tuple((*_dy2st.spread(xs),))
 
 A list whose length a tensor decides is still a Python list to the user; Python's own operators would see its stale contents.
 Where a number stands on either side there is no such list. A string would take the text of a stand-in.
@@ -15,8 +15,9 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, lists, spreading
+from dy2st.capture import current, lists, spreading, tuples
 from dy2st.capture.text import percent
+from dy2st.capture.values import StandInTuple
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
@@ -67,6 +68,8 @@ def add(left: Any, right: Any) -> Any:
     session = current()
     if session is not None and isinstance(left, list) and isinstance(right, list):
         return lists.concat(session, left, right)
+    if session is not None and tuples.are(left, right):
+        return tuples.concat(session, left, right)
     return left + right
 
 
@@ -77,6 +80,8 @@ def mul(left: Any, right: Any) -> Any:
     for items, times in ((left, right), (right, left)):
         if session is not None and isinstance(items, list):
             return lists.repeat(session, items, times)
+        if session is not None and isinstance(items, StandInTuple):
+            return tuples.repeat(session, items, times)
     return python.mul(left, right)
 
 

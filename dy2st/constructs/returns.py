@@ -60,6 +60,14 @@ def without_returns(body: Sequence[gast.stmt], context: Context) -> list[gast.st
     return _Returns(context).tail(body, body[-1]) if any(map(_may_return, body)) else list(body)
 
 
+def with_flag(body: Sequence[gast.stmt], context: Context) -> tuple[list[gast.stmt], list[gast.stmt]]:
+    """Statements that fall off their end where `body` returns, and those that return then what it has returned."""
+    if not any(map(_may_return, body)):
+        return list(body), []
+    lowering = _Returns(context)
+    return lowering.kept(body)
+
+
 @operator("returned_value")
 def returned_value(value: Any) -> Any:
     """The value of a function that may have returned early from a loop: by now one has been set."""
@@ -94,6 +102,13 @@ class _Returns:
         self.flagged = False
         self.result = context.namer.fresh(names.RESULT)
         self._returned = context.namer.fresh(names.RETURNED)
+
+    def kept(self, body: Sequence[gast.stmt]) -> tuple[list[gast.stmt], list[gast.stmt]]:
+        """Statements that set the flag and the result where `body` returns, and those that return the result if it did."""
+        at = body[-1]
+        text = "if returned:\n    return result"
+        leave = self._context.statements(text, at, returned=self._returned, result=self.result)
+        return [*self._set_returned(False, body[0]), *self._flag(body, False)], leave
 
     def tail(self, body: Sequence[gast.stmt], end: gast.stmt) -> list[gast.stmt]:
         """Statements that set the result on every way through `body`; `end` places an implicit `return None`."""

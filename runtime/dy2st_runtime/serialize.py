@@ -15,7 +15,7 @@ same block.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -140,7 +140,7 @@ class _Writer:
             name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
             raise SaveError(f"{_line(node)}the program calls the Python function {name}, which exists only in this process")
         made: dict[str, Any] = {"name": node.name, "target": target_name(node.target)}
-        made["args"] = [self._argument(value, node) for value in node.args]
+        made["args"] = [self._argument(value, node) for value in _with_text(node)]
         if node.kwargs:
             made["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
         return made | self._meta(node)
@@ -164,6 +164,18 @@ class _Writer:
 
 def _name_of(value: Any) -> str | None:
     return value.name if isinstance(value, fx.Node) else None
+
+
+def _with_text(node: fx.Node) -> Sequence[Any]:
+    """The arguments of a node; where an exception's only argument exists in this process alone, it is its text that is told."""
+    first = {control.raise_: 1, control.assert_: 2}.get(node.target)  # type: ignore[call-overload]
+    if first is None or len(node.args) != first + 1:
+        return node.args
+    try:
+        constants.encode(node.args[first], _name_of)
+    except SaveError:
+        return [*node.args[:first], str(node.args[first])]
+    return node.args
 
 
 def _line(node: fx.Node) -> str:

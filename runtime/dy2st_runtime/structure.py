@@ -87,7 +87,7 @@ class ChoiceOf:
 
 @dataclasses.dataclass(frozen=True)
 class CollectionOf:
-    """A set or deque (``kind``) of what one structure, the only one in ``items``, gives when it is iterated."""
+    """A set, deque or tuple (``kind``) of what one structure, the only one in ``items``, gives when it is iterated."""
 
     kind: str
     items: tuple[Structure, ...]
@@ -191,13 +191,16 @@ def _unflatten_one(structure: CollectionOf | Shared | ChoiceOf, leaves: Sequence
     match structure:
         case CollectionOf(kind, items, maxlen):
             inside = unflatten(items[0], leaves, made)
-            return set(inside) if kind == "set" else collections.deque(inside, maxlen)
+            return collections.deque(inside, maxlen) if kind == "deque" else _COLLECTIONS[kind](inside)
         case Shared(number, items):
             if number not in made:
                 made[number] = unflatten(items[0], leaves, made)
             return made[number]
         case ChoiceOf(tag, tags, items):
             return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+
+
+_COLLECTIONS: dict[str, Callable[[Any], Any]] = {"set": set, "tuple": tuple}
 
 
 def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
@@ -317,8 +320,8 @@ def _read_choice(json: Json, depth: int) -> Structure:
 
 def _read_collection(json: Json, depth: int) -> Structure:
     kind, maxlen = json.field("kind"), constants.decode(json.field("maxlen"))
-    if kind.text() not in ("set", "deque"):
-        kind.fail("set or deque")
+    if kind.text() not in ("deque", *_COLLECTIONS):
+        kind.fail("set, deque or tuple")
     if maxlen is not None and (type(maxlen) is not int or maxlen < 0):
         json.field("maxlen").fail("a length")
     return CollectionOf(kind.text(), (from_json(json.field("collection"), depth),), maxlen)

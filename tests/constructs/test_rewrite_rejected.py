@@ -16,10 +16,16 @@ REJECTED = {
     "async": ("async def f(x):\n    return x\n", 1, 1, "async function"),
     "async comprehension": ("def f(x):\n    return (y async for y in x)\n", 2, 25, "cannot await"),
     "return in finally": (
-        "def f(x):\n    try:\n        x()\n    finally:\n        if x: return x\n",
+        "def f(x):\n    for y in x:\n        try:\n            break\n        finally:\n            if x: return x\n",
+        6,
+        19,
+        "return inside",
+    ),
+    "bare raise beside a return in finally": (
+        "def f(x):\n    try:\n        x()\n    finally:\n        if x: return x\n        raise\n",
         5,
         15,
-        "return inside",
+        "beside a bare raise",
     ),
     "break in finally": (
         "def f(x):\n    for y in x:\n        try:\n            continue\n        finally:\n            break\n",
@@ -36,6 +42,7 @@ ACCEPTED = {
     "nested generator": "def f(x):\n    def g():\n        yield x\n    return list(g())\n",
     "nested coroutine": "def f(x):\n    async def g():\n        await x\n    return g\n",
     "return at the end of finally": "def f(x):\n    try:\n        x()\n    finally:\n        return x\n",
+    "return on some ways through finally": "def f(x):\n    try:\n        return x()\n    finally:\n        if x: return x\n",
     "loop in finally": ("def f(x):\n    try:\n        x()\n    finally:\n        for y in x:\n            break\n"),
     "eval with names": "def f(x):\n    return eval('x', {'x': x})\n",
 }

@@ -59,12 +59,12 @@ def yields(x):
 class BranchMismatch(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.seen = {0}
+        self.table = {"first": 1, "second": 2}
 
     def forward(self, x):
         if x.sum() > 0:
-            self.seen.add(1)
-        return x * len(self.seen)
+            self.table["first"] = self.table.pop("first") + 1
+        return x * self.table["first"]
 
 
 @mistake(X)

@@ -119,3 +119,102 @@ def test_a_name_unbound_where_a_tensor_decides_is_not_caught():
         return x
 
     refused(f, "would have to be caught")
+
+
+def leaves_a_loop(x):
+    n = 0
+    while x.sum() < 10:
+        try:
+            n += 1
+            x = x + 1
+            if n > 3:
+                return x, n
+        finally:
+            if x.sum() > 5:
+                break
+    return x, -n
+
+
+def goes_on_in_a_loop(x):
+    total, k = x * 0, 0
+    while k < x.abs().sum():
+        k += 1
+        try:
+            total = total + k
+            if k > 4:
+                return total
+        finally:
+            if total.sum() > 30:
+                continue
+            total = total * 2
+        total = total + x
+    return total, k
+
+
+def keeps_a_return(x):
+    try:
+        if x[0] > 0:
+            return x * 2
+        x = x - 3
+    finally:
+        x = x + 1
+        if x.sum() > 4 and x[1] > 2:
+            return x
+    return x * 7
+
+
+def keeps_an_exception(x):
+    try:
+        raise ValueError("kept")
+    finally:
+        if x.sum() > 0:
+            return x
+
+
+def has_handlers(x):
+    try:
+        y = x
+    except ValueError:
+        y = x + 1
+    else:
+        y = x * 2
+        if x[0] > 2:
+            return y
+    finally:
+        if x.sum() < 0:
+            return x
+    return y + 3
+
+
+def nested(x):
+    try:
+        try:
+            return x
+        finally:
+            if x.sum() > 4:
+                return x + 1
+            x = x - 1
+    finally:
+        if x.sum() < -4:
+            return x * 2
+
+
+WAYS = (leaves_a_loop, goes_on_in_a_loop, keeps_a_return, keeps_an_exception, has_handlers, nested)
+
+
+@pytest.mark.parametrize("function", WAYS)
+@pytest.mark.parametrize("calls", [CALLS, CALLS[::-1]])
+def test_leaves_on_some_ways(function, calls):
+    agree(function, calls)
+
+
+def test_on_some_ways_an_error_of_the_capture_is_not_dropped():
+    def f(x):
+        try:
+            x = x * float(x.detach().numpy().sum())
+        finally:
+            if x.sum() > 0:
+                return x
+        return -x
+
+    refused(f, "asks for the value of a tensor")

@@ -347,6 +347,22 @@ def jumps_in_with(x, n):
     return -x, n
 
 
+@CHAPTER.captured("`return`, `break` and `continue` in `finally`, on all or on some ways", calls=TRIPS)
+def leaves_in_finally(x, n):
+    for k in range(n):
+        try:
+            x = x + k
+            if x.sum() > 20:
+                return x, k
+        finally:
+            if x.sum() < 0:
+                return x, -k
+            if x.sum() > 15:
+                continue
+        x = x * 2
+    return x, n
+
+
 @CHAPTER.captured("`break`, `continue` and `return` inside `try` / `finally`", calls=TRIPS)
 def jumps_in_try(x, n):
     passed = 0

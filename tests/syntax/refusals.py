@@ -35,14 +35,16 @@ def yields_in_a_branch(x):
 
 
 @CHAPTER.refused(
-    "`return` on some ways through `finally`", calls=signs(), error=UnsupportedSyntaxError, says="move it after the try"
+    "`return` in a `finally` that drops a `break`", calls=signs(), error=UnsupportedSyntaxError, says="move it after the try"
 )
 def returns_in_finally(x):
-    try:
-        x = x * 2
-    finally:
-        if x.sum() > 0:
-            return x
+    for _ in range(3):
+        try:
+            x = x * 2
+            break
+        finally:
+            if x.sum() > 0:
+                return x
     return x + 1
 
 

@@ -22,6 +22,7 @@ def _row(*values):
 
 XS = [_row(1.0, 3.0, 2.0), _row(-1.0, -2.0, -3.0), _row(5.0, -9.0, 0.0)]
 _SEEN = {1}
+_LATEST = collections.deque()
 NS = [(torch.tensor(n), XS[0]) for n in (2, 0, 1, 5)]
 
 
@@ -267,17 +268,17 @@ def changing_set(x):
     return x, len(seen), sorted(seen | {"z"}), seen, late, total
 
 
-@CHAPTER.refused(
-    "A set from outside whose members depend on a tensor",
-    XS,
-    error=dy2st.CaptureError,
-    says="a set that comes from outside is changed where a tensor decides",
-    note="Keep a dict, or make the set in the function.",
+@CHAPTER.captured(
+    "a set or deque from outside: a global, an attribute, an argument", XS, note="A program belongs to what it holds."
 )
 def outside_set(x):
     if x.sum() > 0:
         _SEEN.add(2)
-    return len(_SEEN)
+        _LATEST.append(x)
+    found = len(_SEEN), 2 in _SEEN, len(_LATEST)
+    _SEEN.discard(2)
+    _LATEST.clear()
+    return found
 
 
 @CHAPTER.captured("a copy of a set from outside", XS)
@@ -299,7 +300,7 @@ def set_made_anew(x):
     return last
 
 
-@CHAPTER.captured("a deque that grows or shrinks: a window of the last values", NS, note="A deque from outside keeps its length.")
+@CHAPTER.captured("a deque that grows or shrinks: a window of the last values", NS)
 def growing_deque(n, x):
     window, total = collections.deque(maxlen=3), x
     for k in range(n):
@@ -380,17 +381,35 @@ def growing_spread(n, x):
     return torch.tensor(where), torch.tensor([v * 0.5 for v in where]), x[where], rows, both, max(7, *where, 1), [*rows, x]
 
 
-@CHAPTER.refused(
-    "`f(*items)` of a growing list", NS[:1], error=dy2st.CaptureError, says="gets the items of a list as its arguments"
-)
-def spread_to_a_function(n, x):
-    def total(*values):
-        return sum(values)
+@CHAPTER.captured("a growing list: `f(*items)`, `max(*items, x)`, `zip(*rows)`, `(x, *items)`, `tuple(items)`", NS)
+def growing_arguments(n, x):
+    def total(first, *values):
+        return first + sum(values)
 
-    items = [x]
+    items, rows = [x], [(x, 0)]
     for k in range(n):
         items.append(x * k)
-    return total(*items)
+        rows.append((x, k))
+    tensors, numbers = zip(*rows)
+    return total(*items), torch.stack(tensors), max(*numbers, 2), (x, *items), tuple(items)
+
+
+@CHAPTER.captured("a tuple that grows in a loop: `states += (h,)`", NS)
+def growing_tuple(n, x):
+    states = ()
+    for k in range(n):
+        states += (x * k,)
+    return states, len(states)
+
+
+@CHAPTER.refused(
+    "`torch.block_diag(*items)` of a growing list",
+    NS[:1],
+    error=dy2st.CaptureError,
+    says="gets the items of a list as its arguments",
+)
+def spread_to_a_function(n, x):
+    return torch.block_diag(*[x * k for k in range(n)])
 
 
 @CHAPTER.captured("walrus and nested targets in comprehensions", NS)

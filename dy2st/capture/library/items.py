@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comparisons, comprehensions, iteration, iterators, lists, ordering
+from dy2st.capture import comparisons, comprehensions, iteration, iterators, lists, ordering, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.iterables import Stream
+from dy2st.capture.iterables import Columns, Stream
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -153,12 +153,7 @@ def _list(session: Session, values: Any = ()) -> Any:
 
 @handles(tuple)
 def _tuple(session: Session, values: Any = ()) -> Any:
-    items = iteration.collected(values)
-    if session.lists.of(items) is not None:
-        raise errors.CaptureError(
-            "a tuple of a length that is known only at run time", session.here(), fix="keep the list, or torch.stack it"
-        )
-    return tuple(items)
+    return tuples.of(session, iteration.collected(values))
 
 
 @handles(map)
@@ -167,7 +162,13 @@ def _map(session: Session, function: Any, *iterables: Any) -> Any:
         then(session.call(function, *item) if len(iterables) > 1 else session.call(function, item))
 
     given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
+    if isinstance(given, Columns):
+        return Columns(given.present, [functools.partial(_through, session, function, column) for column in given.columns])
     return Stream(comprehensions.source_of(given), through)
+
+
+def _through(session: Session, function: Any, column: Callable[[], Any]) -> Any:
+    return session.call(function, column())
 
 
 def _until(session: Session, function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:

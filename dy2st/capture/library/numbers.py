@@ -16,7 +16,7 @@ from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, is_symbolic, number_kind
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, contents, is_symbolic, number_kind
 from dy2st_runtime import scalars
 
 _NO_SCALAR = "only one element tensors can be converted to Python scalars"
@@ -58,7 +58,7 @@ def _bool(session: Session, value: Any = False) -> Any:
 
 @handles(len)
 def _len(session: Session, value: Any) -> Any:
-    known = session.lists.of(value)
+    known = session.lists.of(contents(value))
     if known is not None:
         return lists.length(session, known)
     if isinstance(value, list) and value and isinstance(value[0], Stale):

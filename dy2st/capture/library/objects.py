@@ -10,7 +10,7 @@ from dy2st.capture import access, choices, text
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, is_symbolic, number_kind
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, is_symbolic, number_kind
 from dy2st_runtime import control
 
 
@@ -21,8 +21,8 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
     if isinstance(value, SYMBOLIC_NUMBERS):
         example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
         return isinstance(example, kinds) or isinstance(value, kinds)
-    if isinstance(value, text.Text):
-        return isinstance("", kinds)
+    if isinstance(value, (text.Text, StandInTuple)):
+        return isinstance("" if isinstance(value, text.Text) else (), kinds)
     return isinstance(value, kinds)
 
 
@@ -30,6 +30,8 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
 def _type(session: Session, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
+    if len(args) == 1 and isinstance(args[0], StandInTuple):
+        return tuple
     if len(args) == 1 and isinstance(args[0], StandIn):
         return args[0].__class__
     if len(args) == 1 and session.is_stand_in(args[0]):

@@ -10,12 +10,12 @@ from torch.utils import checkpoint
 from dy2st.capture import lists
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
-from dy2st.capture.values import RuntimeList
+from dy2st.capture.values import RuntimeList, contents
 
 
 def _of_list(function: Any, capture: Any) -> Handler:
     def handle(session: Session, tensors: Any, dim: int = 0, **kwargs: Any) -> Any:
-        known = session.lists.of(tensors)
+        known = session.lists.of(contents(tensors))
         if known is None or kwargs.keys() - {"axis"}:
             return function(tensors, dim, **kwargs)
         return capture(session, known, kwargs.get("axis", dim))
@@ -54,7 +54,7 @@ def _new_tensor(session: Session, like: torch.Tensor, data: Any, **kwargs: Any) 
 
 def _of_program(session: Session, data: Any) -> RuntimeList | None:
     """A list of numbers that is, or holds, lists of the program."""
-    known = session.lists.of(data)
+    known = session.lists.of(contents(data))
     if known is None and type(data) in (list, tuple) and any(_of_program(session, part) is not None for part in data):
         return lists.copied(session, list(data))
     return known
