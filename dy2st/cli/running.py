@@ -141,6 +141,8 @@ class _Fit:
                 return torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
 
     def _leaf(self, value: Any, slot: InputSlot) -> Any:
+        if slot.number == "float" and type(value) is int:
+            return float(value)  # JSON has one kind of numbers
         if slot.dtype is None:
             return value.item() if isinstance(value, numpy.ndarray) and value.ndim == 0 else value
         if isinstance(value, numpy.ndarray):

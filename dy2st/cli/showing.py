@@ -11,7 +11,7 @@ import torch
 from rich.markup import escape
 
 from dy2st.cli.output import clean, console, size, table
-from dy2st_runtime import archive
+from dy2st_runtime import archive, scalars
 from dy2st_runtime.container import Container
 from dy2st_runtime.printing import format_structure, short_dtype, slot_type
 from dy2st_runtime.program import Program
@@ -78,7 +78,7 @@ class _Named:
 
 def _output_type(value: Any) -> str:
     if isinstance(value, torch.fx.Node):
-        return str(value.meta.get("type") or "?")
+        return str(value.meta.get("type") or ("number" if value.target in scalars.NAMES else "?"))
     return repr(value)
 
 

@@ -147,6 +147,23 @@ def test_run_other_methods(tmp_path):
     assert "forward" in good("show", path) and "triple" in good("show", path)
 
 
+def repeated(x, times, factor):
+    for _ in range(times):
+        x = x * factor
+    return x, times * 2
+
+
+def test_run_on_numbers(tmp_path):
+    path = tmp_path / "m"
+    dy2st.save(repeated, path, [dy2st.InputSpec([2]), int, float])
+    text = good("show", path)
+    assert "times: int, factor: float" in text and "?" not in text
+    (tmp_path / "x.json").write_text(json.dumps({"x": [1, 2], "times": 3, "factor": 2}))
+    assert "[ 8., 16.]" in good("run", path, "-i", tmp_path / "x.json")
+    (tmp_path / "x.json").write_text(json.dumps({"x": [1, 2], "times": 3.0, "factor": 2}))
+    assert "times must be a Python int, but is the float 3.0" in bad("run", path, "-i", tmp_path / "x.json")
+
+
 def nested(pair, flags, n):
     total = pair["a"] * 2 + pair["b"][0]
     return (total, [flags[0]]) if flags[1] else total * n

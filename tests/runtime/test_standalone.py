@@ -79,12 +79,14 @@ def test_the_same_as_in_python(runner, tmp_path, scale, rows):
     x = torch.randn(rows, 4) * scale
     np.save(tmp_path / "x.npy", x.numpy())
     np.save(tmp_path / "limit.npy", np.array(0.45, dtype=np.float32))
-    printed = run(runner, path, "--input", f"limit={tmp_path / 'limit.npy'}", "--input", tmp_path / "x.npy", "--output", tmp_path)
+    printed = run(
+        runner, path, "--input", f"limit={tmp_path / 'limit.npy'}", "--input", tmp_path / "x.npy", "--output", tmp_path / "out"
+    )
     with torch.no_grad():
         expected = leaves(loaded(x, torch.tensor(0.45)))
     for name, value in expected.items():
         if isinstance(value, torch.Tensor):
-            found = torch.from_numpy(np.load(tmp_path / f"{name}.npy"))
+            found = torch.from_numpy(np.load(tmp_path / "out" / f"{name}.npy"))
             assert found.dtype == value.dtype
             assert torch.equal(found, value), name
         else:

@@ -4,6 +4,7 @@
 #include <ATen/core/Formatting.h>
 
 #include <charconv>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 
@@ -163,6 +164,10 @@ int main(int count, char** words) {
     if (options.show) {
       show(model);
       return 0;
+    }
+    if (!options.output.empty()) {
+      std::error_code ignored;  // what cannot be written says so
+      std::filesystem::create_directories(options.output, ignored);
     }
     for (const auto& output : model.run(inputs_of(options, model))) print(output.name, output.value, options.output);
     return 0;
