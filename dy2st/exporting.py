@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import secrets
 import tempfile
 import time
 import warnings
@@ -82,17 +81,13 @@ def _export(layer: Any, path: str | os.PathLike[str], format: str | None, specs:
     door.check(program, options)
     start = time.perf_counter()
     lowered = _lowered(door, LoadedModule([program], own(state)), program, options)
-    folder, name = os.path.split(os.path.realpath(target))
-    temporary = os.path.join(folder, f".{secrets.token_hex(8)}-{name}")
-    try:
+    with _folder_beside(target) as folder:
+        temporary = os.path.join(folder, os.path.basename(os.path.realpath(target)))
         notes = _written(door, lowered, program, temporary, options)
         seconds = time.perf_counter() - start
         checked = verified(program, state, live, _opened_again(door, temporary, program), options) if options.verify else Checked()
-        size = doors.sized(temporary)
-        _finish(temporary, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        size = sum(doors.sized(os.path.join(folder, name)) for name in os.listdir(folder))
+        _finish(folder, target)
     return ExportReport(
         target,
         door.name,
@@ -154,12 +149,31 @@ def _opened_again(door: Door, path: str, program: Program) -> doors.Runner:
         ) from error
 
 
-def _finish(temporary: str, target: str) -> None:
-    """Put a complete file in the place of whatever is there."""
+@contextlib.contextmanager
+def _folder_beside(target: str) -> Iterator[str]:
+    """A folder where a file that is not complete is nobody's business.
+
+    Raises:
+        ExportError: there cannot be any.
+    """
+    real = os.path.realpath(target)
     try:
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, os.path.realpath(target))
+        archive.check_target(real)
+        made = tempfile.TemporaryDirectory(prefix=".dy2st-", dir=os.path.dirname(real))
+    except OSError as error:
+        raise ExportError(f"cannot write {target}: {error.strerror or error}") from error
+    with made as folder:
+        yield folder
+
+
+def _finish(folder: str, target: str) -> None:
+    """Put complete files in the place of whatever is there, the one that refers to others last."""
+    real = os.path.realpath(target)
+    try:
+        for name in sorted(os.listdir(folder), key=lambda name: name == os.path.basename(real)):
+            with open(os.path.join(folder, name), "rb") as file:
+                os.fsync(file.fileno())
+            os.replace(os.path.join(folder, name), os.path.join(os.path.dirname(real), name))
     except OSError as error:
         raise ExportError(f"cannot write {target}: {error.strerror or error}") from error
 

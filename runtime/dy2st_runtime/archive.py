@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import os
 import secrets
@@ -204,6 +205,7 @@ def _replace(path: Path, members: Mapping[str, container.Contents]) -> None:
     folder = os.path.dirname(target)
     temporary = os.path.join(folder, f".dy2st-{secrets.token_hex(8)}.tmp")
     try:
+        check_target(target)
         try:
             with open(temporary, "xb") as file:
                 container.write(file, members)
@@ -217,6 +219,16 @@ def _replace(path: Path, members: Mapping[str, container.Contents]) -> None:
         _sync_folder(folder)
     except OSError as error:
         raise SaveError(f"cannot write {os.fspath(path)}: {error.strerror or error}") from error
+
+
+def check_target(path: str) -> None:
+    """Check that a new file may take the place of what is at a path: devices and pipes are written to, not replaced.
+
+    Raises:
+        OSError: it may not.
+    """
+    if os.path.lexists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and no file", path)
 
 
 def _sync_folder(folder: str) -> None:

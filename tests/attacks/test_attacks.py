@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dy2st_runtime import load
+from dy2st_runtime import SaveError, load
 from tests.attacks import references
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +126,15 @@ with tempfile.TemporaryDirectory() as folder:
 """
     found = in_child(script).splitlines()
     assert len(found) == 2 and all("Permission denied" in line for line in found)
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(SaveError, match="it is a device, a pipe or a socket"):
+            references.save_weights(tmp_path / name, 1.0, 64)
+    assert (tmp_path / "pipe").is_fifo() and sorted(os.listdir(tmp_path)) == ["link", "pipe"]
 
 
 def test_two_writers_and_a_reader(tmp_path):

@@ -121,6 +121,20 @@ def test_an_operator_without_translation_is_named_with_its_line(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_weights_beyond_one_file_have_their_own(tmp_path, monkeypatch):
+    from dy2st.lowering import onnx_models
+
+    monkeypatch.setattr(onnx_models, "_LARGEST", 0)
+    layer = torch.nn.Linear(64, 64)
+    for _ in range(2):
+        dy2st.export(layer, tmp_path / "model.onnx", input_spec=[spec(64)])
+        assert sorted(os.listdir(tmp_path)) == ["model.onnx", "model.onnx.data"]
+    os.mkfifo(tmp_path / "pipe.onnx")
+    for target in ("pipe.onnx", "missing/model.onnx"):
+        with pytest.raises(ExportError, match="cannot write"):
+            dy2st.export(layer, tmp_path / target, input_spec=[spec(64)])
+
+
 def test_missing_packages_are_named(tmp_path, monkeypatch):
     from dy2st.lowering import onnx_models
 
