@@ -19,7 +19,7 @@ from dy2st_runtime.errors import BackendError
 from dy2st_runtime.executors import inductor_compile, whole
 from dy2st_runtime.executors.inductor_compile import Compiled, compile_region
 from dy2st_runtime.executors.regions import MAX_VARIANTS, Progress, Variant, first_line
-from dy2st_runtime.passes.closed import Closed, NotClosedError, closed
+from dy2st_runtime.passes.closed import STRAIGHT, Closed, NotClosedError, closed
 from dy2st_runtime.passes.thread_jumps import thread_jumps
 from dy2st_runtime.program import InputSlot, Program, StateSlot
 
@@ -58,8 +58,10 @@ class Whole:
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The values of the outputs; ``None`` if the regions have to run."""
+        if self._closed is None:
+            return None
         made = self.entry(*values)
-        return None if made is None else self._closed.results(values, made)  # type: ignore[union-attr]  # it was compiled
+        return None if made is None else self._closed.results(values, made)
 
     def quick(self, values: Sequence[Any]) -> Quick | None:
         """What runs calls that are like this one in everything; ``None`` where sizes may differ."""
@@ -119,6 +121,8 @@ class Whole:
 
     def report(self) -> str:
         """Which way the program goes."""
+        if self.reason == STRAIGHT:
+            return f"{self._name}: compiled whole: {STRAIGHT}"
         if self.reason is not None:
             return f"{self._name}: region by region: {self.reason}"
         return f"{self._name}: compiled whole, with its branches and loops, for calls without gradients" if self.variants else ""

@@ -26,6 +26,9 @@ MOST_NODES = 3000
 MOST_DEPTH = 16
 """How deep branches and loops may be in each other."""
 
+STRAIGHT = "it has no branches or loops"
+"""The reason for a program that is one region anyway."""
+
 _COMPARISONS = tuple(getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 _SCALAR_COMPARISONS = tuple(getattr(torch.ops.aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 _LOGICAL = (scalars.logical_not, scalars.logical_and, scalars.logical_or, operator.not_)
@@ -96,7 +99,7 @@ def closed(program: Program) -> Closed:
     program = typed(program)
     blocks = list(nested_blocks(program.block))
     if len(blocks) == 1:
-        raise NotClosedError("it has no branches or loops")
+        raise NotClosedError(STRAIGHT)
     if sum(len(block.graph.nodes) for block in blocks) > MOST_NODES or _depth(program.block) > MOST_DEPTH:
         raise NotClosedError("it is too large, or its branches and loops are too deep")
     slots: list[Any] = [*program.inputs, *program.states]
