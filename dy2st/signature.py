@@ -171,10 +171,10 @@ class CallSignature:
         self.name = getattr(function, "__qualname__", str(function))
         names = [p.name for p in self.signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
         self.spec_names = names[1:] if bound else names
-        variadic = any(p.kind is p.VAR_POSITIONAL for p in self.signature.parameters.values())
+        self.variadic = next((p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL), "")
         if isinstance(specs, Mapping):
             self._take_names(specs, names[:bound])
-        elif specs is not None and len(specs) > len(self.spec_names) and not variadic:
+        elif specs is not None and len(specs) > len(self.spec_names) and not self.variadic:
             raise SignatureError(f"{self.name}() has {len(self.spec_names)} parameters, but input_spec has {len(specs)} entries")
 
     def _take_names(self, specs: Mapping[str, Any], bound: Sequence[str]) -> None:
@@ -249,6 +249,8 @@ class CallSignature:
         assert self.specs is not None
         dims: dict[int, frozenset[int]] = {}
         given = dict(zip(self.spec_names, self.specs))
+        if self.variadic in given:
+            given[self.variadic] = tuple(self.specs[self.spec_names.index(self.variadic) :])
         for name, spec in given.items():
             if name not in bound.arguments:
                 raise SignatureError(f"{self.name}(): '{name}' is specified in input_spec, but was not given")

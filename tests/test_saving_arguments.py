@@ -95,6 +95,25 @@ def test_nested_numbers_and_arguments_by_name(path):
     loaded.generate(x, 3, {"limits": (1.0,)}, start=start).sum().backward()
 
 
+def weighted(x, *others, scale=1.0):
+    total = x * scale
+    for number, other in enumerate(others):
+        total = total + other * number
+    return total if total.sum() > 0 else x
+
+
+def test_any_number_of_arguments(path):
+    for count in (0, 1, 3):
+        dy2st.save(weighted, path, [InputSpec([4])] * (1 + count))
+        loaded = dy2st.load(path)
+        others = [X * number for number in range(count)]
+        same(weighted(X, *others), loaded(X, *others))
+        with pytest.raises(SignatureError):
+            loaded(X, *others, X)
+    with pytest.raises(SignatureError, match="specified"):
+        dy2st.to_static(weighted, input_spec=[InputSpec([4])] * 3)(X, X)
+
+
 def test_names_that_are_no_parameters(path):
     for specs in ({"x": InputSpec([4]), "m": int}, {"self": 1}):
         with pytest.raises(SignatureError, match="which input_spec names"):

@@ -114,6 +114,7 @@ def test_specifications():
     assert spec("f32[n, 4]") == InputSpec([None, 4], "float32")
     assert spec(" i64[] ") == InputSpec([], "int64")
     assert spec("bool[3]") == InputSpec([3], "bool")
+    assert spec("int") is int and spec(" float ") is float
     assert spec("'sum'") == "sum" and spec("[1, None]") == [1, None] and spec("-2.5") == -2.5
     for wrong in ("f33[2]", "x", "", "f32[2", "__import__('os')"):
         with pytest.raises(SignatureError, match="neither a tensor"):
