@@ -35,7 +35,7 @@ class _Renamer(ast.NodeTransformer):
     """Gives every short name of the grammar another one, the other way round in the alphabet."""
 
     def __init__(self) -> None:
-        self._kept = {"self", "torch", "Box", "Net", "program", "forward"}
+        self._kept = {"self", "torch", "G", "Box", "Net", "program", "forward"}
 
     def _new(self, name: str) -> str:
         return name if name in self._kept or len(name) > 4 else f"{chr(219 - ord(name[0]))}_{name}"

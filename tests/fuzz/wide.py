@@ -1,15 +1,30 @@
-"""The grammar with more of the language: containers that grow and shrink, iterators, exceptions that are caught, random numbers.
+"""The grammar with more of the language: containers that grow and shrink, iterators, exceptions that are caught, random numbers,
+generator functions, globals, dicts that are state of an object, recursion, decorated and callable things.
 
 It is for long runs by hand (``--wide``); its programs are refused more often.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
+from tests.fuzz.choices import Choices
 from tests.fuzz.grammar import Grammar, Program, _Place
 
-_IMPORTS = "import collections\nimport dataclasses\n\nimport torch\n\nfrom tests.fuzz.classes import Note, Point, Stop\n"
+_IMPORTS = """\
+import collections
+import dataclasses
+import functools
+
+import torch
+
+from tests.fuzz.classes import Note, Point, Scale, Stop, down, scaled
+
+G = torch.tensor(0.5, dtype=torch.float64)
+
+
+"""
 _MORE = {"s": "set", "e": "deque", "p": "object"}
 """Names that only this grammar binds, to a set of words, a deque of floats, an object with a float and an int."""
 
@@ -17,10 +32,73 @@ _MORE = {"s": "set", "e": "deque", "p": "object"}
 class Wide(Grammar):
     """Writes one program."""
 
+    def __init__(self, choices: Choices, size: int) -> None:
+        super().__init__(choices, size)
+        self._generators: list[str] = []
+
     def program(self) -> Program:
         """A program."""
         made = super().program()
         return dataclasses.replace(made, source=made.source.replace("import torch\n", _IMPORTS, 1))
+
+    def _helper(self, name: str) -> None:
+        """A helper, and maybe a generator function beside it."""
+        super()._helper(name)
+        if self.choices.chance(50):
+            self._generator(f"made{len(self._generators)}")
+
+    def _generator(self, name: str) -> None:
+        self._scope("x", "i", "v", "n")
+        self._line(f"def {name}(x, i, v, n):")
+        with self._deeper():
+            budget, self._budget = self._budget, 0
+            self._line("box = Box(x, i)")
+            for _ in range(self.choices.count(1, 3)):
+                self._simple()
+                form = self.choices.pick(["plain", "plain", "for", "if", "from", "try"])
+                if form == "from" and self._generators:
+                    self._line(f"yield from {self.choices.pick(self._generators)}({self.of('F', 1)}, i, v, n)")
+                    continue
+                heads = {"for": ["for k in range(2):"], "if": ["if len(v) > 2:"], "try": ["try:"]}.get(form, [])
+                for head in heads:
+                    self._line(head)
+                with self._deeper() if heads else contextlib.nullcontext():
+                    self._line(f"yield {self.of('F', 1)}")
+                    self._line(f"x = {self.of('F', 1)}")
+                if form == "try":
+                    self._line("finally:")
+                    with self._deeper():
+                        self._line("x = x * 2")
+            self._budget = budget
+        self._line("")
+        self._generators.append(name)
+
+    def _made(self) -> str | None:
+        """A call of a generator function."""
+        if not self._generators:
+            return None
+        return f"{self.choices.pick(self._generators)}({self.plain('F', 1)}, {super().of('I', 0)}, v, n)"
+
+    def _main(self) -> None:
+        before = len(self._lines)
+        super()._main()
+        if any(line.lstrip().startswith("G =") for line in self._lines[before:]):
+            start = next(
+                k for k in range(before, len(self._lines)) if self._lines[k].lstrip().startswith(("def forward", "def program"))
+            )
+            indent = len(self._lines[start]) - len(self._lines[start].lstrip()) + 4
+            self._lines.insert(start + 1, " " * indent + "global G")
+
+    def _for(self, place: _Place) -> None:
+        made = self._made()
+        if made is None or "z" in self.frozen or self.choices.chance(70):
+            return super()._for(place)
+        self._line(f"for z in {made}:")
+        kept = set(self.bound)
+        self._bind("z")
+        self._branch(dataclasses.replace(place, loop=not place.final))
+        self.bound = kept
+        self._orelse(place)
 
     def of(self, kind: str, depth: int = 2) -> str:
         """An expression of a type."""
@@ -47,6 +125,17 @@ class Wide(Grammar):
             "torch.rand((), dtype=x.dtype)", f"torch.nn.functional.dropout({one}, 0.5)", f"{one}.clone().uniform_()", f"({one} % 2)",
             f"{one}.clone().add_(x)", f"torch.rand_like({one})", f"({one} ** 2)",
         ]  # fmt: skip
+        forms += [
+            "G", f"down({one}, {self.choices.pick('123')})", f"scaled({one}, by=0.5)", f"Scale({super().of('P', 0)})({one})",
+            f"functools.reduce(lambda p, q: p + q, {super().of('V', 0)}, {one})", f"sum(map(lambda q: q * 2, {super().of('V', 0)}))",
+            f"(lambda *p, **q: p[0] + q['a'])({one}, a=x)", f"{{k: q * 2 for k, q in dict(a={self.plain('F', depth - 1)}, b=x).items()}}['a']",
+            f"[q for q in reversed([{self.plain('F', depth - 1)}, x])][0]", f"sorted([{one}, x])[0]", f"next(iter([{one}]), x)",
+        ]  # fmt: skip
+        made = self._made()
+        if made is not None:
+            forms += [f"sum({made}, {one})", f"list({made})[0]", f"next({made})", f"sum([q * 2 for q in {made}])"]
+        if "m" in self.bound:
+            forms += ["box.m['a']", "sum(box.m.values())", f"box.m.get('b', {one})"]
         held = {
             "d": ["d['a']", "sum(d.values())", "max(d.values())", "d['c']"], "p": ["p.a", "p.total()"], "e": ["e[0]", "e[-1]", "sum(e)"],
             "xs": ["xs[0]", "torch.stack(xs).sum()", "sum(xs)", "max(xs)"],
@@ -99,7 +188,9 @@ class Wide(Grammar):
             self._deque_change,
             self._point_change,
         ]
-        text = self.choices.pick([*writers, self._iterator_change, self._view])()
+        text = self.choices.pick(
+            [*writers, self._iterator_change, self._view, self._global_change, self._table_change, self._table_change]
+        )()
         if self.choices.chance(8):
             self._raise()
         elif text is None:
@@ -163,6 +254,23 @@ class Wide(Grammar):
             f"p.a = {one}", f"p.a += {one}", f"p.b += {self.of('I', 1)}", f"p.a, p.b = {one}, p.b + 1", f"p.a *= {one}",
             f"p = dataclasses.replace(p, a={one})",
         ])  # fmt: skip
+
+    def _global_change(self) -> str | None:
+        if self._in_helper or self._indent > 4:
+            return None
+        return f"G = ({self.of('F', 1)}).detach().double().clone()"
+
+    def _table_change(self) -> str | None:
+        """A dict that is an attribute of an object."""
+        if self.owner != "box":
+            return None
+        one = self.of("F", 1)
+        if "m" not in self.bound or self.choices.chance(15):
+            self.bound.add("m")
+            return f"box.m = {{'a': {one}}}"
+        return self.choices.pick(
+            [f"box.m['a'] = {one}", f"box.m['a'] += {one}", f"box.m['b'] = {one}", "box.m.pop('b', None)", f"box.m.update(a={one})"]
+        )
 
     def _iterator_change(self) -> str | None:
         target = next((name for name in ("y", "z", "a") if name not in self.frozen), None)
