@@ -129,12 +129,14 @@ class Runner:
             return made
 
     def _made(self, values: Sequence[Any], threads: int) -> _Bound:
-        with _plain_modes():
-            graph = self._graph = self._graph or kept.graph(self._program, values)
+        if self._graph is None:
+            with _plain_modes():
+                self._graph = kept.graph(self._program, values)
+            self._kinds = tuple(type(value) for value in values if not isinstance(value, torch.Tensor))
+        graph = self._graph
         positions = [p for p in _constants(self._program, graph, values) if self._changes[p] <= _MOST_CHANGES]
         bound = _Bound(graph, values, positions, threads)
         bound.since = self._ran
-        self._kinds = tuple(map(type, bound.numbers(values)))
         return bound
 
     # -- elsewhere -----------------------------------------------------------------------------------------------------------
