@@ -12,7 +12,7 @@ import sympy
 import torch
 
 from dy2st import errors
-from dy2st.capture import lattice, text
+from dy2st.capture import lattice, stand_ins, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Place, Write
@@ -51,12 +51,12 @@ class Outcome:
     @property
     def value(self) -> Any:
         """The value of the expression, if it gets that far."""
-        return lattice.ABSENT if self.dead else self.result
+        return stand_ins.ABSENT if self.dead else self.result
 
     def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
         """What a place holds when the branch is done."""
         if self.dead:
-            return lattice.ABSENT
+            return stand_ins.ABSENT
         return self.writes[key].new if key in self.writes else otherwise
 
 
@@ -171,9 +171,9 @@ class Joiner:
         Raises:
             BranchMismatchError: there is none.
         """
-        a, b = (lattice.absent(place) if value is MISSING else value for value in (a, b))
+        a, b = (stand_ins.absent(place) if value is MISSING else value for value in (a, b))
         if a is b:
-            return None if a is lattice.ABSENT else a
+            return None if a is stand_ins.ABSENT else a
         a, b = (self._without_text(builder, value) for builder, value in zip(self.builders, (a, b)))
         if (id(a), id(b)) in self._made:
             return self._made[id(a), id(b)]
@@ -218,7 +218,7 @@ class Joiner:
         except lattice.Mismatch as error:
             raise self._mismatch(place, a, b, error) from None
         made: list[Any] = []
-        value = lattice.fresh(kind, self.session, made)
+        value = stand_ins.fresh(kind, self.session, made)
         for builder, leaves, given in zip(self.builders, self.leaves, (a, b)):
             with self.session.recording_into(builder):
                 self._take_apart(kind, given, leaves, place)
@@ -227,7 +227,7 @@ class Joiner:
         return self._unite(unpack_list(value), initial, final, (len(self.fresh),), is_object=not isinstance(place, ContentsPlace))
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
-        first, second = (None if value is lattice.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
+        first, second = (None if value is stand_ins.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
             return second if first is None else first  # type: ignore[return-value]  # one of them gets there
         return lattice.join(first, second, single)
@@ -243,7 +243,7 @@ class Joiner:
 
     def _take_apart(self, kind: lattice.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
         try:
-            lattice.leaves(kind, value, leaves)
+            stand_ins.leaves(kind, value, leaves)
         except lattice.Mismatch as error:
             raise self._mismatch(place, value, value, error) from None
 

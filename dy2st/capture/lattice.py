@@ -1,8 +1,8 @@
 """What two paths have in common: the join of the values that branches or loop trips give.
 
 Each value has a type, a small tree. Two types have a least upper bound: sizes that differ become unknown, numbers that
-differ become symbolic, values that no single value stands for become a choice. From a type comes a fresh value that stands
-for either path's, and any value that fits a type can be taken apart into the leaves that the program passes along.
+differ become symbolic, values that no single value stands for become a choice. What comes from a type is in
+:mod:`dy2st.capture.stand_ins`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import enum
 import functools
 import types
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from dy2st.capture.journal import AttributePlace, ItemPlace
 from dy2st.capture.values import (
     Choice,
     RuntimeList,
@@ -26,13 +25,11 @@ from dy2st.capture.values import (
     StandInTuple,
     Text,
     Undefined,
-    contents,
     is_number,
     number_kind,
     runtime_list,
-    unpack_list,
 )
-from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, flatten, unflatten
+from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, flatten
 
 
 class Mismatch(Exception):
@@ -207,7 +204,7 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
     mismatch: Mismatch | None = None
     for index, option in enumerate(options):
         try:
-            joined = _join_alike(option, new, single)
+            joined = join_alike(option, new, single)
         except Mismatch as error:
             if isinstance(option, single) and isinstance(new, single):
                 mismatch = mismatch or error
@@ -228,7 +225,7 @@ def _is_string(a: Type) -> bool:
     return isinstance(a, StringType) or (isinstance(a, SameType) and type(a.value) is str)
 
 
-def _join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
+def join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
     if a == b:
         return a
     if isinstance(a, StringType) and _is_string(b):  # b is a constant: one of many
@@ -351,132 +348,3 @@ def text(a: Type | None) -> str:
             name = type(structure).__name__.removesuffix("Of").lower()
             return f"a {name} of ({', '.join(map(text, items))})"
     return "nothing"
-
-
-def leaves(kind: Type, value: Any, out: list[Any]) -> None:
-    """Append the program values that make up ``value`` seen as a ``kind``; a missing value gives ``None`` in each place."""
-    if isinstance(value, Choice) and not isinstance(kind, ChoiceType):
-        out += _one_of(kind, value, value.options)
-        return
-    match kind:
-        case SameType() | UnboundType():
-            return
-        case ChoiceType(options):
-            _choice_leaves(options, value, out)
-        case ContainerType(_, items):
-            parts = [ABSENT] * len(items) if value is ABSENT else shallow(value)[0]
-            for item, part in zip(items, parts):
-                leaves(item, part, out)
-        case _:
-            out.append(None if value is ABSENT else _program_value(value))
-
-
-def _program_value(value: Any) -> Any:
-    return value.string if isinstance(value, Text) else runtime_list(contents(value)) or value
-
-
-def _choice_leaves(options: tuple[Type, ...], value: Any, out: list[Any]) -> None:
-    given: dict[int, dict[int, Any]] = {}
-    if isinstance(value, Choice):
-        places = {tag: _place(options, option) for tag, option in value.options.items()}
-        out.append(value.retagged(places))
-        for tag, option in value.options.items():
-            given.setdefault(places[tag], {})[tag] = option
-    elif value is ABSENT:
-        out.append(None)
-    else:
-        out.append(_place(options, value))
-        given = {out[-1]: {0: value}}
-    for position, option in enumerate(options):
-        out += _one_of(option, value, given.get(position) or {0: ABSENT})
-
-
-def _one_of(kind: Type, choice: Any, given: dict[int, Any]) -> list[Any]:
-    """The leaves of the one among some options of a choice that is there, where several have come to be of one kind."""
-    if isinstance(kind, StringType) and len(given) > 1:
-        return [choice.session.one_string(choice.tag, {tag: _program_value(option) for tag, option in given.items()})]
-    found: dict[int, list[Any]] = {tag: [] for tag in given}
-    for tag, option in given.items():
-        leaves(kind, option, found[tag])
-    first, *others = found.values()
-    if not others:
-        return first
-    chosen = choice.session.over(Choice(choice.session, choice.tag, {tag: tuple(parts) for tag, parts in found.items()}), tuple)
-    return list(chosen)
-
-
-def _place(options: tuple[Type, ...], value: Any) -> int:
-    """The option that a value fits; the object itself comes first."""
-    exact = (position for position, option in enumerate(options) if isinstance(option, SameType) and option.value is value)
-    fitting = (position for position, option in enumerate(options) if _fits(option, value))
-    for position in (*exact, *fitting):
-        return position
-    raise Mismatch(f"{text(type_of(value))} is none of {text(ChoiceType(options))}")
-
-
-def _fits(kind: Type, value: Any) -> bool:
-    if isinstance(kind, SameType) and kind.value is value:
-        return True
-    if isinstance(kind, StringType):
-        return type(value) is str or type_of(value) == kind
-    if isinstance(value, Choice) and not isinstance(kind, ChoiceType):
-        return all(_fits(kind, option) for option in value.options.values())
-    if isinstance(kind, ChoiceType):
-        given = value.options.values() if isinstance(value, Choice) else (value,)
-        return all(any(_fits(option, part) for option in kind.options) for part in given)
-    if isinstance(kind, ContainerType) and children(value) is not None:
-        parts, structure = shallow(value)
-        return structure == kind.structure and all(map(_fits, kind.items, parts))
-    try:
-        return _join_alike(kind, type_of(value), ()) == kind
-    except Mismatch:
-        return False
-
-
-ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
-"""Stands for a value on a path that never gets there, or where it is missing."""
-
-
-def absent(place: Any) -> Undefined:
-    """What stands for the content of a place that does not exist: reading it raises what Python raises."""
-    match place:
-        case ItemPlace(owner, key) if "__builtins__" in owner:
-            return Undefined(str(key), NameError, (f"name '{key}' is not defined",))
-        case ItemPlace(_, key):
-            return Undefined(str(place), KeyError, (key,))
-        case AttributePlace(owner, name):
-            return Undefined(str(place), AttributeError, (f"'{type(owner).__name__}' object has no attribute '{name}'",))
-    return Undefined(str(place))
-
-
-class Maker(Protocol):
-    """What makes new values: the session."""
-
-    def new_value(self, kind: Type) -> Any: ...
-
-    def new_choice(self, tag: Any, options: dict[int, Any]) -> Choice: ...
-
-
-def fresh(kind: Type, maker: Maker, out: list[Any]) -> Any:
-    """A new value of a type; its tensors, numbers and lists are appended to ``out`` in the order of :func:`leaves`."""
-    match kind:
-        case SameType(value):
-            return value
-        case UnboundType(name, exception, arguments):
-            return Undefined(name, exception, arguments)
-        case ChoiceType(options):
-            tag = maker.new_value(NumberType("int"))
-            out.append(tag)
-            return maker.new_choice(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
-        case ContainerType(structure, items):
-            return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
-        case _:
-            out.append(maker.new_value(kind))
-            return shown(kind, out[-1], maker)
-
-
-def shown(kind: Type, made: Any, maker: Any) -> Any:
-    """What the user's code has for a tensor, number, string or list of the program."""
-    if isinstance(kind, StringType):
-        return Text.of(made)
-    return StandInTuple(maker, made.items) if isinstance(kind, ListType) and kind.is_tuple else made

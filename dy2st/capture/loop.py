@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st import errors, names
-from dy2st.capture import lattice, text, tuples
+from dy2st.capture import lattice, stand_ins, text, tuples
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words
@@ -164,7 +164,7 @@ def _attempt(
             return False
         outputs: list[Any] = [again]
         for carry in carries.values():
-            _leaves(session, carry, lattice.ABSENT if dead else _seen(session, carry.place, carry.final), outputs)
+            _leaves(session, carry, stand_ins.ABSENT if dead else _seen(session, carry.place, carry.final), outputs)
         builder = region.builder
         block = builder.finish(tuple(outputs))
         operands = align_operands(builder)
@@ -181,7 +181,7 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tupl
     same: dict[int, Any] = {}
     for number, carry in enumerate(carries.values()):
         made: list[Any] = []
-        value = lattice.fresh(carry.kind, session, made)
+        value = stand_ins.fresh(carry.kind, session, made)
         for index, leaf in enumerate(made):
             name = str(carry.place).partition(" ")[0]
             name = name if len(made) == 1 else f"{name}_{index}"
@@ -287,14 +287,14 @@ def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
     if isinstance(carry.kind, lattice.ListType) and isinstance(value, tuple):
         value = tuples.made(session, value)
     try:
-        lattice.leaves(carry.kind, value, out)
+        stand_ins.leaves(carry.kind, value, out)
     except lattice.Mismatch as error:  # a part is one of several values here, and a value of its own elsewhere
         raise _loop_error(session, carry.place, error, carry.initial, value) from None
 
 
 def _seen(session: Session, place: Place, value: Any) -> Any:
     if value is MISSING:
-        return lattice.absent(place)
+        return stand_ins.absent(place)
     if isinstance(value, Text) and value.string is None:
         return text.made_string(session, value)
     return session.lists.of(value) or value
@@ -325,7 +325,7 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
     unite = Uniting(session)
     for number, carry in enumerate(carries.values()):
         _leaves(session, carry, carry.initial, started)
-        value = _unite(unite, number, carry, unpack_list(lattice.fresh(carry.kind, session, made)))
+        value = _unite(unite, number, carry, unpack_list(stand_ins.fresh(carry.kind, session, made)))
         values.append((carry.place, value))
         _link(session, carry, value)
         if not isinstance(carry.place, ContentsPlace):

@@ -14,7 +14,7 @@ from torch.nn.modules import module as torch_module
 from torch.nn.utils.rnn import PackedSequence
 
 from dy2st import errors
-from dy2st.capture import lattice
+from dy2st.capture import lattice, stand_ins
 from dy2st.capture.failures import TRACING_ERRORS
 from dy2st.capture.patches import Patch
 from dy2st.capture.session import Session, current
@@ -143,7 +143,7 @@ def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any)
         session.roll_back(attempt)
     grad = torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
     made: list[Any] = []
-    return lattice.fresh(_unsized(kind, grad), session, made)
+    return stand_ins.fresh(_unsized(kind, grad), session, made)
 
 
 def _unsized(kind: lattice.Type, grad: bool) -> lattice.Type:
