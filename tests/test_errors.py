@@ -333,9 +333,9 @@ def test_sparse_tensors() -> None:
 
 def test_the_whole_message() -> None:
     def f(x: Any) -> Any:
-        h = (x,)
-        while h[0].sum() > 0:  # here
-            h = (h[0] - 1, *h)
+        h = {"x": x}
+        while h["x"].sum() > 0:  # here
+            h = {**h, str(len(h)): x, "x": h["x"] - 1}
         return h
 
     error = refuses(f, (X,), LoopVariableError)
@@ -344,9 +344,9 @@ def test_the_whole_message() -> None:
         f"""\
         'h' is not the same kind of value before and after a trip of this loop
           File "{__file__}", line {number}, in f
-            while h[0].sum() > 0:  # here
-            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        Seen: a tuple of (a tensor float32[3]) before and a tuple of (a tensor float32[3], a tensor float32[3]) after
+            while h["x"].sum() > 0:  # here
+            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        Seen: a dict of (a tensor float32[3]) before and a dict of (a tensor float32[3], a tensor float32[3]) after
         Fix: give 'h' its final dtype, number of dimensions and structure before the loop"""
     )
 
