@@ -6,6 +6,7 @@ of lists, dicts and sets) is noted before it is written, read at the end of the 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Callable
@@ -183,10 +184,13 @@ class Journal:
         return [entry for entry in entries if _unchanged(entry.place, entry.seen, entry.place.read())]
 
     def _older(self, entry: Entry) -> Entry:
-        """An entry for the contents of a container, of which items may have been written before it was made."""
+        """An entry for the contents of a container, of which items may have been written before it was made.
+
+        What is in the given one stays: another journal may hold it.
+        """
         if not isinstance(entry.place, ContentsPlace):
             return entry
-        seen = entry.seen
+        seen = copy.copy(entry.seen)
         for item in self.entries.values():
             if isinstance(item.place, ItemPlace) and item.place.owner is entry.place.owner:
                 ItemPlace(seen, item.place.item).write(item.seen)

@@ -55,11 +55,19 @@ def _one_of(kind: lattice.Type, choice: Any, given: dict[int, Any]) -> list[Any]
     found: dict[int, list[Any]] = {tag: [] for tag in given}
     for tag, option in given.items():
         leaves(kind, option, found[tag])
-    first, *others = found.values()
-    if not others:
-        return first
-    chosen = choice.session.over(Choice(choice.session, choice.tag, {tag: tuple(parts) for tag, parts in found.items()}), tuple)
-    return list(chosen)
+    columns = [_with_any_for_missing(column) for column in zip(*found.values())]
+    alike = [all(part is column[0] for part in column) for column in columns]
+    if all(alike):
+        return [column[0] for column in columns]
+    rows = zip(*(column for column, same in zip(columns, alike) if not same))
+    chosen = iter(choice.session.over(Choice(choice.session, choice.tag, dict(zip(found, rows))), tuple))
+    return [column[0] if same else next(chosen) for column, same in zip(columns, alike)]
+
+
+def _with_any_for_missing(column: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One leaf of each option; where an option has none, nobody will look at it."""
+    present = next((part for part in column if part is not None), None)
+    return tuple(present if part is None else part for part in column)
 
 
 def _place(options: tuple[lattice.Type, ...], value: Any) -> int:

@@ -608,3 +608,32 @@ def test_stack_of_no_tensors():
         return x
 
     agree(f, inputs())
+
+
+def test_contents_of_a_dict_and_a_check_in_a_branch_of_a_loop():
+    def f(x, v, n):
+        d = {"a": v}
+        for _ in range(2):
+            if n < 2:
+                d.update(a=x)
+                assert x < 40
+            else:
+                break
+            n = n + 1
+        return d
+
+    agree(f, inputs())
+
+
+def test_item_of_two_dtypes_after_a_break():
+    def f(x, v, n):
+        d = {"a": v, "b": x}
+        t = 0
+        while True:
+            if t >= n:
+                break
+            t = t + 1
+            d = {"a": x.float(), "b": x}
+        return d
+
+    agree(f, inputs())
