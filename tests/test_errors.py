@@ -351,6 +351,19 @@ def test_the_whole_message() -> None:
     )
 
 
+def test_a_value_that_nests_deeper_at_each_trip() -> None:
+    def f(x: Any) -> Any:
+        h = (x,)
+        while h[0].sum() > 0:  # here
+            h = (h[0] - 1, h)
+        return h
+
+    error = refuses(f, (X,), LoopVariableError)
+    assert str(error).startswith("'h' is another kind of value after each trip of this loop\n")
+    assert f"line {line_of(f, 'here')}, in f" in str(error)
+    assert "Seen: a tuple of (a tensor float32[3]) before, then a tuple that grows" in str(error)
+
+
 def test_own_frames_do_not_bury_the_users() -> None:
     def inner(x: Any) -> Any:
         return x.numpy()

@@ -27,6 +27,7 @@ from dy2st.capture.uniting import Uniting
 from dy2st.capture.values import StandIn, Text, is_symbolic, unpack_list
 from dy2st_runtime import control
 
+_LONGEST = 120
 _ATTEMPTS = 64
 
 
@@ -116,7 +117,9 @@ def capture_loop(
         LoopVariableError: a variable changes its kind from trip to trip.
     """
     carries: dict[tuple[Any, ...], Carry] = {}
+    kinds: dict[tuple[Any, ...], lattice.Type] = {}
     for _ in range(_ATTEMPTS):
+        kinds = {key: carry.kind for key, carry in carries.items()}
         try:
             if _attempt(session, pred, test, body, cells, live, carries):
                 return
@@ -128,7 +131,23 @@ def capture_loop(
             continue
         session.lists.make(items)
         carries.clear()
-    raise errors.LoopVariableError("the types of this loop's variables do not settle", session.here())
+    raise _unsettled(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
+
+
+def _unsettled(session: Session, carry: Carry | None) -> errors.LoopVariableError:
+    """The error for a variable that is of another kind after each trip, however often it is looked at."""
+    name = "a variable" if carry is None else f"'{spelled(session, carry.place, carry.initial, carry.final)}'"
+    return errors.LoopVariableError(
+        f"{name} is another kind of value after each trip of this loop",
+        session.here(),
+        seen=None if carry is None else f"{lattice.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
+        fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
+    )
+
+
+def _shortened(kind: lattice.Type) -> str:
+    text = lattice.text(kind)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _attempt(
