@@ -59,6 +59,20 @@ def test_gradients_are_part_of_the_answer():
     assert measure("relu", case, [], 0.001, 1)[0].failure is None
 
 
+def test_an_element_on_its_other_side_is_rounding_and_more_is_not():
+    case = Case(torch.relu, [(torch.ones(3),)])
+    big, small = torch.full((1000,), 5.0), torch.full((4,), 1e-6)
+    flipped = big.clone()
+    flipped[0] = 5.1
+    assert check(case, [big, small], [flipped, small * 2]) is None
+    assert check(case, [big, small], [big * 1.01, small]) == "result 0 is 0.01 of its size away"
+    assert check(case, [big], [big * float("nan")]) is not None
+    assert check(case, [big], [big.double()]) == check(case, [big], [small]) == "result 0 is of another kind"
+    assert check(case, [torch.tensor(3)], [torch.tensor(4)]) is not None
+    assert check(case, [3, True], [3, False]) is not None
+    assert check(case, [3], [3, 4]) == "2 results instead of 1"
+
+
 def test_spread_and_ratio_of_rounds():
     row = Row("w", "p", samples=[2.0, 2.0, 4.0], eager=[4.0, 6.0, 4.0])
     assert (row.median, row.ratio, row.best_ratio) == (2.0, 2.0, 2.0)
