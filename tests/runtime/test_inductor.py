@@ -13,7 +13,9 @@ from torch import nn
 from torch.testing import assert_close
 
 import dy2st
+from dy2st_runtime import control
 from dy2st_runtime.executors import inductor_compile, regions
+from dy2st_runtime.passes import repetition
 
 X = torch.arange(-4.0, 4.0).view(2, 4) / 4
 
@@ -249,3 +251,62 @@ def test_gradients_of_gradients_leave_statistics_alone():
         (second,) = torch.autograd.grad(first.square().sum(), x)
         results.append((first.detach(), second, dict(net.state_dict())))
     assert_close(results[1], results[0], rtol=1e-4, atol=1e-4)
+
+
+class Recurrent(nn.Module):
+    """The trips of its loop are known when it is captured, or decided by a tensor."""
+
+    def __init__(self, trips: int | None) -> None:
+        super().__init__()
+        self.trips, self.cell, self.out = trips, nn.Linear(5, 4), nn.Linear(4, 2)
+
+    def forward(self, x, n):
+        h, outs = torch.zeros(3, 4), []
+        for t in range(int(n) if self.trips is None else self.trips):
+            h = torch.tanh(self.cell(torch.cat([x[t], h], dim=1))) * 0.9 + h.sigmoid() * 0.1
+            outs.append(h)
+        return self.out(h).sum(), torch.stack(outs) if outs else h
+
+
+def check_training(net, fast, *args):
+    """Values and gradients of a network and its static twin, with the same weights."""
+    fast.zero_grad()
+    for one, other in zip(fast.parameters(), net.parameters(), strict=True):
+        one.data.copy_(other.data)
+    net.zero_grad()
+    results = [model(*args) for model in (fast, net)]
+    for loss, outs in results:
+        (loss + (outs * outs).sum()).backward()
+    assert_close(results[0], results[1])
+    for one, other in zip(fast.parameters(), net.parameters(), strict=True):
+        assert (one.grad is None) == (other.grad is None)
+        if one.grad is not None:
+            assert_close(one.grad, other.grad)
+
+
+def test_groups_of_trips_and_those_left_over_train_as_single_ones():
+    torch.manual_seed(0)
+    net, fast = Recurrent(None), Recurrent(None)
+    dy2st.to_static(fast, backend="inductor")
+    x = torch.randn(20, 3, 1)
+    for trips in (9, 0, 1, 7, 8, 16, 19, 20):
+        check_training(net, fast, x, torch.tensor(trips))
+    assert len(fast.forward.program_cache) == 1
+    with pytest.raises(IndexError, match="index 20 is out of bounds"):
+        fast(x, torch.tensor(21))
+
+
+def test_trips_that_were_written_out_compile_once(monkeypatch):
+    monkeypatch.setattr(repetition, "LONG", 60)
+    monkeypatch.setattr(repetition, "PIECE", 20)
+    torch.manual_seed(0)
+    net, fast = Recurrent(20), Recurrent(20)
+    dy2st.to_static(fast, backend="inductor")
+    x = torch.randn(20, 3, 1, requires_grad=True)
+    check_training(net, fast, x, torch.tensor(0))
+    (runner,) = runners(fast.forward)
+    (split,) = runner.compiled.values()
+    assert len(runner.regions) == 1
+    assert sum(node.target is control.call_ for node in split.program.nodes()) == 10
+    check_training(net, fast, (x * 0.5).detach(), torch.tensor(0))
+    assert compiled(fast.forward) <= 2

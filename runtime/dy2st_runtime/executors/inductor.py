@@ -10,25 +10,29 @@ Compiled code rounds as it likes: several operations in one kernel give results 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import fx
 
 from dy2st_runtime.executors import native, native_build, python
 from dy2st_runtime.executors.inductor_compile import Compiled
 from dy2st_runtime.executors.inductor_whole import Quick, Whole
 from dy2st_runtime.executors.regions import Progress, Region
+from dy2st_runtime.passes.counted_loops import write_out_trips
 from dy2st_runtime.passes.fusable import Kind, kind_of, writes
 from dy2st_runtime.passes.gradient_flow import GradientFlow
-from dy2st_runtime.passes.regions import Part, split_regions
-from dy2st_runtime.program import Location, Program, copy_block
+from dy2st_runtime.passes.outlining import Part
+from dy2st_runtime.passes.regions import split_regions
+from dy2st_runtime.passes.repetition import PIECE
+from dy2st_runtime.program import Location, Program
 from dy2st_runtime.tracebacks import tell
 
 Runs = Callable[[Sequence[Any]], tuple[Any, ...]]
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+TRIPS = 8
+"""How many trips of a counted loop are compiled together, at most: what a call of a region costs, they share."""
 
 
 def runner(program: Program) -> Runs:
@@ -86,7 +90,7 @@ class _Split:
 
     def __init__(self, program: Program, progress: Progress) -> None:
         self.regions: list[Region] = []
-        program = dataclasses.replace(program, block=copy_block(program.block))  # notes are made on its nodes
+        program = write_out_trips(program, TRIPS, PIECE)  # a copy: notes are made on its nodes
         self._flow = GradientFlow(program)
         self._unstable = any(writes(node) and kind_of(node) is not Kind.STATISTICS for node in program.nodes())
         self._progress = progress
@@ -98,8 +102,8 @@ class _Split:
         self.run: Runs = self._run_in_python if library is None else native.runner_in(library, self.program, lines)
 
     def _region(self, part: Part) -> Region:
-        forecast = [self._flow.may(node) for node in part.inputs]
-        pool = self._pools.setdefault(_text(part), [])
+        forecast = [any(map(self._flow.may, values)) for values in zip(*part.places)]
+        pool = self._pools.setdefault(part.text, [])
         made = Region(part, self._name, forecast, self._unstable, self._progress, pool)
         self.regions.append(made)
         return made
@@ -119,16 +123,6 @@ class _Split:
     def _line_of(self, step: Any) -> Any:
         found = python.prepared(self.program).line_of(step)
         return found or next((line for region in self.regions if (line := region.uncompiled.line_of(step))), None)
-
-
-def _text(part: Part) -> str:
-    """What a region does, in the same words for regions that do the same."""
-    numbers = {node: f"%{index}" for index, node in enumerate(part.graph.nodes)}
-    lines = []
-    for node in part.graph.nodes:
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda used: numbers[used])
-        lines.append(f"{node.op} {node.target if node.op == 'call_function' else node.meta.get('type')} {args} {kwargs}")
-    return "\n".join([*lines, str(part.writes)])
 
 
 def _kinds(values: Sequence[Any]) -> Any:

@@ -21,6 +21,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from dy2st_runtime.executors.inductor_products import join_sums
 from dy2st_runtime.executors.python_code import tuple_text
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
@@ -179,6 +180,8 @@ def _generate(graph: fx.Graph | fx.GraphModule, fakes: Sequence[Any], context: T
     found: dict[str, Boxed] = {}
 
     def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+        join_sums(gm.graph)
+        gm.recompile()
         made: Any = compile_fx_inner(gm, inputs, **options)
         found["backward" if options.get("is_backward") else "forward"] = getattr(made, "current_callable", None) or made
         return made

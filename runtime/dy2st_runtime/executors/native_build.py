@@ -152,7 +152,7 @@ def _compile(
         print(f"dy2st: building {what} for torch {torch.__version__}, once ...", end="", file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(max(1, len(_cores()))) as pool:
         objects = list(pool.map(functools.partial(_object, compiler), sources))
-    with _renamed(file) as made:
+    with renamed(file) as made:
         _run([*compiler, *map(str, objects), "-o", str(made), *link])
         made.chmod(0o755)
     if not quiet:
@@ -170,7 +170,7 @@ def _object(compiler: Sequence[str], source: pathlib.Path) -> pathlib.Path:
     made = cache_folder() / "objects" / f"{source.stem}-{_digest(parts)}.o"
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
-        with _renamed(made) as part:
+        with renamed(made) as part:
             _run([*compiler, *_FLAGS, *_include_flags(), "-c", str(source), "-o", str(part)])
     return made
 
@@ -241,7 +241,7 @@ def _digest(parts: Sequence[bytes]) -> str:
 
 
 @contextlib.contextmanager
-def _renamed(file: pathlib.Path) -> Iterator[pathlib.Path]:
+def renamed(file: pathlib.Path) -> Iterator[pathlib.Path]:
     """A name to write to; it becomes the file when all went well."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
     os.close(handle)

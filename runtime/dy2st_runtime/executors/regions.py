@@ -20,7 +20,7 @@ from dy2st_runtime.executors import inductor_compile, python
 from dy2st_runtime.executors.inductor_autograd import step_of
 from dy2st_runtime.executors.inductor_compile import CannotCompile, Compiled, autocast_state, compile_region
 from dy2st_runtime.passes.fusable import dims_of
-from dy2st_runtime.passes.regions import Part
+from dy2st_runtime.passes.outlining import Part
 from dy2st_runtime.program import Block, Location, Program
 from dy2st_runtime.structure import Const
 

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import fx
 
 from dy2st_runtime import control
 from dy2st_runtime.passes.fusable import Kind, dtype_of, kind_of, names_of
+from dy2st_runtime.passes.outlining import Make, Region, outline
 from dy2st_runtime.printing import short_dtype
-from dy2st_runtime.program import Block, InputSlot, Location, Program, StateSlot, copy_block, node_blocks
+from dy2st_runtime.program import Block, InputSlot, Program, StateSlot, copy_block, node_blocks
 
 LEAST = 2
 """How many operations of a region must have kernels that a compiler can fuse."""
@@ -36,27 +37,11 @@ _HEAVY = names_of(
 """Operators whose time is in one kernel that a compiler calls as well."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """What a region computes.
+_WORSE = names_of("max_pool1d max_pool2d max_pool1d_with_indices max_pool2d_with_indices")
+"""Operators that compiled code computes more slowly than PyTorch's own kernels: with gradients, it looks for each maximum twice."""
 
-    Attributes:
-        graph: its operations, with an output node that holds a tuple.
-        inputs: the nodes of the block that its placeholders stand for.
-        location: the user's line of its first operation.
-        writes: the positions of inputs that it changes in place.
-    """
-
-    graph: fx.Graph
-    inputs: tuple[fx.Node, ...]
-    location: Location | None
-    writes: tuple[int, ...]
-
-
+_FUSED = (Kind.COMPUTE, Kind.IN_PLACE, Kind.STATISTICS)
 _TAKEN = (Kind.COMPUTE, Kind.FACTORY, Kind.ALIAS, Kind.IN_PLACE, Kind.STATISTICS)
-
-Make = Callable[[Part], Callable[..., Any]]
-"""Gives what is called in the place of a region: it takes the values of its inputs and gives those of its outputs."""
 
 
 def split_regions(program: Program, make: Make, least: int = LEAST) -> Program:
@@ -161,6 +146,8 @@ class _Splitter:
 
     def _kind(self, node: fx.Node) -> Kind:
         kind = kind_of(node)
+        if kind is Kind.COMPUTE and _name(node) in _WORSE:
+            return Kind.ORDERED
         if kind is Kind.ALIAS and not isinstance(node.args[0] if node.args else None, fx.Node):
             return Kind.ORDERED
         if kind is Kind.ALIAS and node.target is operator.getitem and node.args[0] not in self._inside:
@@ -207,109 +194,40 @@ class _Splitter:
 
     def _flush(self) -> None:
         """End the region; operations stay where they are when it is not worth compiling."""
-        if self._is_worth():
-            self._replace()
+        self._take_numbers()
+        if self._is_worth(self._region):
+            outline(self._block, Region(self._region, self._after, self._roots, self._changed), self._make, self._is_worth)
         self._region, self._after = [], []
         self._inside, self._later, self._changed = set(), set(), set()
         self._ordered_after = False
 
-    def _is_worth(self) -> bool:
-        fusing = [node for node in self._region if kind_of(node) in (Kind.COMPUTE, Kind.IN_PLACE, Kind.STATISTICS)]
-        return sum(_name(node) not in _HEAVY for node in fusing) >= self._least
+    def _take_numbers(self) -> None:
+        """Arithmetic with positions that only the region needs belongs to it: then it takes one number for all of them."""
+        waiting = list(self._region)
+        while waiting:
+            for node in waiting.pop().all_input_nodes:
+                if node not in self._inside and _is_arithmetic(node) and self._inside.issuperset(node.users):
+                    self._region.insert(0, node)
+                    self._inside.add(node)
+                    waiting.append(node)
 
-    # -- rewriting ---------------------------------------------------------------------------------------------------------
+    def _is_worth(self, nodes: Sequence[fx.Node]) -> bool:
+        """Whether there is something to fuse: operations one of which takes what another gives, or views of it."""
+        fusing = {node for node in nodes if kind_of(node) in _FUSED and _name(node) not in _HEAVY}
+        if len(fusing) < LEAST:
+            return len(fusing) >= self._least
+        fed = set(fusing)
+        for node in nodes:
+            if not fed.isdisjoint(node.all_input_nodes):
+                if node in fusing:
+                    return True
+                if kind_of(node) in (Kind.ALIAS, Kind.FACTORY):
+                    fed.add(node)
+        return False
 
-    def _replace(self) -> None:
-        outputs, again = self._results([node for node in self._region if any(user not in self._inside for user in node.users)])
-        part = self._part(outputs)
-        if not part.inputs or not (outputs or part.writes):
-            return
-        graph, anchor = self._block.graph, self._region[-1]
-        position = {node: index for index, node in enumerate(graph.nodes)}
-        made: dict[fx.Node, fx.Node] = {}
-        with graph.inserting_after(anchor):
-            arguments: Any = (self._make(part), part.inputs, {})  # a callable is not what fx calls an argument
-            last = call = graph.call_function(control.call_, arguments)
-            call.meta["location"] = part.location
-        for index, node in enumerate(outputs):
-            with graph.inserting_after(last):
-                last = made[node] = graph.call_function(operator.getitem, (call, index))
-                last.meta = {**node.meta, "location": part.location}
-        for node in again:
-            with graph.inserting_after(last):
-                last = made[node] = graph.node_copy(node, lambda used: self._outside(used, made))
-        for node in self._after:
-            if position[node] < position[anchor]:
-                last.append(node)
-                last = node
-        for node in self._region:
-            if any(user not in self._inside for user in node.users):
-                node.replace_all_uses_with(self._outside(node, made), delete_user_cb=lambda user: user not in self._inside)
-        for node in reversed(self._region):
-            graph.erase_node(node)
 
-    def _results(self, leaving: Sequence[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
-        """What the region gives back, and which views and sizes are made again outside, in order."""
-        order = {node: index for index, node in enumerate(self._region)}
-        needed = set(leaving)
-        while True:
-            outputs, again = self._choice(needed)
-            more = {used for node in again for used in node.all_input_nodes} & self._inside - outputs - again
-            more = {used for used in more if kind_of(used) is not Kind.IN_PLACE or used not in self._roots}
-            if not more - needed:
-                return sorted(outputs, key=order.__getitem__), sorted(again, key=order.__getitem__)
-            needed |= more
-
-    def _choice(self, needed: set[fx.Node]) -> tuple[set[fx.Node], set[fx.Node]]:
-        """For each tensor that leaves: give it back itself, or its root, of which the others are made again."""
-        again = {node for node in needed if kind_of(node) is Kind.SIZE}
-        groups: dict[fx.Node, list[fx.Node]] = {}
-        for node in needed - again:
-            groups.setdefault(self._root(node), []).append(node)
-        outputs: set[fx.Node] = set()
-        for root, members in groups.items():
-            if root in self._inside and len(members) == 1 and (members[0] is root or self._is_plain_view(members[0])):
-                outputs.add(members[0])
-                continue
-            if root in self._inside:
-                outputs.add(root)
-            for node in members:
-                again.update(self._chain(node))
-        return outputs, again
-
-    def _is_plain_view(self, node: fx.Node) -> bool:
-        """Whether nothing on the way from its root to a view is in place, and the root has one tensor."""
-        while node in self._roots:
-            if kind_of(node) is Kind.IN_PLACE:
-                return False
-            node = node.args[0]  # type: ignore[assignment]  # a node, see _kind
-        return True
-
-    def _chain(self, node: fx.Node) -> Iterator[fx.Node]:
-        """The operations that lead from a root to a view."""
-        while node in self._roots and node in self._inside:
-            if kind_of(node) is not Kind.IN_PLACE:
-                yield node
-            node = node.args[0]  # type: ignore[assignment]  # a node, see _kind
-
-    def _outside(self, node: Any, made: dict[fx.Node, fx.Node]) -> Any:
-        """What stands for a node of the region behind it."""
-        while node in self._inside and node not in made:
-            node = node.args[0]  # an operation in place gives its operand
-        return made.get(node, node)
-
-    def _part(self, outputs: Sequence[fx.Node]) -> Part:
-        graph = fx.Graph()
-        inputs = list(dict.fromkeys(used for node in self._region for used in node.all_input_nodes if used not in self._inside))
-        table: dict[fx.Node, fx.Node] = {}
-        for node in inputs:
-            table[node] = graph.placeholder(node.name)
-            table[node].meta = dict(node.meta)
-        for node in self._region:
-            table[node] = graph.node_copy(node, table.__getitem__)
-        graph.output(tuple(table[node] for node in outputs))
-        location = next((node.meta["location"] for node in self._region if "location" in node.meta), None)
-        return Part(graph, tuple(inputs), location, tuple(i for i, node in enumerate(inputs) if node in self._changed))
+def _is_arithmetic(node: fx.Node) -> bool:
+    return kind_of(node) is Kind.SIZE and node.target in (operator.add, operator.sub, operator.mul)
 
 
 def _name(node: fx.Node) -> str:

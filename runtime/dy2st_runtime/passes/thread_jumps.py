@@ -40,17 +40,18 @@ class _TooLarge(Exception):
     """What moves does not get smaller."""
 
 
-def thread_jumps(program: Program) -> Program:
+def thread_jumps(program: Program, *, deepest: int | None = None) -> Program:
     """Move what follows branches into them, where flags tell the way.
 
     Args:
         program: any program; it stays as it is.
+        deepest: in how many branches at most an operation may end up by that; what comes later asks as before.
 
     Returns:
         A program that does the same; the program itself where there is nothing to gain.
     """
     count = sum(len(block.graph.nodes) for block in program.blocks())
-    writer = _Writer(_GROWTH * count + 100)
+    writer = _Writer(_GROWTH * count + 100, deepest)
     scope = _Scope(None)
     env = {node: scope.input(node) for node in program.block.inputs}
     try:
@@ -69,10 +70,12 @@ class _Scope:
     Attributes:
         graph: its operations.
         lifted: its inputs, by the value outside.
+        depth: in how many branches it is.
     """
 
     def __init__(self, outside: _Scope | None) -> None:
         self.graph, self.outside = fx.Graph(), outside
+        self.depth: int = 0 if outside is None else outside.depth + 1
         self.lifted: dict[fx.Node, fx.Node] = {}
         self._last: fx.Node | None = None
 
@@ -108,13 +111,14 @@ class _Writer:
 
     Args:
         limit: how many there may be.
+        deepest: in how many branches they may be.
 
     Attributes:
         moved: whether anything was moved.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._left = limit
+    def __init__(self, limit: int, deepest: int | None) -> None:
+        self._left, self._deepest = limit, deepest
         self.moved = False
 
     def run(self, frames: _Frames, env: dict[fx.Node, Any], scope: _Scope) -> list[Any]:
@@ -135,7 +139,7 @@ class _Writer:
                     if not isinstance(pred, fx.Node):
                         frames = (*frames, self._enter(node, 0 if pred else 1, env))
                         continue
-                    if self._tells(node, frames):
+                    if self._tells(node, frames) and (self._deepest is None or scope.depth < self._deepest):
                         return self._move(node, frames, env, scope)
                 self._write(node, env, scope)
 

@@ -9,6 +9,7 @@ import dy2st
 from dy2st_runtime import control, verify
 from dy2st_runtime.executors import python
 from dy2st_runtime.passes.thread_jumps import thread_jumps
+from dy2st_runtime.program import node_blocks
 
 X = torch.arange(-4.0, 4.0).view(2, 4) / 4
 
@@ -76,6 +77,22 @@ def test_gives_the_same_on_every_way(function, capsys):
             texts.append(capsys.readouterr().out)
         torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=0)
         assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("deepest", [0, 1, 2, 3, 4])
+def test_no_deeper_than_allowed(deepest):
+    program = dy2st.to_static(leaves_early, backend="python").program(X, torch.tensor(1.0))
+    threaded = thread_jumps(program, deepest=deepest)
+    verify(threaded)
+    assert deepest <= depth(threaded.block) <= deepest + depth(program.block)
+    assert (threaded is program) == (deepest == 0)
+    for limit in (-2.0, -0.3, 0.1, 0.6, 1.0, 2.0, 5.0):
+        values = [X, torch.tensor(limit)]
+        torch.testing.assert_close(python.run(threaded, values), python.run(program, values), rtol=0, atol=0)
+
+
+def depth(block):
+    return max((1 + depth(inner) for node in block.graph.nodes for inner in node_blocks(node)), default=0)
 
 
 def test_questions_are_gone():

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from dy2st_runtime.executors.cpp.compile import CompileError
 from dy2st_runtime.executors.cpp.values import Unsupported
 from dy2st_runtime.executors.cpp.variant import Variant
+from dy2st_runtime.executors.plain_values import unusual
 from dy2st_runtime.program import Block, Location
 
 log = logging.getLogger("dy2st.cpp")
@@ -23,7 +23,6 @@ log = logging.getLogger("dy2st.cpp")
 MAX_VARIANTS = 8
 """Compiled sets of sizes for one unit; for others the python executor runs."""
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DECLINED = (False,)
 _lock = threading.RLock()
 _state = {"warned": False}
@@ -60,7 +59,7 @@ class Unit:
         Returns:
             ``True`` and the outputs; or ``False`` alone, with nothing done.
         """
-        reason = _unusual(values)
+        reason = unusual(values)
         if reason is None:
             key = self._key(values)
             last, variant = self._last
@@ -157,24 +156,6 @@ class Unit:
         parts = [f"{self.ran} runs in C++ ({compiled} sets of sizes, compiled in {self.seconds:.2f} s)"] if self.ran else []
         parts += [f"{count} runs not: {reason}" for reason, count in self.declined.items()]
         return f"{where}: {'; '.join(parts)}"
-
-
-def _unusual(values: Sequence[Any]) -> str | None:
-    """Why values or modes need PyTorch's own dispatch; ``None`` for plain tensors on the CPU without gradients."""
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
-        return "a dispatch mode is on"
-    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
-        return "a transform of functions is on"
-    if torch.is_autocast_enabled("cpu"):
-        return "autocast is on"
-    grad = torch.is_grad_enabled()
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            if grad and value.requires_grad:
-                return "gradients are wanted"
-            if type(value) not in _PLAIN or not value.is_cpu or value.layout is not torch.strided or value.is_neg():
-                return "a tensor that is not a plain one on the CPU is given"
-    return None
 
 
 def _warn(error: CompileError) -> None:
