@@ -11,7 +11,7 @@ from torch import fx
 from dy2st.lowering import slots
 from dy2st.lowering.aliasing import facts
 from dy2st.lowering.arithmetic import truth
-from dy2st.lowering.context import Context, check_aliases, check_hazards, own_copies, refuse
+from dy2st.lowering.context import Context, apart, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.slots import NoJoinError, Slot
 from dy2st.lowering.values import ListValue, flatten, unflatten
 from dy2st_runtime import control
@@ -84,9 +84,11 @@ class _Branch:
             return function
 
         tensors: Sequence[Any] = ()
-        if self.carries(joined):
+        if self.context.rehearsing and not any(map(slots.varies, joined)):  # what one branch gives tells all, and runs it once
+            tensors = slots.enter(joined, given[0])
+        elif self.carries(joined):
             then, orelse = (part(block) for block in self.blocks)
-            tensors = torch.ops.higher_order.cond(pred, then, orelse, tuple(leaves))
+            tensors = torch.ops.higher_order.cond(pred, then, orelse, tuple(apart(leaves)))
         return self.written(slots.leave(joined, tensors))
 
     def join(self, left: Any, right: Any) -> Slot:

@@ -136,3 +136,19 @@ def check_aliases(node: fx.Node, values: Sequence[Any], written: Sequence[torch.
                     "a branch or loop changes a tensor in place and uses a view of it that was made before",
                     "make the view inside, or change a clone",
                 )
+
+
+def apart(tensors: Sequence[Any]) -> list[Any]:
+    """Tensors that share no memory: those that do with an earlier one are copied.
+
+    What torch makes of branches and loops may take no two tensors that do, a row of a matrix and the matrix for one.
+    """
+    seen: set[int] = set()
+    made = []
+    for value in tensors:
+        if isinstance(value, torch.Tensor):
+            memory = value.untyped_storage()._cdata
+            value = value.clone() if memory in seen else value
+            seen.add(memory)
+        made.append(value)
+    return made

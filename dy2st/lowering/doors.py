@@ -15,6 +15,7 @@ import torch
 from dy2st.errors import ExportError
 from dy2st.lowering.inputs import example
 from dy2st.lowering.module import Lowered, LoweredModule, lower
+from dy2st.lowering.preparing import lower_prepared
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.program import Program
 
@@ -66,16 +67,20 @@ def to_exported_program(
     Args:
         loaded: where the state is.
         program: the program.
-        checks: whether assertions become part of it.
+        checks: whether assertions become part of it; it is prepared for ONNX otherwise, which has none.
         max_growth: see :func:`dy2st.export`.
         keep_first: see :class:`~dy2st.lowering.context.Context`.
 
     Raises:
         ExportError: it cannot be.
     """
-    module = LoweredModule(loaded, program, checks, max_growth)
-    module.context.keep_first = keep_first
-    return lower(module, *example(program))
+
+    def lowered(program: Program) -> Lowered:
+        module = LoweredModule(loaded, program, checks, max_growth)
+        module.context.keep_first = keep_first
+        return lower(module, *example(program))
+
+    return lowered(program) if checks else lower_prepared(program, lowered)
 
 
 def write_pt2(lowered: Lowered, path: str) -> None:

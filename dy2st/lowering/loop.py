@@ -19,7 +19,7 @@ from torch import fx
 from dy2st.lowering import growth, slots
 from dy2st.lowering.aliasing import Facts, facts
 from dy2st.lowering.arithmetic import truth
-from dy2st.lowering.context import Context, check_aliases, check_hazards, own_copies, refuse
+from dy2st.lowering.context import Context, apart, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.lists import prefix
 from dy2st.lowering.slots import (
     BufferSlot,
@@ -111,7 +111,7 @@ class _Loop:
         check_aliases(self.node, [*carried, *self.operands], tensors)
         self.written = written
         found = self.analyse(carried)
-        if known is True and any(_varies(slot) for slot in found.slots):
+        if known is True and any(slots.varies(slot) for slot in found.slots):
             known, *carried = self.context.run_block(self.body, [*carried, *self.operands])
             known = truth(known)
             if known is False:
@@ -196,7 +196,7 @@ class _Loop:
             following, results = self.trip(mine, unflatten(recipes, rest[len(start) - 1 :]))
             return (as_tensor(truth(following), "bool").clone(), *slots.enter(inside, results))
 
-        made = torch.ops.higher_order.while_loop(condition, body, start, tuple(leaves))
+        made = torch.ops.higher_order.while_loop(condition, body, start, tuple(apart(leaves)))
         results = list(made[1:])
         if self.context.keep_first and pred is not True:
             results = [torch.where(first, then, before) for then, before in zip(results, start[1:])]
@@ -229,7 +229,7 @@ class _Loop:
                 made.append(PaddedSlot(slot, tuple(room)))
             elif isinstance(slot, BufferSlot):
                 made.append(dataclasses.replace(slot, room=self.list_room(found, number, value), added=0, allotted=True))
-            elif _varies(slot):
+            elif slots.varies(slot):
                 raise refuse(self.node, "tensors in a list or tuple change their size in a loop", "keep them in variables")
             else:
                 made.append(slot)
@@ -384,7 +384,7 @@ def _known_sizes(slot: Slot, sizes: growth.Sizes) -> Slot:
         return dataclasses.replace(slot, sizes=known)
     if isinstance(slot, (ListSlot, TupleSlot)):
         return dataclasses.replace(slot, items=tuple(_known_sizes(item, sizes) for item in slot.items))
-    if isinstance(slot, BufferSlot) and _varies(_known_sizes(slot.item, sizes)):
+    if isinstance(slot, BufferSlot) and slots.varies(_known_sizes(slot.item, sizes)):
         raise NoJoinError("a list that grows holds tensors of different sizes")
     return slot
 
@@ -410,19 +410,6 @@ def _key(slot: Slot) -> Any:
             return ("sequence", _key(item))
         case UnboundSlot(tensor, dim):
             return ("unbound", _key(tensor), dim)
-
-
-def _varies(slot: Slot) -> bool:
-    """Whether a tensor in it changes its size."""
-    match slot:
-        case TensorSlot(_, _, sizes):
-            return None in sizes
-        case ListSlot(items) | TupleSlot(items):
-            return any(_varies(item) for item in items)
-        case UnboundSlot(tensor, _):
-            return _varies(tensor)
-        case _:
-            return False
 
 
 def _named(slot: Any, names: dict[tuple[int, ...], sympy.Symbol], path: tuple[int, ...]) -> Any:

@@ -52,6 +52,8 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
     """
     import onnx
 
+    from dy2st.lowering.onnx_loops import simplify_loops  # imports onnx_ir, which comes with the extra
+
     with quietly(), _one_version_of_subgraphs():
         try:
             inputs = parameter_names(program)
@@ -72,6 +74,7 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
         except Exception as error:
             raise _translated(error, program) from error
         assert made is not None
+        simplify_loops(made.model)
         size = sum(tensor.numel() * tensor.element_size() for tensor in lowered.exported.state_dict.values())
         made.save(path, external_data=size > _LARGEST)
     onnx.checker.check_model(path, full_check=size <= _LARGEST)

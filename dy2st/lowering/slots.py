@@ -387,6 +387,19 @@ def _describe(slot: Slot) -> str:
     return f"a {slot.kind}" if isinstance(slot, NumberSlot) else names[type(slot)]
 
 
+def varies(slot: Slot) -> bool:
+    """Whether a tensor in it changes its size, or has another one on another way."""
+    match slot:
+        case TensorSlot(_, _, sizes):
+            return None in sizes
+        case ListSlot(items) | TupleSlot(items):
+            return any(map(varies, items))
+        case UnboundSlot(tensor, _):
+            return varies(tensor)
+        case _:
+            return False
+
+
 def enter(slots: Sequence[Slot], values: Sequence[Any]) -> list[torch.Tensor]:
     """Values as the tensors of their slots."""
     return [tensor for slot, value in zip(slots, values, strict=True) for tensor in slot.enter(value)]

@@ -24,6 +24,7 @@ from dy2st.lowering.context import check_hazards, place, refuse
 from dy2st.lowering.inputs import example
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.module import LoweredModule, lower
+from dy2st.lowering.preparing import lower_prepared
 from dy2st.lowering.refusals import refuse_random_numbers
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
 from dy2st_runtime import control, scalars
@@ -99,6 +100,10 @@ def made(program: Program, values: Sequence[Any]) -> Graph:
         ExportError: ONNX cannot hold it, with the user's line.
     """
     _check(program)
+    return lower_prepared(program, lambda prepared: _written(prepared, values))
+
+
+def _written(program: Program, values: Sequence[Any]) -> Graph:
     flat, told = _flat(program, values)
     module = _Flat(flat, told)
     lowered = lower(module, *example(flat))

@@ -6,8 +6,6 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,10 @@ import torch
 
 from dy2st import lowering, onnx_backend
 from dy2st.onnx_backend.graph import Graph, from_text, made, to_text
-from dy2st_runtime import serialize
+from dy2st_runtime import passes, serialize
 from dy2st_runtime.document import dump
 from dy2st_runtime.errors import Dy2stError
+from dy2st_runtime.executors import native_build
 from dy2st_runtime.program import Program
 
 
@@ -35,7 +34,7 @@ def graph(program: Program, values: Sequence[Any]) -> Graph:
 
 def folder() -> Path:
     """Where graphs are kept."""
-    return Path(os.environ.get("DY2ST_CACHE") or Path.home() / ".cache" / "dy2st") / "onnx"
+    return native_build.cache_folder() / "onnx"
 
 
 def _key(program: Program, values: Sequence[Any]) -> str | None:
@@ -51,7 +50,7 @@ def _key(program: Program, values: Sequence[Any]) -> str | None:
 @functools.cache
 def _makers() -> str:
     """The code that makes graphs."""
-    own = [Path(package.__file__ or "").parent for package in (lowering, onnx_backend)]
+    own = [Path(package.__file__ or "").parent for package in (lowering, onnx_backend, passes)]
     files = sorted(path for folder in own for path in folder.glob("*.py"))
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "onnxscript")]
     return hashlib.sha256(b"".join([path.read_bytes() for path in files])).hexdigest() + "".join(versions)
@@ -73,6 +72,5 @@ def _write(directory: Path, key: str, graph: Graph) -> None:
     text = to_text(graph).encode()
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
-            file.write(hashlib.sha256(text + graph.model).hexdigest().encode() + b" " + text + b"\n" + graph.model)
-        os.replace(file.name, directory / key)
+        with native_build.renamed(directory / key) as part:
+            part.write_bytes(hashlib.sha256(text + graph.model).hexdigest().encode() + b" " + text + b"\n" + graph.model)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from dy2st.errors import Dy2stError, ExportError
 from dy2st.frames import level_outside
@@ -22,19 +21,18 @@ from dy2st.onnx_backend.graph import Graph
 from dy2st.onnx_backend.session import Session
 from dy2st.static_function import capture_lock
 from dy2st_runtime import executors
+from dy2st_runtime.executors.plain_values import GRADIENTS, unusual
 from dy2st_runtime.passes.origins import MADE, NOTHING
 from dy2st_runtime.program import Program
 
 log = logging.getLogger("dy2st.onnxruntime")
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _FEW_CALLS = 10
 _MOST_CHANGES = 2
 """How often a weight may change after few calls before it is passed at each call."""
 
 _SAMPLES = 16
 _RAISES = "it raises"
-_GRADIENTS = "gradients are wanted"
 _MISSING_ITEM = re.compile("out of data bounds|invalid index found|out of range")
 
 
@@ -61,7 +59,7 @@ class Runner:
         """Run the program; see :data:`dy2st_runtime.executors.Runner`."""
         bound = self._sessions.get(torch.get_num_threads())
         known = bound is not None and not bound.changed(values)
-        reason = self._refused or (bound.unusual(values) if bound is not None and known else _unusual(values))
+        reason = self._refused or (bound.unusual(values) if bound is not None and known else unusual(values))
         if reason is None:
             if not known:
                 bound = self._bind(values)
@@ -196,10 +194,10 @@ class _Bound:
         )
 
     def unusual(self, values: Sequence[Any]) -> str | None:
-        """See :func:`_unusual`; weights that have not changed are as they were."""
+        """See :func:`dy2st_runtime.executors.plain_values.unusual`; weights that have not changed are as they were."""
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self._tensors):
-            return _GRADIENTS
-        return _unusual([values[position] for position in self._free])
+            return GRADIENTS
+        return unusual([values[position] for position in self._free])
 
     def changes(self, values: Sequence[Any]) -> list[int]:
         """Which weights have changed, as far as their versions tell; all if that is not known."""
@@ -281,24 +279,6 @@ def _conflict(graph: Graph, values: Sequence[Any]) -> bool:
             if other != position and isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == memory:
                 return True
     return False
-
-
-def _unusual(values: Sequence[Any]) -> str | None:
-    """Why values or modes need PyTorch's own dispatch; ``None`` for plain tensors on the CPU without gradients."""
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
-        return "a dispatch mode is on"
-    if torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
-        return "a transform of functions is on"
-    if torch.is_autocast_enabled("cpu"):
-        return "autocast is on"
-    grad = torch.is_grad_enabled()
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            if grad and value.requires_grad:
-                return _GRADIENTS
-            if type(value) not in _PLAIN or not value.is_cpu or value.layout is not torch.strided or value.is_neg():
-                return "a tensor that is not a plain one on the CPU is given"
-    return None
 
 
 @contextlib.contextmanager

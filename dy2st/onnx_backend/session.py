@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,9 +10,10 @@ import onnxruntime
 import torch
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
-Failure = Exception
 _to_dlpack: Any = torch._C._to_dlpack
 _from_dlpack: Any = torch._C._from_dlpack
+_BYTES_FOR_TRUTH = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32)
+"""Whether onnxruntime takes truth values as bytes that are said to be such; later it reads what DLPack says of them."""
 
 
 class Session:
@@ -44,25 +44,26 @@ class Session:
 
     @staticmethod
     def _take(model: Any, constants: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]:
-        """Make constants of inputs; what has no numbers stays an input."""
+        """Make constants of inputs; what has no numbers, or is not looked at, stays an input."""
+        used = set(_names(model.graph))
         taken: dict[int, torch.Tensor] = {}
         inputs = list(model.graph.input)
         del model.graph.input[:]
         for given in inputs:
             position = int(given.name.removeprefix("input_"))
             value = constants.get(position)
-            if value is None or not value.numel():
+            if value is None or not value.numel() or given.name not in used:
                 model.graph.input.append(given)
                 continue
             taken[position] = value
             kind = given.type.tensor_type.elem_type
             made = onnx.TensorProto(name=given.name, data_type=kind, dims=value.shape, data_location=onnx.TensorProto.EXTERNAL)
-            made.external_data.add(key="location", value=os.fspath("memory"))
+            made.external_data.add(key="location", value="memory")
             model.graph.initializer.append(made)
         return taken
 
     def __call__(self, values: Sequence[Any]) -> list[torch.Tensor]:
-        """The results of the graph, which share no memory with anything; truth values are bytes.
+        """The results of the graph, which share no memory with anything; truth values may be bytes.
 
         Args:
             values: of all inputs of the graph; those of constants are not looked at.
@@ -75,6 +76,16 @@ class Session:
         return results.to_dlpacks(_from_dlpack)  # type: ignore[no-any-return]  # onnxruntime has no annotations
 
 
+def _names(graph: Any) -> Iterator[str]:
+    """What the nodes of a graph take, those inside of branches and loops as well."""
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _names(attribute.g)
+                yield from (given.name for given in attribute.g.output)
+
+
 def ort_value(value: Any) -> Any:
     """A tensor or number as onnxruntime takes it, without a copy where the tensor lies in one piece."""
     if not isinstance(value, torch.Tensor):
@@ -83,6 +94,6 @@ def ort_value(value: Any) -> Any:
         value = value.detach()
     if not value.is_contiguous():
         value = value.contiguous()
-    if value.dtype is torch.bool:
+    if _BYTES_FOR_TRUTH and value.dtype is torch.bool:
         return native.OrtValue.from_dlpack(_to_dlpack(value.view(torch.uint8)), True)
-    return native.OrtValue.from_dlpack(_to_dlpack(value), False)
+    return native.OrtValue.from_dlpack(_to_dlpack(value))

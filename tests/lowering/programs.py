@@ -147,6 +147,19 @@ def guarded(x):
     return x * 2
 
 
+def views_beside(x):
+    first = x[0]
+    if x.sum() > 0:
+        y = first + x[-1]
+        if first.sum() > 1:
+            y = y * x.sum()
+    else:
+        y = x[0] - 1
+    while y.sum() < first.sum():
+        y = y + first.abs() + x.abs().sum() + 1
+    return y
+
+
 def keywords(x, scale, bias=None):
     if scale > 0:
         return {"y": x * scale + bias, "inner": [x, (bias, None)]}
@@ -213,6 +226,7 @@ FUNCTIONS = {
     "in_place_in_a_loop": (in_place_in_a_loop, [spec(5), spec(dtype="int64")]),
     "fixed_list": (fixed_list, [spec(None)]),
     "nothing_at_first": (nothing_at_first, [spec(4, 2)]),
+    "views_beside": (views_beside, [spec(3, 2)]),
     "guarded": (guarded, [spec(None)]),
     "keywords": (keywords, [spec(2), spec(), spec(2)]),
     "keyword_only": (keyword_only, [spec(None), spec(None)]),

@@ -7,6 +7,7 @@ import torch
 
 import dy2st
 from dy2st import ExportError
+from dy2st.lowering.interpreter import Interpreter
 from tests.lowering.programs import FUNCTIONS, made, spec
 
 onnx = pytest.importorskip("onnx")
@@ -14,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 SOME = (
-    "numbers two_loops loop_in_branch branch_in_loop grows_each_trip grows_in_a_list sizes_differ in_place_in_a_loop keywords"
+    "numbers two_loops loop_in_branch branch_in_loop grows_each_trip grows_in_a_list sizes_differ in_place_in_a_loop views_beside keywords"
 ).split()
 """Those that run by default."""
 
@@ -62,6 +63,81 @@ def test_control_flow_is_in_the_model(tmp_path):
         expected, count = layer(x)
         torch.testing.assert_close(torch.from_numpy(y), expected)
         assert steps.item() == count
+
+
+def leaves_early(x, limit):
+    for scale in (1.0, 2.0, 4.0, 8.0):
+        if x.abs().max() > limit:
+            return x
+        x = x * scale + 0.5
+    return x + 1
+
+
+def test_an_early_return_is_one_branch(tmp_path):
+    specification = [dy2st.InputSpec([3], "float32"), dy2st.InputSpec([], "float32")]
+    report = dy2st.export(leaves_early, tmp_path / "model.onnx", input_spec=specification)
+    assert report.verified
+    found = [kind.rpartition("/")[2] for kind in kinds(onnx.load(tmp_path / "model.onnx").graph)]
+    assert found.count("If") == 4
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    x = torch.tensor([0.25, -0.5, 0.125])
+    for limit in (0.1, 0.6, 1.0, 3.0, 20.0, 100.0):
+        (found,) = session.run(None, {"x": x.numpy(), "limit": torch.tensor(limit).numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), leaves_early(x, limit))
+
+
+def deep(x, limit):
+    if x.sum() > 0:
+        x = x * 2
+        if x.sum() > limit:
+            x = x - 1
+            if x.max() > limit:
+                if x.min() > limit:
+                    if x[0] > limit:
+                        x = x * 7
+                    else:
+                        x = x - 7
+                elif x[1] > limit:
+                    if x[2] > limit:
+                        x = x * 3
+                    else:
+                        x = x * 5
+        else:
+            x = x + 1
+    return x
+
+
+def deep_with_sizes(x, limit):
+    if x.sum() > 0:
+        x = x * 2
+        if x.sum() > limit:
+            if x.max() > limit:
+                x = torch.cat([x, x])
+                if x.min() > limit:
+                    x = x[1:]
+                else:
+                    x = x * 5
+            x = x - 1
+    return x
+
+
+@pytest.mark.parametrize(("function", "lengths"), [(deep, {3}), (deep_with_sizes, {3, 5, 6})])
+def test_branches_in_branches(function, lengths, tmp_path, monkeypatch):
+    ran = []
+    plain = Interpreter.run_block
+    monkeypatch.setattr(Interpreter, "run_block", lambda self, block, inputs: ran.append(block) or plain(self, block, inputs))
+    specification = [dy2st.InputSpec([3], "float32"), dy2st.InputSpec([], "float32")]
+    dy2st.export(function, tmp_path / "model.onnx", input_spec=specification, verify=False)
+    assert len(ran) < 70  # each of them once while those around it are tried out, and not twice as often at each level
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    rows = [[-1.0, 0, 0], [1.0, 0, 0], [4.0, 0, 0], [4.0, 4, 4], [4.0, 1, 4], [4.0, 4, 1], [9.0, 9, 9], [5.0, 9, 4], [9.0, 2, 9]]
+    found_lengths = set()
+    for x in map(torch.tensor, rows):
+        for limit in (-9.0, 1.0, 4.0, 6.9):
+            (found,) = session.run(None, {"x": x.numpy(), "limit": torch.tensor(limit).numpy()})
+            torch.testing.assert_close(torch.from_numpy(found), function(x, limit))
+            found_lengths.add(len(found))
+    assert found_lengths == lengths
 
 
 def test_results_have_names(tmp_path):

@@ -86,6 +86,27 @@ def test_every_branch_and_any_number_of_trips() -> None:
     agree(f, *((X, torch.tensor(n), X * 3) for n in (0, 1, 2, 7)))
 
 
+def test_early_returns() -> None:
+    def f(x: Any, limit: Any, n: Any) -> Any:
+        start = x
+        for scale in (1.0, 2.0, -4.0):
+            if x.abs().max() > limit:
+                return x, scale
+            if n < 0:
+                raise ValueError("a negative number")
+            x = x * scale
+            i = 0
+            while i < n:
+                x = x + 0.25 * n
+                i += 1
+        if n > 3:
+            return start, 0.0
+        return x + 1, 1.5
+
+    limits = (0.5, 2.9, 3.5, 8.0, 100.0, 1e4)
+    agree(f, *((X, torch.tensor(limit), torch.tensor(n)) for limit in limits for n in (-1, 0, 1, 3, 5)))
+
+
 def test_what_comes_back_is_the_argument_where_it_is_in_eager() -> None:
     def f(a: Any, b: Any, n: Any, flag: Any) -> Any:
         i = 0
@@ -222,6 +243,26 @@ def test_state_is_written_and_weights_may_change() -> None:
             module.linear.bias.add_(step)
         check()
     assert "runs not" not in model.forward.report().runs[-1]
+
+
+class LooksNowhere(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.ones(3)), nn.Parameter(torch.full((3,), 2.0))
+
+    def forward(self, x: Any) -> Any:
+        unused = self.first * 2
+        if unused.numel() > 5:
+            return unused
+        return x * self.second if x.sum() > 0 else x - self.second.sum()
+
+
+def test_a_weight_that_no_result_needs() -> None:
+    model = LooksNowhere().eval()
+    static = to_static(LooksNowhere().eval(), backend="onnxruntime")
+    for x in (X, -X):
+        torch.testing.assert_close(static(x), model(x))
+    assert "runs in onnxruntime" in static.forward.report().runs[-1]  # type: ignore[operator,union-attr]
 
 
 def test_with_gradients_it_runs_elsewhere_and_says_so() -> None:
