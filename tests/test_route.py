@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gc
 import threading
@@ -215,6 +216,74 @@ def test_changes_of_modules_are_seen(long_way):
     long_way.clear()
     static(x)
     assert not long_way
+
+
+class Stack(nn.Module):
+    """More tensors than are checked one by one; each is reached as an attribute and through the module's own tables."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+        self.scale = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(x @ layer.weight + layer.bias) * self.scale
+        return x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda net: setattr(net.layers[3].weight, "data", torch.rand(3, 3).t()),
+        lambda net: setattr(net.layers[3], "bias", nn.Parameter(torch.rand(1))),
+        lambda net: setattr(net.layers[1].bias, "data", torch.rand(1)),
+        lambda net: setattr(net.layers[2], "weight", net.layers[1].weight),
+        lambda net: net.layers[0].weight.requires_grad_(False),
+        lambda net: setattr(net, "scale", nn.Parameter(torch.tensor(2.0, dtype=torch.float64))),
+        lambda net: net.layers[1]._parameters.update(bias=torch.full((3,), 2.0)),
+        lambda net: net.__dict__.update(scale=torch.full((3,), 3.0)),
+        lambda net: net.layers[1].__dict__.update(weight=torch.eye(3)),
+        lambda net: setattr(Stack, "scale", torch.full((3,), 4.0)),
+    ],
+)
+def test_changes_among_many_tensors_are_seen(change, request):
+    request.addfinalizer(lambda: Stack.__dict__.get("scale") is None or delattr(Stack, "scale"))
+    torch.manual_seed(0)
+    eager, x = Stack(), torch.randn(2, 3)
+    static = to_static(Stack())
+    static.load_state_dict(eager.state_dict())
+    settled(static.forward, x)
+    torch.manual_seed(1)
+    change(eager)
+    torch.manual_seed(1)
+    change(static)
+    for _ in range(3):
+        same(eager(x), static(x))
+
+
+def test_a_sparse_tensor_among_many_that_is_not_used():
+    net, x = Stack(), torch.randn(2, 3)
+    net.register_buffer("mask", torch.eye(3).to_sparse())
+    static = to_static(copy.deepcopy(net))
+    for _ in range(3):
+        same(net(x), static(x))
+    net.scale.data.mul_(2)
+    static.load_state_dict({**net.state_dict(), "mask": static.mask})
+    same(net(x), static(x))
+
+
+def test_a_class_with_a_look_up_of_its_own_is_asked():
+    class Own(Stack):
+        def __getattr__(self, name):
+            return super().__getattr__(name) * factor[0] if name == "scale" else super().__getattr__(name)
+
+    factor = [2]
+    net, x = Own(), torch.randn(2, 3)
+    static = to_static(copy.deepcopy(net))
+    for factor[0] in (2, 3, 2):
+        for _ in range(3):
+            same(net(x), static(x))
 
 
 def test_state_is_written_and_what_raised_leaves_it(long_way):

@@ -7,6 +7,7 @@ joined, and done again at each call.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import enum
 import functools
 import inspect
@@ -24,6 +25,7 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
+from dy2st.capture.user_methods import user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -69,19 +71,43 @@ def attr(value: Any, name: str) -> Any:
         raise spent(session)
     fallback = _user_fallback(value, name)
     if fallback is not None:
-        return session.call(fallback, value, name)
+        return session.call(types.MethodType(fallback, value), name)
     descriptor = _python_descriptor(value, name)
     if descriptor is not None:
         return _described(session, descriptor, value, name)
     getter = _user_property(value, name, "fget")
     if getter is not None:
         of_class(session, value, name)
-        return session.call(getter, value)
+        return session.call(types.MethodType(getter, value))
     source = None if isinstance(value, StandIn) else _source(session, value)
     if source is not None:
         session.outside.read(AttributePlace(value, name))
     found = getattr(value, name)
     return choices.certain(found) if session is not None and may_be_undefined(found) else found
+
+
+def look_into(session: Session, *values: Any) -> None:
+    """Code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code read it.
+
+    Args:
+        session: the capture.
+        values: any; objects and containers in them too.
+    """
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, (torch.Tensor, torch.nn.Module, type, types.ModuleType, StandIn, Choice)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += value
+        fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+        names = {field.name for field in fields} | getattr(value, "__dict__", {}).keys()
+        if type(value).__module__.partition(".")[0] not in _LIBRARIES:
+            known = session.tracker.source_of(value) is not None
+            waiting += [attr(value, name) if known else getattr(value, name) for name in names if hasattr(value, name)]
 
 
 def spent(session: Session) -> errors.CaptureError:
@@ -114,7 +140,8 @@ def of_class(session: Session, value: Any, name: str) -> None:
     kind = type(value)
     if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
         root = session.tracker.table.held(kind, kind.__qualname__)
-        session.tracker.guards.same(session.tracker.table.attribute(root, name), inspect.getattr_static(kind, name))
+        found = user_method(kind, name) or inspect.getattr_static(kind, name)
+        session.tracker.guards.same(session.tracker.table.attribute(root, name), found)
 
 
 def _source(session: Session, value: Any) -> Any:
@@ -154,10 +181,10 @@ def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
         owner = next(kind for kind in type(value).__mro__ if name in kind.__dict__)
         guards.same(table.item(table.attribute(table.held(owner, owner.__qualname__), "__dict__"), name), descriptor)
     if not isinstance(descriptor, functools.cached_property):
-        return session.call(type(descriptor).__get__, descriptor, value, type(value))
+        return session.call(types.MethodType(type(descriptor).__get__, descriptor), value, type(value))
     if source is not None:
         guards.missing(table.item(table.attribute(source, "__dict__"), name))
-    made = session.call(descriptor.func, value)
+    made = session.call(types.MethodType(descriptor.func, value))
     set_attr(value, name, made)
     return made
 
@@ -183,7 +210,7 @@ def set_attr(target: Any, name: str, value: Any) -> None:
         return
     setter = _user_property(target, name, "fset")
     if setter is not None:
-        session.call(setter, target, value)
+        session.call(types.MethodType(setter, target), value)
         return
     session.write(AttributePlace(target, name))
     setattr(target, name, value)
@@ -219,13 +246,13 @@ def item(value: Any, key: Any) -> Any:
     own = getattr(type(value), "__getitem__", None)
     if isinstance(own, types.FunctionType) and not isinstance(value, type):
         of_class(session, value, "__getitem__")
-        return session.call(own, value, key)
+        return session.call(types.MethodType(own, value), key)
     return _plain_item(session, value, key)
 
 
 def _plain_item(session: Session, value: Any, key: Any) -> Any:
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
-    if makes:
+    if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.write(ItemPlace(value, key))
     found = value[key]
     if isinstance(value, dict) and may_be_undefined(found):
@@ -318,7 +345,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     own = getattr(type(target), "__setitem__", None)
     if isinstance(own, types.FunctionType):
         of_class(session, target, "__setitem__")
-        session.call(own, target, key, value)
+        session.call(types.MethodType(own, target), key, value)
         return
     if isinstance(target, list) and _is_runtime(key):
         lists.set_item(session, lists.required(session, target), key, value)

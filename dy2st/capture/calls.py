@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import inspect
 import logging
@@ -38,6 +39,7 @@ from dy2st.capture.library import (
 from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
+from dy2st.capture.user_methods import is_users
 from dy2st.capture.values import CAPTURE_VALUES, Choice, StandInDeque, StandInSet, StandInTuple, contents
 
 SKIPPED_PACKAGES = {
@@ -180,7 +182,7 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
     own_call = type(function).__call__
     if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
         of_class(session, function, "__call__")
-        return call(own_call, function, *args, **kwargs)
+        return call(types.MethodType(own_call, function), *args, **kwargs)
     return _call_plain(session, function, args, kwargs)
 
 
@@ -260,6 +262,7 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
+    session.tracker.met(kind)
     own_init = kind.__init__  # type: ignore[misc]
     new = cast(Any, kind).__new__
     is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
@@ -274,12 +277,30 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
             return made
     if kind is collections.deque:
         return deques.made(*args, **kwargs)
-    other = _call_plain(session, kind, args, kwargs)
+    other = _call_plain(session, kind, args, kwargs | _made_defaults(session, kind, args, kwargs))
     if kind is set:
         return sets.owned(session, other)
+    session.tracker.met(type(other))
     session.created[id(other)] = other
     session.births.own(other)
     return other
+
+
+def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Fields of a dataclass that functions of the user's make when they are not given."""
+    makers: dict[str, Any] = {
+        field.name: field.default_factory
+        for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
+        if field.init and is_users(field.default_factory)
+    }
+    if not makers:
+        return {}
+    try:
+        given = inspect.signature(kind).bind(*args, **kwargs).arguments
+    except TypeError:
+        return {}  # the call itself says what is wrong with it
+    outside = session.tracker.source_of(kind) is not None
+    return {name: _call_function(session, maker, (), {}, outside) for name, maker in makers.items() if name not in given}
 
 
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from dy2st import errors
-from dy2st.capture import calls, choices, deques, generators, leaving, lists, modules, results, sets
+from dy2st.capture import calls, choices, deques, generators, leaving, lists, modules, operator_methods, results, sets
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated, user_line
@@ -136,7 +136,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
     with (
         translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(), calls.torch_patched(),
-        _modules_kept(session), session.active() as root,
+        _modules_kept(session), operator_methods.followed(session), session.active() as root,
     ):  # fmt: skip
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)

@@ -22,6 +22,7 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
+from dy2st.capture.user_methods import user_method
 from dy2st.capture.values import Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined
 from dy2st_runtime import scalars
 
@@ -79,7 +80,7 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
 
 
 def _equal_objects(session: Session, left: Any, right: Any) -> Any:
-    own = getattr(type(left), "__eq__", None)
+    own = user_method(type(left), "__eq__") or getattr(type(left), "__eq__", None)
     if own is object.__eq__:
         session.tracker.identity(left)
         session.tracker.identity(right)
@@ -90,7 +91,7 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
                 attr(side, name)
     elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
         of_class(session, left, "__eq__")
-        found = session.call(own, left, right)
+        found = session.call(types.MethodType(own, left), right)
         return left == right if found is NotImplemented else found
     return left == right
 
@@ -172,7 +173,7 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
     own = getattr(type(container), "__contains__", None)
     if isinstance(own, types.FunctionType):
         of_class(session, container, "__contains__")
-        return truth(session, session.call(own, container, value))
+        return truth(session, session.call(types.MethodType(own, container), value))
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
         items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
         return _found(session, value, items, _same_key if isinstance(container, _HASHED) else same)

@@ -45,7 +45,7 @@ def started(iterable: Any) -> Any:
     own = _written_by_user(iterable, "__iter__")
     if own is not None:
         access.of_class(session, iterable, "__iter__")
-        return session.call(own, iterable)
+        return session.call(types.MethodType(own, iterable))
     if _written_by_user(iterable, "__getitem__") is not None and not hasattr(type(iterable), "__iter__"):
         return _by_position(iterable)
     if isinstance(iterable, collections.abc.Iterator):
@@ -89,7 +89,7 @@ def step(iterator: Any) -> Any:
         return item
     try:
         with handled(lambda: (StopIteration,)):
-            return need().call(own, iterator)
+            return need().call(types.MethodType(own, iterator))
     except StopIteration:
         return END
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import types
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -79,8 +80,8 @@ class _Managed:
         self.session, self.manager, self.kind = session, manager, type(manager)
 
     def __enter__(self) -> Any:
-        self.exit = self.kind.__exit__
-        entered = self.session.call(self.kind.__enter__, self.manager)
+        self.exit = types.MethodType(self.kind.__exit__, self.manager)
+        entered = self.session.call(types.MethodType(self.kind.__enter__, self.manager))
         self.session.pending.append(self)
         return entered
 
@@ -89,9 +90,9 @@ class _Managed:
         if isinstance(error, Unreachable):
             return False  # the blocks that raise have called it
         if isinstance(error, (Signal, errors.Dy2stError)):
-            self.exit(self.manager, kind, error, traceback)
+            self.exit(kind, error, traceback)
             return False
-        return self.session.call(self.exit, self.manager, kind, error, traceback)
+        return self.session.call(self.exit, kind, error, traceback)
 
     def catches(self, error: BaseException) -> bool:
         """Nobody knows before it is asked."""
@@ -102,7 +103,7 @@ class _Managed:
         if self.kind is _GENERATOR_MANAGER:
             self.manager.gen.unwind(error)  # it has not ended where the program does not raise
             return
-        if session.call(self.exit, self.manager, type(error), error, error.__traceback__) not in (None, False):
+        if session.call(self.exit, type(error), error, error.__traceback__) not in (None, False):
             raise refused(session, error, f"the context manager {self.kind.__name__}") from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +35,7 @@ def call_module(session: Session, module: torch.nn.Module, call: _Call, args: An
     _track(session, module)
     own_call = type(module).__call__
     if own_call is not torch.nn.Module.__call__ and own_call is not _original_call:
-        return call(own_call, module, *args, **kwargs)
+        return call(types.MethodType(own_call, module), *args, **kwargs)
     return _call_with_hooks(session, module, call, args, kwargs)
 
 

@@ -61,6 +61,7 @@ class Outside:
                 stand_in = self.stand_in(real, dims or ())
             else:
                 self.check_kind(real)
+                self._check_class(real)
                 with self.session.quiet():
                     stand_in = self.session.fake.from_tensor(real, static_shapes=True)
             name = source.name if source else f"constant_{len(self.states)}"
@@ -82,6 +83,14 @@ class Outside:
         refused = refused_kind(tensor)
         if refused is not None:
             raise CaptureError(f"{refused[0]} cannot be captured", self.session.here(), fix=refused[1])
+
+    def _check_class(self, tensor: torch.Tensor) -> None:
+        if type(tensor) is not torch.Tensor and not isinstance(tensor, (torch.nn.Parameter, torch.nn.Buffer)):
+            raise CaptureError(
+                f"a tensor of the class {type(tensor).__name__} that is made outside cannot be captured",
+                self.session.here(),
+                fix="keep a plain tensor there (as_subclass(torch.Tensor)), or pass it as an argument",
+            )
 
     def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
         """A fake tensor like a real one, with unknown sizes in some dimensions."""

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map_only
 
 from dy2st.capture import failing, recurrent
 from dy2st.capture.block import BlockBuilder
+from dy2st.capture.eager_errors import of_eager
 from dy2st.capture.overlap import refused_overlap
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.stale_views import StaleViews, without_autograd
@@ -123,10 +124,10 @@ class Recorder(ProxyTorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except AssertionError as error:  # of torch's Python code for stand-ins; the operations themselves raise no such
-            raise RuntimeError(*error.args) from None
-        except RuntimeError as error:
+            raise of_eager(func, args, kwargs) or RuntimeError(*error.args) from None
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
             if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
-                raise
+                raise of_eager(func, args, kwargs) or error from None
             if self.session.pending:
                 raise CaptureError(
                     "torch may refuse a view here, which some ways to here make stale, and a try or with statement would see it",

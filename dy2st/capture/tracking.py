@@ -51,6 +51,8 @@ class Tracker:
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
         """Names of sources whose number changes from call to call and is an input of the program."""
+        self.met: Callable[[type], object] = id
+        """Told the class of each object that code under capture reads or makes."""
         self._objects: dict[int, tuple[Any, Source]] = {}
         self._stand_ins: dict[int, Any] = {}
         """What some objects stand for, by their identity."""
@@ -140,6 +142,7 @@ class Tracker:
 
     def _object(self, value: Any, source: Source) -> None:
         """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
+        self.met(type(value))
         self._objects[id(value)] = (value, source)
         if isinstance(value, _ITERATORS):
             self.guards.never(source)
@@ -163,6 +166,7 @@ class Tracker:
 
     def _container(self, value: Any, source: Source) -> None:
         self._objects[id(value)] = (value, source)
+        self.met(type(value))
         items = list(value.values()) if isinstance(value, dict) else list(value)
         if isinstance(value, (set, frozenset)) or (len(items) > _LONG and all(isinstance(i, CONSTANTS) for i in items)):
             self.guards.same_contents(source, value)
@@ -178,6 +182,7 @@ class Tracker:
         """A module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
         if id(module) in self._modules:
             return
+        self.met(type(module))
         self._modules[id(module)] = module, [dict(table) for table in _tables(module)]
         self._objects.setdefault(id(module), (module, source))
         self.guards.same_module(source, module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import types
 from typing import Any
 
 import sympy
@@ -11,6 +12,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import lists, text
 from dy2st.capture.session import Session, current
+from dy2st.capture.user_methods import is_users, user_method
 from dy2st.capture.values import Choice, StandIn, Text, is_symbolic
 from dy2st_runtime import scalars
 
@@ -25,7 +27,7 @@ def condition(value: Any) -> Any:
         return value if known is None else known
     if is_symbolic(value):
         return value
-    if isinstance(value, (Choice, StandIn, Text)) or session.lists.of(value) is not None:
+    if isinstance(value, (Choice, StandIn, Text)) or session.lists.of(value) is not None or _own_truth(value) is not None:
         return truth(session, value)
     return value
 
@@ -55,10 +57,20 @@ def truth(session: Session, value: Any) -> Any:
     if isinstance(value, Choice):
         return session.over(value, lambda option: truth(session, option))
     if not is_symbolic(value):
-        return bool(value)
+        own = _own_truth(value)
+        return bool(value) if own is None else truth(session, session.call(own))
     if isinstance(value, torch.SymBool):
         return value
     return session.number(scalars.to_bool, (value,), "bool")
+
+
+def _own_truth(value: Any) -> Any:
+    """What the user has written to decide whether an object counts as true."""
+    kind = type(value)
+    own = user_method(kind, "__bool__")
+    if own is None and not hasattr(kind, "__bool__") and is_users(length := getattr(kind, "__len__", None)):
+        own = length
+    return None if own is None else types.MethodType(own, value)
 
 
 def truth_value(value: Any) -> Any:

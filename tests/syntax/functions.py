@@ -464,6 +464,30 @@ def nested(x):
     return torch.nested.nested_tensor([x[0], x[1]]).to_padded_tensor(0.0)
 
 
+class Interval:
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+    def __add__(self, other):
+        return Interval(self.low + other.low, self.high + other.high)
+
+    def __neg__(self):
+        if self.low.sum() > 0:
+            return Interval(-self.high, -self.low)
+        return self
+
+    def __bool__(self):
+        return bool((self.low <= self.high).all())
+
+
+@CHAPTER.captured(
+    "operators of the user's own classes (`__add__`, `__neg__`, `__bool__` …), also where tensors decide in them", calls=GRAD
+)
+def own_operators(x):
+    found = -(Interval(x, x + 1) + Interval(x * x, x))
+    return (found.low, found.high) if found else (x, x * 2)
+
+
 @CHAPTER.refused("quantized tensors", calls=signs(), error=CaptureError, says="fake_quantize_per_tensor_affine")
 def quantized(x):
     return torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8).dequantize()

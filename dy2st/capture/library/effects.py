@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import logging
 import warnings
@@ -15,6 +16,7 @@ from typing import Any
 
 import torch
 
+from dy2st.capture import access
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
 from dy2st.capture.unwinding import Suppress
@@ -49,6 +51,7 @@ def _suppress(session: Session, *kinds: type[BaseException]) -> Suppress:
 @handles(copy.deepcopy)
 def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
     known: dict[int, Any] = {} if memo is None else memo
+    access.look_into(session, value)
 
     def copied(part: Any) -> Any:
         if isinstance(part, torch.Tensor):
@@ -76,10 +79,26 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return made.requires_grad_() if tensor.requires_grad else made
 
 
+def _register_readers() -> None:
+    for function in (dataclasses.asdict, dataclasses.astuple, dataclasses.replace):
+        handles(function)(functools.partial(_reading, function))
+
+
+def _reading(function: Any, session: Session, value: Any, **others: Any) -> Any:
+    access.look_into(session, value, others)
+    made = function(value, **others)
+    session.created[id(made)] = made
+    return made
+
+
+_register_readers()
+
+
 @handles(copy.copy)
 def _copy(session: Session, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.view_as(value) if not value.is_leaf else value.detach().requires_grad_(value.requires_grad)
+    access.look_into(session, value)
     made = copy.copy(value)
     if type(made) is list:
         session.lists.own(made)

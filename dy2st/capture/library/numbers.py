@@ -16,6 +16,7 @@ from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
+from dy2st.capture.user_methods import is_users
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, contents, is_symbolic, number_kind
 from dy2st_runtime import scalars
 
@@ -56,6 +57,12 @@ def _bool(session: Session, value: Any = False) -> Any:
     return truth(session, value)
 
 
+@handles(hash)
+def _hash(session: Session, value: Any) -> Any:
+    own = type(value).__hash__
+    return session.call(types.MethodType(own, value)) if is_users(own) else hash(value)
+
+
 @handles(len)
 def _len(session: Session, value: Any) -> Any:
     known = session.lists.of(contents(value))
@@ -73,7 +80,7 @@ def _len(session: Session, value: Any) -> Any:
     if not isinstance(own, types.FunctionType):
         return len(value)
     access.of_class(session, value, "__len__")
-    return session.call(own, value)
+    return session.call(types.MethodType(own, value))
 
 
 def _arithmetic(function: Any, target: Any) -> Handler:

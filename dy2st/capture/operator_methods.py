@@ -1,0 +1,167 @@
+"""Operators that the user has written for a class (``__add__``, ``__bool__``, …), called as other methods are.
+
+``a + b`` stays ``a + b`` in converted code, and Python itself calls the method. So while a capture runs, the methods of the classes
+that it meets are replaced by ones that call the conversion of the user's method: what it reads is guarded then, and tensors decide
+in it as they do anywhere. In threads that do not capture they do what they always did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dy2st.capture.access import look_into
+from dy2st.capture.session import Session, current
+from dy2st.capture.tracking import PATCH_MARK
+from dy2st.capture.user_methods import libraries
+
+_BINARY = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "or", "xor"]
+_NAMES = frozenset(
+    f"__{name}__"
+    for name in [
+        *_BINARY, *(f"r{name}" for name in _BINARY), *(f"i{name}" for name in _BINARY if name != "divmod"),
+        "neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne", "bool", "int", "float", "complex", "index", "round",
+        "trunc", "floor", "ceil", "str", "repr", "format", "reversed", "missing", "delitem", "setattr", "delattr", "post_init",
+        "copy", "deepcopy",
+    ]
+)  # fmt: skip
+"""Those that Python calls by itself; what has a function or statement in the rewritten code is called there."""
+
+_RESULTS = {
+    "__bool__": bool, "__int__": int, "__float__": float, "__complex__": complex, "__index__": int, "__str__": str,
+    "__repr__": str, "__format__": str,
+}  # fmt: skip
+"""What Python takes from a method, and nothing else."""
+
+_OUR_OWN_USE = frozenset({"__bool__", "__eq__", "__ne__", "__str__", "__repr__", "__format__"})
+"""What this library may ask of any object for itself, as for a message."""
+
+_FOR_USERS = tuple(f"dy2st.capture.{name}" for name in ("calls", "library", "text", "ordering", "comparisons", "lists"))
+"""Modules of this library that apply these for the user's code."""
+
+_GENERATED = frozenset({"<string>", dataclasses.__file__})
+"""Where the code of methods is that ``dataclasses`` has written: they read all fields."""
+
+_FROZEN = frozenset({"__setattr__", "__delattr__"})
+"""Those of dataclasses that cannot be changed; they only raise."""
+
+_lock = threading.Lock()
+_replaced: dict[tuple[type, str], list[Any]] = {}
+"""By class and name: the user's method, and how many captures need it replaced."""
+
+
+class OperatorMethods:
+    """The classes that one capture has met."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kinds: set[type] = set()
+        self._own: list[tuple[type, str]] = []
+
+    def follow(self, kind: type) -> None:
+        """Values of this class take part from now on."""
+        if kind in self._kinds:
+            return
+        self._kinds.add(kind)
+        for owner in kind.__mro__:
+            if owner.__module__.partition(".")[0] not in libraries():
+                for name in _NAMES & vars(owner).keys():
+                    self._replace(owner, name)
+
+    def _replace(self, owner: type, name: str) -> None:
+        key = owner, name
+        with _lock:
+            known = _replaced.get(key)
+            if known is None:
+                method = vars(owner)[name]
+                if not isinstance(method, types.FunctionType) or (name in _FROZEN and _is_generated(method)):
+                    return
+                with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be changed
+                    type.__setattr__(owner, name, _stand_in(method, name))
+                    _replaced[key] = known = [method, 0]
+            if known is not None:
+                known[1] += 1
+                self._own.append(key)
+
+    def release(self) -> None:
+        """The capture has ended."""
+        with _lock:
+            for key in self._own:
+                known = _replaced[key]
+                known[1] -= 1
+                if not known[1]:
+                    type.__setattr__(*key, known[0])
+                    del _replaced[key]
+            self._own.clear()
+
+
+@contextlib.contextmanager
+def followed(session: Session) -> Iterator[None]:
+    """A scope in which a session follows the classes that it meets."""
+    methods = OperatorMethods(session)
+    session.tracker.met = methods.follow
+    try:
+        yield
+    finally:
+        methods.release()
+
+
+def _is_generated(method: types.FunctionType) -> bool:
+    return method.__code__.co_filename in _GENERATED
+
+
+def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
+    """What stands in a class for a method of the user's."""
+    wanted, asked = _RESULTS.get(name), name in _OUR_OWN_USE
+
+    @functools.wraps(method)
+    def called(self: Any, *args: Any) -> Any:
+        session = current()
+        if session is None or (asked and _is_our_own(sys._getframe(1))):
+            return method(self, *args)
+        _guard(session, self, name, method)
+        if _is_generated(method):
+            look_into(session, self, *args)
+        found = session.call(types.MethodType(method, self), *args)
+        return found if wanted is None or type(found) is wanted or found is NotImplemented else wanted(found)
+
+    setattr(called, PATCH_MARK, method)
+    return called
+
+
+class Definition:
+    """What a class defines under a name, whether captures have it replaced or not."""
+
+    def __init__(self, kind: type, name: str) -> None:
+        self._kind, self._name = weakref.ref(kind), name
+
+    @property
+    def method(self) -> Any:
+        """The function of the user's."""
+        found = inspect.getattr_static(self._kind(), self._name, None)
+        return getattr(found, PATCH_MARK, found)
+
+
+_definitions: weakref.WeakKeyDictionary[type, dict[str, Definition]] = weakref.WeakKeyDictionary()
+
+
+def _guard(session: Session, value: Any, name: str, method: types.FunctionType) -> None:
+    """The program is for this method."""
+    kind, tracker = type(value), session.tracker
+    if tracker.source_of(value) is not None or tracker.source_of(kind) is not None:
+        known = _definitions.setdefault(kind, {})
+        defined = known.setdefault(name, Definition(kind, name))
+        tracker.guards.same(tracker.table.attribute(tracker.table.held(defined, f"{kind.__qualname__}.{name}"), "method"), method)
+
+
+def _is_our_own(caller: types.FrameType) -> bool:
+    name = caller.f_globals.get("__name__", "")
+    return name.startswith("dy2st.") and not name.startswith(_FOR_USERS)
