@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from dy2st import config, exporting, saving
-from dy2st.capture import calls
+from dy2st.capture import users_code
 from dy2st.errors import SignatureError
 from dy2st.frames import plainly
 from dy2st.lowering.verification import Options
@@ -207,7 +207,7 @@ def ignore_module(modules: types.ModuleType | Sequence[types.ModuleType]) -> Non
     for module in modules if isinstance(modules, (list, tuple)) else [modules]:
         if not isinstance(module, types.ModuleType):
             raise SignatureError(f"ignore_module takes Python modules, not a {type(module).__name__}")
-        calls.SKIPPED_PACKAGES.add(module.__name__)
+        users_code.SKIPPED_PACKAGES.add(module.__name__)
 
 
 class _Switch(contextlib.AbstractContextManager["_Switch"]):

@@ -361,9 +361,9 @@ def test_what_an_unconverted_function_reads_is_not_guarded_but_its_identity_is()
 
 
 def test_ignore_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dy2st.capture import calls
+    from dy2st.capture import users_code
 
-    monkeypatch.setattr(calls, "SKIPPED_PACKAGES", set(calls.SKIPPED_PACKAGES))
+    monkeypatch.setattr(users_code, "SKIPPED_PACKAGES", set(users_code.SKIPPED_PACKAGES))
     library = types.ModuleType("some_library")
     source = "def f(x):\n    return x * 2\n"
     exec(source, library.__dict__)

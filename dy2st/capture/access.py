@@ -25,7 +25,7 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.user_methods import user_method
+from dy2st.capture.users_code import definition, user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -139,9 +139,12 @@ def of_class(session: Session, value: Any, name: str) -> None:
     """Python itself has looked up a method or property in the class of a value."""
     kind = type(value)
     if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
-        root = session.tracker.table.held(kind, kind.__qualname__)
-        found = user_method(kind, name) or inspect.getattr_static(kind, name)
-        session.tracker.guards.same(session.tracker.table.attribute(root, name), found)
+        table, written = session.tracker.table, user_method(kind, name)
+        if written is None:
+            step = table.attribute(table.held(kind, kind.__qualname__), name)
+        else:
+            step = table.attribute(table.held(definition(kind, name), f"{kind.__qualname__}.{name}"), "method")
+        session.tracker.guards.same(step, written or inspect.getattr_static(kind, name))
 
 
 def _source(session: Session, value: Any) -> Any:

@@ -13,9 +13,8 @@ import functools
 import inspect
 import logging
 import operator
-import sysconfig
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
@@ -39,19 +38,9 @@ from dy2st.capture.library import (
 from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
-from dy2st.capture.user_methods import is_users
+from dy2st.capture.users_code import as_written, is_in_skipped_package, is_skipped, is_users_function
 from dy2st.capture.values import CAPTURE_VALUES, Choice, StandInDeque, StandInSet, StandInTuple, contents
 
-SKIPPED_PACKAGES = {
-    "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
-}  # fmt: skip
-"""Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
-
-CONVERTED_MODULES = ("torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container")
-"""Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
-
-_STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
-_SITE_PACKAGES = ("site-packages", "dist-packages")
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
 _READING_METHODS = frozenset(
@@ -201,6 +190,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
+    function = as_written(function)
     if getattr(function, "__dy2st_not_to_static__", False) or is_skipped(function):
         return _call_plain(session, function, args, kwargs)
     converted = session.convert(function)
@@ -215,7 +205,7 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
     Args:
         outside: whether the function existed before the capture, and so did what its closure holds.
     """
-    if not _is_in(function.__module__ or "", SKIPPED_PACKAGES):
+    if not is_in_skipped_package(function):
         session.position.user_files.add(function.__code__.co_filename)
     _track_surroundings(session, function, converted, outside)
     if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
@@ -291,7 +281,7 @@ def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict
     makers: dict[str, Any] = {
         field.name: field.default_factory
         for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
-        if field.init and is_users(field.default_factory)
+        if field.init and is_users_function(field.default_factory)
     }
     if not makers:
         return {}
@@ -361,23 +351,6 @@ def _over_argument(session: Session, choice: Choice, function: Any, args: Any, k
         return call(function, *given, **named)
 
     return session.over(choice, once)
-
-
-def is_skipped(function: Any) -> bool:
-    """Whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
-    module = getattr(function, "__module__", None) or ""
-    if _is_in(module, SKIPPED_PACKAGES):
-        return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
-    file = getattr(getattr(function, "__code__", None), "co_filename", "")
-    in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
-    if not in_library and not file.startswith("<frozen"):
-        return file == "<string>"
-    wrapped = getattr(function, "__wrapped__", None)  # a decorator of the standard library runs the function that it decorates
-    return wrapped is None or is_skipped(wrapped)
-
-
-def _is_in(module: str, packages: Iterable[str]) -> bool:
-    return any(module == name or module.startswith(name + ".") for name in packages)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
-from dy2st.capture.user_methods import user_method
+from dy2st.capture.users_code import user_method
 from dy2st.capture.values import Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined
 from dy2st_runtime import scalars
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import inspect
 import sys
 import threading
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dy2st.capture.access import look_into
+from dy2st.capture.access import look_into, of_class
 from dy2st.capture.session import Session, current
 from dy2st.capture.tracking import PATCH_MARK
-from dy2st.capture.user_methods import libraries
+from dy2st.capture.users_code import is_users_function
 
 _BINARY = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "or", "xor"]
 _NAMES = frozenset(
@@ -61,8 +59,7 @@ _replaced: dict[tuple[type, str], list[Any]] = {}
 class OperatorMethods:
     """The classes that one capture has met."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self) -> None:
         self._kinds: set[type] = set()
         self._own: list[tuple[type, str]] = []
 
@@ -72,9 +69,8 @@ class OperatorMethods:
             return
         self._kinds.add(kind)
         for owner in kind.__mro__:
-            if owner.__module__.partition(".")[0] not in libraries():
-                for name in _NAMES & vars(owner).keys():
-                    self._replace(owner, name)
+            for name in _NAMES & vars(owner).keys():
+                self._replace(owner, name)
 
     def _replace(self, owner: type, name: str) -> None:
         key = owner, name
@@ -82,7 +78,7 @@ class OperatorMethods:
             known = _replaced.get(key)
             if known is None:
                 method = vars(owner)[name]
-                if not isinstance(method, types.FunctionType) or (name in _FROZEN and _is_generated(method)):
+                if not is_users_function(method) and not (_is_generated(method) and name not in _FROZEN):
                     return
                 with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be changed
                     type.__setattr__(owner, name, _stand_in(method, name))
@@ -106,7 +102,7 @@ class OperatorMethods:
 @contextlib.contextmanager
 def followed(session: Session) -> Iterator[None]:
     """A scope in which a session follows the classes that it meets."""
-    methods = OperatorMethods(session)
+    methods = OperatorMethods()
     session.tracker.met = methods.follow
     try:
         yield
@@ -114,8 +110,8 @@ def followed(session: Session) -> Iterator[None]:
         methods.release()
 
 
-def _is_generated(method: types.FunctionType) -> bool:
-    return method.__code__.co_filename in _GENERATED
+def _is_generated(method: Any) -> bool:
+    return isinstance(method, types.FunctionType) and method.__code__.co_filename in _GENERATED
 
 
 def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
@@ -127,7 +123,7 @@ def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
         session = current()
         if session is None or (asked and _is_our_own(sys._getframe(1))):
             return method(self, *args)
-        _guard(session, self, name, method)
+        of_class(session, self, name)
         if _is_generated(method):
             look_into(session, self, *args)
         found = session.call(types.MethodType(method, self), *args)
@@ -135,31 +131,6 @@ def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
 
     setattr(called, PATCH_MARK, method)
     return called
-
-
-class Definition:
-    """What a class defines under a name, whether captures have it replaced or not."""
-
-    def __init__(self, kind: type, name: str) -> None:
-        self._kind, self._name = weakref.ref(kind), name
-
-    @property
-    def method(self) -> Any:
-        """The function of the user's."""
-        found = inspect.getattr_static(self._kind(), self._name, None)
-        return getattr(found, PATCH_MARK, found)
-
-
-_definitions: weakref.WeakKeyDictionary[type, dict[str, Definition]] = weakref.WeakKeyDictionary()
-
-
-def _guard(session: Session, value: Any, name: str, method: types.FunctionType) -> None:
-    """The program is for this method."""
-    kind, tracker = type(value), session.tracker
-    if tracker.source_of(value) is not None or tracker.source_of(kind) is not None:
-        known = _definitions.setdefault(kind, {})
-        defined = known.setdefault(name, Definition(kind, name))
-        tracker.guards.same(tracker.table.attribute(tracker.table.held(defined, f"{kind.__qualname__}.{name}"), "method"), method)
 
 
 def _is_our_own(caller: types.FrameType) -> bool:

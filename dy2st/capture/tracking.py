@@ -25,7 +25,7 @@ _IDENTITIES = (types.FunctionType, type, types.ModuleType)
 _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 PATCH_MARK = "__dy2st_patch__"
-"""Marks a function of torch's that is replaced while a capture runs."""
+"""Marks what stands in for a function while a capture runs; the mark is the function when the user has written that."""
 
 _MADE_BY_ITER: list[Any] = [[], (), range(0), {}, {}.items(), set()]
 _ITERATORS: tuple[type, ...] = (types.GeneratorType, enumerate, zip, map, filter, *(type(iter(made)) for made in _MADE_BY_ITER))

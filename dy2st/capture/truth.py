@@ -12,7 +12,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import lists, text
 from dy2st.capture.session import Session, current
-from dy2st.capture.user_methods import is_users, user_method
+from dy2st.capture.users_code import is_users_function, user_method
 from dy2st.capture.values import Choice, StandIn, Text, is_symbolic
 from dy2st_runtime import scalars
 
@@ -68,7 +68,7 @@ def _own_truth(value: Any) -> Any:
     """What the user has written to decide whether an object counts as true."""
     kind = type(value)
     own = user_method(kind, "__bool__")
-    if own is None and not hasattr(kind, "__bool__") and is_users(length := getattr(kind, "__len__", None)):
+    if own is None and not hasattr(kind, "__bool__") and is_users_function(length := getattr(kind, "__len__", None)):
         own = length
     return None if own is None else types.MethodType(own, value)
 

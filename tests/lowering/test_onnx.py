@@ -9,6 +9,7 @@ import dy2st
 from dy2st import ExportError
 from dy2st.lowering.interpreter import Interpreter
 from tests.lowering.programs import FUNCTIONS, made, spec
+from tests.runtime.passes.test_thread_jumps import leaves_early
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -63,14 +64,6 @@ def test_control_flow_is_in_the_model(tmp_path):
         expected, count = layer(x)
         torch.testing.assert_close(torch.from_numpy(y), expected)
         assert steps.item() == count
-
-
-def leaves_early(x, limit):
-    for scale in (1.0, 2.0, 4.0, 8.0):
-        if x.abs().max() > limit:
-            return x
-        x = x * scale + 0.5
-    return x + 1
 
 
 def test_an_early_return_is_one_branch(tmp_path):

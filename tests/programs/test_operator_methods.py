@@ -409,6 +409,27 @@ def test_a_number_must_not_depend_on_a_tensor():
         dy2st.to_static(lambda x: torch.full((2,), float(Vector(x))) if float(Vector(x)) is None else x)(torch.ones(2))
 
 
+class Doubled(Vector):
+    """Calls the operator of its base."""
+
+    def __add__(self, other):
+        return Vector(super().__add__(other).values * 2)
+
+
+def test_an_operator_that_calls_that_of_its_base():
+    def function(x):
+        return (Doubled(x) + Vector(x)).values
+
+    def held(x):
+        return (VECTOR + Vector(x)).values
+
+    agree(function, [torch.tensor(values) for values in ([1.0, 2.0], [-1.0, -3.0])])
+    agree(held, [torch.tensor(values) for values in ([1.0, 2.0], [-1.0, -3.0])])
+
+
+VECTOR = Doubled(torch.ones(2))
+
+
 def test_operands_that_are_not_taken():
     def function(x):
         return Vector(x) * x

@@ -16,7 +16,7 @@ from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.user_methods import is_users
+from dy2st.capture.users_code import is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, contents, is_symbolic, number_kind
 from dy2st_runtime import scalars
 
@@ -60,7 +60,7 @@ def _bool(session: Session, value: Any = False) -> Any:
 @handles(hash)
 def _hash(session: Session, value: Any) -> Any:
     own = type(value).__hash__
-    return session.call(types.MethodType(own, value)) if is_users(own) else hash(value)
+    return session.call(types.MethodType(own, value)) if is_users_function(own) else hash(value)
 
 
 @handles(len)

@@ -18,6 +18,7 @@ import torch
 from dy2st_runtime.executors import native, native_build, python
 from dy2st_runtime.executors.inductor_compile import Compiled
 from dy2st_runtime.executors.inductor_whole import Quick, Whole
+from dy2st_runtime.executors.plain_values import PLAIN
 from dy2st_runtime.executors.regions import Progress, Region
 from dy2st_runtime.passes.counted_loops import write_out_trips
 from dy2st_runtime.passes.fusable import Kind, kind_of, writes
@@ -29,7 +30,6 @@ from dy2st_runtime.program import Location, Program
 from dy2st_runtime.tracebacks import tell
 
 Runs = Callable[[Sequence[Any]], tuple[Any, ...]]
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 TRIPS = 8
 """How many trips of a counted loop are compiled together, at most: what a call of a region costs, they share."""
@@ -129,7 +129,7 @@ def _kinds(values: Sequence[Any]) -> Any:
     """What compiled code takes for granted about tensors, besides sizes; ``None`` when one of them is no plain tensor."""
     found = []
     for value in values:
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             found.append((value.dtype, torch._C._dispatch_keys(value).raw_repr(), value.get_device()))
         elif isinstance(value, torch.Tensor):
             return None

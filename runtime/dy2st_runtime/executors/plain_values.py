@@ -9,7 +9,8 @@ import torch
 from torch.autograd import forward_ad
 
 GRADIENTS = "gradients are wanted"
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""The classes of tensors whose operations are PyTorch's own."""
 
 
 def unusual(values: Sequence[Any]) -> str | None:
@@ -32,6 +33,6 @@ def unusual(values: Sequence[Any]) -> str | None:
         if isinstance(value, torch.Tensor):
             if grad and value.requires_grad:
                 return GRADIENTS
-            if type(value) not in _PLAIN or not value.is_cpu or value.layout is not torch.strided or value.is_neg():
+            if type(value) not in PLAIN or not value.is_cpu or value.layout is not torch.strided or value.is_neg():
                 return "a tensor that is not a plain one on the CPU is given"
     return None

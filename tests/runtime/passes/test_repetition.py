@@ -94,7 +94,8 @@ X, W = torch.linspace(-1, 1, 136).view(34, 4).sin(), torch.linspace(-1, 1, 16).v
 
 @pytest.mark.parametrize("function", [recurrent, strided, viewing, unlike, curved, ragged], ids=lambda function: function.__name__)
 def test_values_and_gradients(function):
-    agree(function, [(X, W), (X.double(), W.double())], programs=None)
+    agree(function, [(X, W), (X.flip(0), W * 2), (X * 0, W.t().contiguous())])
+    agree(function, [(X.double(), W.double()), (X.double() + 1, W.double())])
     given = [[value.double().requires_grad_() for value in (X, W)] for _ in range(2)]
     for run, values in zip((dy2st.to_static(function), function), given, strict=True):
         sum((part * part).sum() for part in tree_leaves(run(*values))).backward()
@@ -144,5 +145,5 @@ def changed(x, w):
 
 
 def test_what_changes_tensors_is_not_cut():
-    agree(changed, [(X, W), (X, W.clone().requires_grad_())], programs=None)
+    agree(changed, [(X, W), (X - 1, W * 3), (X, W.clone().requires_grad_())], programs=2)
     assert calls(changed, X, W)[1] == calls(changed, X, W)[0]

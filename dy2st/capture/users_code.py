@@ -1,0 +1,90 @@
+"""Which code is the user's: it is converted, and everything else is called as it is.
+
+Some methods of the user's are replaced while a capture runs (:mod:`.operator_methods`); what a class defines is asked for here, so
+that nobody sees the replacement.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sysconfig
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dy2st.capture.tracking import PATCH_MARK
+
+SKIPPED_PACKAGES = {
+    "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
+}  # fmt: skip
+"""Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
+
+CONVERTED_MODULES = ("torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container")
+"""Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
+
+_STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+_SITE_PACKAGES = ("site-packages", "dist-packages")
+
+
+def is_skipped(function: Any) -> bool:
+    """Whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
+    if is_in_skipped_package(function):
+        module = function.__module__
+        return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
+    if not in_library and not file.startswith("<frozen"):
+        return file == "<string>"
+    wrapped = getattr(function, "__wrapped__", None)  # a decorator of the standard library runs the function that it decorates
+    return wrapped is None or is_skipped(wrapped)
+
+
+def is_in_skipped_package(function: Any) -> bool:
+    """Whether a function is of one of :data:`SKIPPED_PACKAGES`, those parts that are converted as well."""
+    return _is_in(getattr(function, "__module__", None) or "", SKIPPED_PACKAGES)
+
+
+def is_users_function(function: Any) -> bool:
+    """Whether the user has written a function."""
+    return isinstance(function, types.FunctionType) and not is_in_skipped_package(function) and not is_skipped(function)
+
+
+def _is_in(module: str, packages: Iterable[str]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in packages)
+
+
+# -- methods that a capture has replaced ---------------------------------------------------------------------------------------
+
+
+def as_written(function: Any) -> Any:
+    """The user's method that another one stands in for; any other function as it is."""
+    written = getattr(function, PATCH_MARK, None) if isinstance(function, types.FunctionType) else None
+    return written if isinstance(written, types.FunctionType) else function
+
+
+def user_method(kind: type, name: str) -> Callable[..., Any] | None:
+    """The user's method in a class that is followed; ``None`` for any other."""
+    found: Callable[..., Any] | None = getattr(inspect.getattr_static(kind, name, None), PATCH_MARK, None)
+    return found
+
+
+class Definition:
+    """What a class defines under a name, whether captures have it replaced or not."""
+
+    def __init__(self, kind: type, name: str) -> None:
+        self._kind, self._name = weakref.ref(kind), name
+
+    @property
+    def method(self) -> Any:
+        """The function of the user's."""
+        return as_written(getattr(self._kind(), self._name, None))
+
+
+_definitions: weakref.WeakKeyDictionary[type, dict[str, Definition]] = weakref.WeakKeyDictionary()
+
+
+def definition(kind: type, name: str) -> Definition:
+    """The one :class:`Definition` of a name in a class: guards tell them apart by identity."""
+    known = _definitions.setdefault(kind, {})
+    return known.setdefault(name, Definition(kind, name))
