@@ -24,7 +24,7 @@ from dy2st_runtime.passes.counted_loops import write_out_trips
 from dy2st_runtime.passes.fusable import Kind, kind_of, writes
 from dy2st_runtime.passes.gradient_flow import GradientFlow
 from dy2st_runtime.passes.outlining import Part
-from dy2st_runtime.passes.regions import split_regions
+from dy2st_runtime.passes.regions import SLOW_ON_CPU, split_regions
 from dy2st_runtime.passes.repetition import PIECE
 from dy2st_runtime.program import Location, Program
 from dy2st_runtime.tracebacks import tell
@@ -67,7 +67,7 @@ class InductorRunner:
         if found is not None:
             self._quick = self._quick or whole.quick(values)
             return found
-        split = self.compiled.get(key) or self.compiled.setdefault(key, _Split(self._program, self._progress))
+        split = self.compiled.get(key) or self.compiled.setdefault(key, _Split(self._program, self._progress, _apart(values)))
         return split.run(values)
 
     def report(self) -> str:
@@ -86,9 +86,15 @@ class InductorRunner:
 
 
 class _Split:
-    """A program with regions, for one kind of tensors."""
+    """A program with regions, for one kind of tensors.
 
-    def __init__(self, program: Program, progress: Progress) -> None:
+    Args:
+        program: any program.
+        progress: told when a region compiles.
+        apart: the operators that stay outside of regions.
+    """
+
+    def __init__(self, program: Program, progress: Progress, apart: frozenset[str]) -> None:
         self.regions: list[Region] = []
         program = write_out_trips(program, TRIPS, PIECE)  # a copy: notes are made on its nodes
         self._flow = GradientFlow(program)
@@ -96,7 +102,7 @@ class _Split:
         self._progress = progress
         self._name = program.name
         self._pools: dict[str, list[Compiled]] = {}
-        self.program = split_regions(program, self._region)
+        self.program = split_regions(program, self._region, apart=apart)
         library = native_build.library()
         lines = {region.uncompiled.file: region.uncompiled.lines for region in self.regions}
         self.run: Runs = self._run_in_python if library is None else native.runner_in(library, self.program, lines)
@@ -134,6 +140,11 @@ def _kinds(values: Sequence[Any]) -> Any:
         elif isinstance(value, torch.Tensor):
             return None
     return tuple(found)
+
+
+def _apart(values: Sequence[Any]) -> frozenset[str]:
+    on_cpu = all(value.is_cpu for value in values if isinstance(value, torch.Tensor))
+    return SLOW_ON_CPU if on_cpu else frozenset()
 
 
 def _is_watched() -> bool:

@@ -15,8 +15,9 @@ region, it is made again outside, of its base. Operations in place belong to a r
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import fx
@@ -30,34 +31,33 @@ from dy2st_runtime.program import Block, InputSlot, Program, StateSlot, copy_blo
 LEAST = 2
 """How many operations of a region must have kernels that a compiler can fuse."""
 
-_HEAVY = names_of(
-    "matmul mm bmm addmm baddbmm linear mv dot outer conv1d conv2d conv3d convolution conv_transpose1d conv_transpose2d clone "
-    "scaled_dot_product_attention cat stack"
-)
+SLOW_ON_CPU = names_of("max_pool1d max_pool2d max_pool1d_with_indices max_pool2d_with_indices") | {"batch_norm in training"}
+"""Operators that PyTorch's own kernels compute faster than compiled code on the CPU: with gradients, that looks for each maximum
+twice, and it adds up statistics over memory that lies far apart."""
+
+_CONVOLUTIONS = names_of("conv1d conv2d conv3d convolution conv_transpose1d conv_transpose2d")
+_HEAVY = _CONVOLUTIONS | names_of("matmul mm bmm addmm baddbmm linear mv dot outer clone scaled_dot_product_attention cat stack")
 """Operators whose time is in one kernel that a compiler calls as well."""
-
-
-_WORSE = names_of("max_pool1d max_pool2d max_pool1d_with_indices max_pool2d_with_indices")
-"""Operators that compiled code computes more slowly than PyTorch's own kernels: with gradients, it looks for each maximum twice."""
 
 _FUSED = (Kind.COMPUTE, Kind.IN_PLACE, Kind.STATISTICS)
 _TAKEN = (Kind.COMPUTE, Kind.FACTORY, Kind.ALIAS, Kind.IN_PLACE, Kind.STATISTICS)
 
 
-def split_regions(program: Program, make: Make, least: int = LEAST) -> Program:
+def split_regions(program: Program, make: Make, least: int = LEAST, apart: frozenset[str] = frozenset()) -> Program:
     """Put regions in the place of operations, in all blocks that run as they are.
 
     Args:
         program: any program.
         make: makes what runs a region.
         least: how many fusable operations make a region.
+        apart: the names of operators that stay outside, such as :data:`SLOW_ON_CPU`.
 
     Returns:
         The program with ``call_`` operations for its regions.
     """
     program = typed(program)
     called = any(node.target in (control.call_, control.apply_) for node in program.nodes())
-    _split(program.block, make, least, called)
+    _split(program.block, functools.partial(_Splitter, make=make, least=least, apart=apart, called=called))
     return program
 
 
@@ -92,12 +92,12 @@ def _type_of_slot(slot: InputSlot | StateSlot) -> str:
     return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
 
 
-def _split(block: Block, make: Make, least: int, called: bool) -> None:
+def _split(block: Block, splitter: Callable[[Block], _Splitter]) -> None:
     for node in list(block.graph.nodes):
         if node.target in (control.if_, control.while_):
             for inner in node_blocks(node):
-                _split(inner, make, least, called)
-    _Splitter(block, make, least, called).run()
+                _split(inner, splitter)
+    splitter(block).run()
 
 
 def _type_inputs(owner: fx.Node) -> None:
@@ -116,9 +116,9 @@ class _Splitter:
     region ends it, so that gradients flow through that very tensor on their way to the rest.
     """
 
-    def __init__(self, block: Block, make: Make, least: int, called: bool) -> None:
-        self._called = called
-        self._block, self._make, self._least = block, make, least
+    def __init__(self, block: Block, make: Make, least: int, apart: frozenset[str], called: bool) -> None:
+        self._block, self._make = block, make
+        self._least, self._apart, self._called = least, apart, called
         self._region: list[fx.Node] = []
         self._inside: set[fx.Node] = set()
         self._after: list[fx.Node] = []
@@ -146,8 +146,10 @@ class _Splitter:
 
     def _kind(self, node: fx.Node) -> Kind:
         kind = kind_of(node)
-        if kind is Kind.COMPUTE and _name(node) in _WORSE:
+        if kind is Kind.COMPUTE and _name(node) in self._apart:
             return Kind.ORDERED
+        if kind is Kind.STATISTICS and f"{_name(node)} in training" in self._apart:
+            return Kind.BARRIER
         if kind is Kind.ALIAS and not isinstance(node.args[0] if node.args else None, fx.Node):
             return Kind.ORDERED
         if kind is Kind.ALIAS and node.target is operator.getitem and node.args[0] not in self._inside:
@@ -173,9 +175,7 @@ class _Splitter:
             self._flush()
             self._visit(node)
             return
-        changed = {*(_statistics(node) if kind is Kind.STATISTICS else ())}
-        if kind is Kind.IN_PLACE and self._root(node.args[0]) not in self._inside:
-            changed.add(self._root(node.args[0]))
+        changed = self._changed_by(node, kind)
         if any(self._root(used) in changed for late in self._after for used in late.all_input_nodes):
             self._flush()
         self._changed |= changed
@@ -186,6 +186,12 @@ class _Splitter:
         if self._called and any(kind_of(user) not in _TAKEN for user in node.users):
             self._flush()
 
+    def _changed_by(self, node: fx.Node, kind: Kind) -> set[fx.Node]:
+        """The tensors from outside of the region that an operation changes."""
+        if kind is Kind.IN_PLACE and self._root(node.args[0]) not in self._inside:
+            return {self._root(node.args[0])}
+        return set(_statistics(node)) if kind is Kind.STATISTICS else set()
+
     def _must_wait(self, node: fx.Node, kind: Kind) -> bool:
         used = node.all_input_nodes
         if kind is Kind.ORDERED and self._ordered_after:
@@ -194,12 +200,20 @@ class _Splitter:
 
     def _flush(self) -> None:
         """End the region; operations stay where they are when it is not worth compiling."""
+        self._trim()
         self._take_numbers()
         if self._is_worth(self._region):
-            outline(self._block, Region(self._region, self._after, self._roots, self._changed), self._make, self._is_worth)
+            changed = {value for node in self._region for value in self._changed_by(node, kind_of(node))}
+            outline(self._block, Region(self._region, self._after, self._roots, changed), self._make, self._is_worth)
         self._region, self._after = [], []
         self._inside, self._later, self._changed = set(), set(), set()
         self._ordered_after = False
+
+    def _trim(self) -> None:
+        """What fuses with nothing stays outside where it comes first or last; a compiler would only lay out its memory anew."""
+        for end in (-1, 0):
+            while self._region and _is_alone(self._region[end]):
+                self._inside.remove(self._region.pop(end))
 
     def _take_numbers(self) -> None:
         """Arithmetic with positions that only the region needs belongs to it: then it takes one number for all of them."""
@@ -224,6 +238,12 @@ class _Splitter:
                 if kind_of(node) in (Kind.ALIAS, Kind.FACTORY):
                     fed.add(node)
         return False
+
+
+def _is_alone(node: fx.Node) -> bool:
+    """Whether an operation is one kernel with nothing to fuse."""
+    kind = kind_of(node)
+    return (kind is Kind.COMPUTE and _name(node) in _CONVOLUTIONS) or (kind is Kind.IN_PLACE and _is_counter(node))
 
 
 def _is_arithmetic(node: fx.Node) -> bool:

@@ -7,12 +7,13 @@ import operator
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import dy2st
 from dy2st_runtime import Block, Program, control, executors, verify
 from dy2st_runtime.executors import python
 from dy2st_runtime.passes.gradient_flow import GradientFlow
-from dy2st_runtime.passes.regions import split_regions
+from dy2st_runtime.passes.regions import SLOW_ON_CPU, split_regions
 from dy2st_runtime.structure import Const
 from tests.oracle import agree
 
@@ -190,8 +191,46 @@ def test_statistics_and_counters_belong_to_a_region():
     (program,) = (captured.program for captured in static.forward.program_cache)
     made, (part,) = split(program, 2)
     assert len(part.writes) == 3
-    assert [node.target for node in made.nodes() if node.target is not operator.getitem] == [control.call_]
+    outside = [node.target for node in made.nodes() if node.target is not operator.getitem]
+    assert outside == [torch.ops.aten.conv1d.default, torch.ops.aten.add_.Tensor, control.call_]
     agree(net.eval(), [x])
+
+
+def pooled(x):
+    return F.max_pool1d((x * 2).exp(), 2).exp() * 2
+
+
+@pytest.mark.parametrize(("make", "kept"), [(lambda: pooled, "max_pool1d"), (Norm, "batch_norm")])
+def test_operators_that_stay_apart(make, kept, monkeypatch):
+    def names(program):
+        targets = [node.target for node in program.nodes()]
+        return {target.overloadpacket.__name__ for target in targets if isinstance(target, torch._ops.OpOverload)}
+
+    def apart(program):
+        made = split_regions(program, plain, 1, SLOW_ON_CPU)
+        verify(made)
+        assert kept in names(made)
+        assert kept not in names(split(program)[0])
+        return python.runner(made)
+
+    monkeypatch.setitem(executors.BACKENDS, "split", apart)
+    x = torch.randn(4, 2, 5)
+    agree(make(), [x, x + 1])
+
+
+def test_a_convolution_at_an_end_stays_outside():
+    def inside(x, w):
+        return F.conv1d((F.conv1d(x, w) * 2).exp(), w).relu() + 1
+
+    def at_the_ends(x, w):
+        y = F.conv1d(x, w)
+        kept = y.sum()
+        return F.conv1d((y * 2).exp(), w), kept
+
+    x, w = torch.randn(4, 3, 5), torch.randn(3, 3, 1)
+    assert regions(inside, x, w) == [["mul", "exp", "conv1d", "relu", "add"]]
+    assert regions(at_the_ends, x, w) == [["sum", "mul", "exp"]]
+    agree(at_the_ends, [(x, w), (x * 2, w.clone().requires_grad_())], programs=2)
 
 
 def test_what_becomes_a_region():
