@@ -5,6 +5,7 @@
 
 #include "arguments.h"
 #include "python_bridge.h"
+#include "tape.h"
 
 namespace dy2st {
 namespace {
@@ -316,6 +317,8 @@ bool prepare_operator(Program& program, Instruction& instruction) {
     settle(program, parameter, argument);
   }
   instruction.aliases = shares(*instruction.op);
+  instruction.only_reads = only_reads(instruction.name);
+  instruction.rule = rule_of(program, instruction);
   if (instruction.name == "aten::sym_size.int" || instruction.name == "aten::item" || instruction.name == "aten::_local_scalar_dense") {
     instruction.handler = instruction.name == "aten::sym_size.int" ? load_size : load_item;
     return instruction.arguments[0].source >= 0;

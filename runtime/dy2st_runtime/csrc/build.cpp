@@ -125,7 +125,7 @@ Instruction make(Program& program, PyObject* described) {
   if (kind == "number") instruction.handler = number_handler(instruction.name);
   if (kind == "list") instruction.handler = list_handler(instruction.name);
   if (kind == "operator" && !describe_operator(program, instruction, part(kArguments))) instruction.handler = nullptr;
-  if (kind == "number" || kind == "list") instruction.aliases = false;
+  if (kind == "number" || kind == "list") instruction.aliases = false, instruction.only_reads = true;
   if (kind == "move") find_last(instruction);
   return instruction;
 }

@@ -6,6 +6,7 @@
 #include "observe.h"
 #include "python_bridge.h"
 #include "skip_autograd.h"
+#include "tape.h"
 
 namespace dy2st {
 namespace {
@@ -46,7 +47,8 @@ void move(const Instruction& instruction, Frame& frame) {
   moved.clear();
 }
 
-void run_python(const Program& program, const Instruction& instruction, Frame& frame, SkipAutograd& skip) {
+void run_python(const Program& program, const Instruction& instruction, Frame& frame, SkipAutograd& skip, Tape& tape) {
+  tape.close();
   skip.leave();
   call_python(program, instruction, frame);
   skip.enter();
@@ -73,6 +75,7 @@ struct Unobserved {
 template <class Watch>
 void execute_watched(const Program& program, Frame& frame, Watch& watch) {
   SkipAutograd skip(frame.skips_autograd);
+  Tape tape(frame);
   Patience patience;
   const Instruction* const first = program.instructions.data();
   size_t next = 0;
@@ -84,7 +87,9 @@ void execute_watched(const Program& program, Frame& frame, Watch& watch) {
     switch (instruction.opcode) {
       case Opcode::Do:
         skip.allow_views(instruction.aliases || frame.gradients);  // a view may have to say that it requires gradients
-        if (instruction.handler == nullptr || !instruction.handler(instruction, frame)) run_python(program, instruction, frame, skip);
+        if (!frame.records || !tape.take(instruction)) {
+          if (instruction.handler == nullptr || !instruction.handler(instruction, frame)) run_python(program, instruction, frame, skip, tape);
+        }
         ++next;
         break;
       case Opcode::Jump:
@@ -103,7 +108,7 @@ void execute_watched(const Program& program, Frame& frame, Watch& watch) {
         ++next;
         break;
       case Opcode::Assert:
-        if (!truth(frame[instruction.inputs[0]])) run_python(program, instruction, frame, skip);
+        if (!truth(frame[instruction.inputs[0]])) run_python(program, instruction, frame, skip, tape);
         ++next;
         break;
       case Opcode::Grad:
@@ -112,12 +117,13 @@ void execute_watched(const Program& program, Frame& frame, Watch& watch) {
         break;
       case Opcode::Enter:
       case Opcode::Exit:
-        run_python(program, instruction, frame, skip);
+        run_python(program, instruction, frame, skip, tape);
         note_autocast(instruction, frame);
         frame.unwatched = false;
         ++next;
         break;
       case Opcode::Return:
+        tape.close();
         return;
     }
     bury(instruction, frame);

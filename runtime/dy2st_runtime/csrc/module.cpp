@@ -2,10 +2,13 @@
 #include <Python.h>
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "build.h"
@@ -66,14 +69,23 @@ class Borrowed {
   std::unique_ptr<Frame> frame_;
 };
 
+// Whether somebody is called when its gradient comes, and may see in which order gradients do.
+bool is_hooked(const at::Tensor& tensor) {
+  using namespace torch::autograd;
+  if (!impl::hooks(tensor).empty() || impl::post_acc_grad_hooks(tensor) != nullptr) return true;
+  const auto accumulator = impl::try_get_grad_accumulator(tensor);
+  return accumulator && !(accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
+}
+
 // False for a tensor of another class, which may have a say in what is done with it.
 bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) {
-  bool gradients = false, tangents = false;
+  bool gradients = false, tangents = false, hooked = false;
   for (size_t index = 0; index < program.inputs.size(); ++index) {
     Value value = from_python(values[index]);
     if (value.is(Kind::Tensor)) {
       const at::Tensor& tensor = value.tensor();
       gradients = gradients || tensor.requires_grad();
+      hooked = hooked || (tensor.requires_grad() && is_hooked(tensor));
       tangents = tangents || tensor._fw_grad(0).defined() || tensor.key_set().has(c10::DispatchKey::Python);
     } else if (value.is(Kind::Object) && THPVariable_Check(value.object())) {
       return false;
@@ -86,6 +98,8 @@ bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) 
   frame.counted = counting;
   frame.labelled = at::hasCallbacks();
   frame.skips_autograd = program.may_skip_autograd && !recorded && !tangents && !c10::InferenceMode::is_enabled();
+  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !tangents && !hooked && frame.unwatched &&
+                  !torch::autograd::AnomalyMode::is_enabled() && !at::SavedTensorDefaultHooks::get_hooks();
   return true;
 }
 

@@ -1,8 +1,7 @@
 // Arithmetic and comparisons of small tensors without the dispatcher.
 //
-// Where nothing records gradients or watches, an addition of two small float tensors on the CPU is a short loop, and what the
-// dispatcher and TensorIterator do around it takes ten times as long. Only what IEEE 754 rounds once is here, so the bits are those
-// of PyTorch's kernels. The memory of an operand that nobody reads again takes the result.
+// It is for where nothing records gradients or watches; see small.h. The memory of an operand that nobody reads again takes the
+// result.
 #pragma GCC optimize("O3")
 
 #include <ATen/EmptyTensor.h>
@@ -25,28 +24,10 @@
 #include <unordered_map>
 
 #include "arguments.h"
+#include "small.h"
 
 namespace dy2st {
 namespace {
-
-constexpr int64_t kSmall = 4096;
-
-// A plain dense tensor on the CPU, the class of torch.Tensor itself.
-bool is_plain(const at::TensorImpl& tensor) {
-  static const c10::DispatchKeySet keys = at::detail::empty_cpu({0}, at::kFloat, false, std::nullopt).key_set();
-  return tensor.key_set() == keys && !tensor.is_wrapped_number();
-}
-
-// Contiguous, with the strides that a new tensor of these sizes has.
-bool is_canonical(const at::TensorImpl& tensor) {
-  const auto sizes = tensor.sizes(), strides = tensor.strides();
-  int64_t expected = 1;
-  for (size_t dim = sizes.size(); dim-- > 0;) {
-    if (strides[dim] != expected) return false;
-    expected *= sizes[dim];
-  }
-  return expected > 0 && expected <= kSmall;
-}
 
 struct Operand {
   at::Tensor* tensor = nullptr;  // or else a number
@@ -67,7 +48,7 @@ bool read(const Argument& argument, Frame& frame, Operand& to) {
   switch (value.kind()) {
     case Kind::Tensor:
       to.tensor = &value.tensor();
-      return is_plain(*to.tensor->unsafeGetTensorImpl()) && is_canonical(*to.tensor->unsafeGetTensorImpl());
+      return is_small(*to.tensor);
     case Kind::Float:
       to.real = value.as_float();
       return true;
@@ -93,42 +74,8 @@ bool is_free(const Instruction& instruction, const at::Tensor& tensor, int32_t s
          storage.nbytes() == static_cast<size_t>(impl.numel()) * impl.itemsize();
 }
 
-// Integers wrap around, as those of PyTorch's kernels do.
-template <class T>
-using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::common_type<T>>;
-template <class T>
-using Bits = typename Wrapping<T>::type;
-
-struct Add { template <class T> static T of(T a, T b) { return static_cast<T>(Bits<T>(a) + Bits<T>(b)); } };
-struct Subtract { template <class T> static T of(T a, T b) { return static_cast<T>(Bits<T>(a) - Bits<T>(b)); } };
-struct Multiply { template <class T> static T of(T a, T b) { return static_cast<T>(Bits<T>(a) * Bits<T>(b)); } };
-struct Divide { template <class T> static T of(T a, T b) { return a / b; } };
-struct Equal { template <class T> static bool of(T a, T b) { return a == b; } };
-struct Unequal { template <class T> static bool of(T a, T b) { return a != b; } };
-struct Less { template <class T> static bool of(T a, T b) { return a < b; } };
-struct LessEqual { template <class T> static bool of(T a, T b) { return a <= b; } };
-struct Greater { template <class T> static bool of(T a, T b) { return a > b; } };
-struct GreaterEqual { template <class T> static bool of(T a, T b) { return a >= b; } };
-
 template <class Operation, class T>
 constexpr bool compares = std::is_same_v<decltype(Operation::of(T(), T())), bool>;
-
-// A side is a tensor of the size of the result, or one value.
-template <class Operation, class T, class Result>
-void loop(const T* a, const T* b, T x, T y, Result* to, int64_t count) {
-  if (a != nullptr && b != nullptr) {
-    for (int64_t index = 0; index < count; ++index) to[index] = Operation::of(a[index], b[index]);
-  } else if (a != nullptr) {
-    for (int64_t index = 0; index < count; ++index) to[index] = Operation::of(a[index], y);
-  } else {
-    for (int64_t index = 0; index < count; ++index) to[index] = Operation::of(x, b[index]);
-  }
-}
-
-template <class T>
-const T* data_of(const at::Tensor& tensor) {
-  return static_cast<const T*>(tensor.const_data_ptr());
-}
 
 // The elements of a side, or nullptr and its only value.
 template <class T>
@@ -155,7 +102,7 @@ bool compute(const Instruction& instruction, Frame& frame, const Operand& a, con
       return true;
     }
   }
-  at::Tensor made(at::detail::empty_cpu(shape.sizes(), c10::CppTypeToScalarType<Result>::value, false, std::nullopt));
+  at::Tensor made = new_tensor(shape.sizes(), c10::CppTypeToScalarType<Result>::value);
   loop<Operation>(left, right, x, y, static_cast<Result*>(made.mutable_data_ptr()), shape.numel());
   output.set(std::move(made));
   return true;

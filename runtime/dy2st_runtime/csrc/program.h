@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,8 @@ struct Argument {
   int32_t partner = -1;           // the register of the tensor that it is combined with
 };
 
+struct Rule;
+
 struct Instruction {
   Opcode opcode = Opcode::Do;
   bool spread = false;            // each part of the result has a register of its own
@@ -57,6 +60,8 @@ struct Instruction {
   Handler handler = nullptr;
   Handler general = nullptr;      // what a handler for special cases leaves the others to
   const void* typed = nullptr;    // the operator, for a typed call
+  const Rule* rule = nullptr;     // what it does to gradients, where a tape may note it
+  bool only_reads = false;        // gives no tensor with gradients, and no other name for one
   int32_t target = -1;
   std::vector<int32_t> outputs;
   std::vector<int32_t> inputs;    // what the handler reads
@@ -98,6 +103,8 @@ struct Program {
   size_t registers = 0;
   bool may_skip_autograd = false; // nothing in it makes a tensor require gradients
   bool switches_grad = false;
+  // Somebody wanted gradients of its gradients: then autograd notes each operation by itself.
+  std::shared_ptr<std::atomic<bool>> traced_back = std::make_shared<std::atomic<bool>>(false);
   Object* resolve = nullptr;      // gives the Python function of an instruction
   Object* leave_autocast = nullptr;
   std::vector<std::shared_ptr<void>> owned;
@@ -118,6 +125,7 @@ struct Frame {
   size_t at = 0;                  // the instruction that runs
   bool skips_autograd = false;
   bool gradients = false;         // an input requires gradients
+  bool records = false;           // gradients are recorded, and a tape may do it
   bool unwatched = false;         // no profiler, no autocast
   bool counted = false;           // someone wants to know how often and how long
   bool labelled = false;          // a profiler runs
