@@ -125,6 +125,7 @@ ONE = {
     "silu": lambda x: F.silu(x),
     "square": lambda x: torch.square(x),
     "pow": lambda x: x**3 + x**2 + (x + 2) ** -0.2 + (x + 2) ** 1.5 + x**1,
+    "power of zero": lambda x: (x.relu() * 0) ** 0 * x + x**0.0,
     "clamp": lambda x: x.clamp(-0.25, 0.5) + x.clamp(min=0.1) * x.clamp(max=0.3),
     "sum": lambda x: x * x.sum(),
     "mean": lambda x: x * x.mean(),

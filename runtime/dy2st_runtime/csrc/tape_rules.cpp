@@ -45,6 +45,7 @@
 #include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/threshold_backward.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <set>
 #include <unordered_map>
@@ -196,6 +197,7 @@ void silu_backward(Step& step) {
 }
 
 Tensor power_gradient(const Tensor& gradient, const Tensor& base, double exponent) {
+  if (exponent == 0) return at::zeros_like(base, at::MemoryFormat::Contiguous);
   if (exponent == 2) return times(gradient, times(base, 2));
   return times(gradient, times(at::pow(base, at::Scalar(exponent - 1)), exponent));
 }
