@@ -799,3 +799,28 @@ def test_freezing_and_thawing() -> None:
             net.log.append([p.grad for p in net.parameters()])
     same(eager.log, static.log)
     assert len(static.forward.program_cache) == 2
+
+
+def _scaled_roots(x: Any, y: Any) -> Any:
+    total = x * 2 + 1
+    for _ in range(3):
+        if total.sum() > 4:
+            total = torch.tanh(total * 0.5) + y
+        else:
+            total = total / 3 - y.sin()
+    return total, total.square().mean()
+
+
+def test_forward_mode() -> None:
+    from torch.autograd import forward_ad
+
+    static = to_static(_scaled_roots)
+    for scale in (1.0, -2.0, 3.0):
+        found = []
+        for function in (_scaled_roots, static):
+            with forward_ad.dual_level():
+                x = forward_ad.make_dual(torch.linspace(-1, 2, 4) * scale, torch.ones(4))
+                results = function(x, torch.full((4,), 0.25))
+                found.append([tuple(forward_ad.unpack_dual(result)) for result in results])
+        same(found[0], found[1])
+        same(*(torch.func.jvp(f, (torch.ones(4), torch.zeros(4)), (torch.ones(4), torch.ones(4))) for f in (_scaled_roots, static)))

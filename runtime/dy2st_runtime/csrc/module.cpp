@@ -77,7 +77,8 @@ bool is_hooked(const at::Tensor& tensor) {
   return accumulator && !(accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
 }
 
-// False for a tensor of another class, which may have a say in what is done with it.
+// False for a tensor of another class, which may have a say in what is done with it, and for tangents of forward-mode
+// differentiation, whose formulas may be Python's.
 bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) {
   bool gradients = false, tangents = false, hooked = false;
   for (size_t index = 0; index < program.inputs.size(); ++index) {
@@ -92,13 +93,14 @@ bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) 
     }
     frame[program.inputs[index]] = std::move(value);
   }
+  if (tangents) return false;
   const bool recorded = gradients && (program.switches_grad || at::GradMode::is_enabled());
   frame.gradients = gradients;
   frame.unwatched = is_unwatched();
   frame.counted = counting;
   frame.labelled = at::hasCallbacks();
-  frame.skips_autograd = program.may_skip_autograd && !recorded && !tangents && !c10::InferenceMode::is_enabled();
-  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !tangents && !hooked && frame.unwatched &&
+  frame.skips_autograd = program.may_skip_autograd && !recorded && !c10::InferenceMode::is_enabled();
+  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !hooked && frame.unwatched &&
                   !torch::autograd::AnomalyMode::is_enabled() && !at::SavedTensorDefaultHooks::get_hooks();
   return true;
 }
