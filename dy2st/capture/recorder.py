@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
@@ -62,6 +62,7 @@ class Capturing(Protocol):
     """What the recorder needs of the session."""
 
     shapes: CaptureShapes
+    fake: FakeTensorMode
     outside: Outside
 
     @property
@@ -99,6 +100,7 @@ class Recorder(ProxyTorchDispatchMode):
             func = torch.ops.aten.lift_fresh_copy.default
         args, kwargs = tree_map_only(torch.Tensor, self._stand_in, (args, kwargs))
         shapes = self.session.shapes
+        self.session.fake.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
         try:
             result = self._run(func, args, kwargs)

@@ -82,7 +82,6 @@ class Session:
         self.operators, self.name = operators, name
         self.shapes = CaptureShapes()
         self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
-        self.fake.cache_enabled = False  # for a remembered result, torch asks whether unknown sizes are 1
         self.recorder = Recorder(self)
         self.functions = TorchFunctions(self)
         self.position = Position()
