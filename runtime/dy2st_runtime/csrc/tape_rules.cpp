@@ -3,45 +3,25 @@
 #pragma GCC optimize("O3")
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/eq.h>
-#include <ATen/ops/exp.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/le.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/log.h>
 #include <ATen/ops/lt.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/mean.h>
-#include <ATen/ops/minimum.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/pow.h>
-#include <ATen/ops/reciprocal.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/rsqrt.h>
-#include <ATen/ops/rsub.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sgn.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sigmoid_backward.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/sin.h>
-#include <ATen/ops/sqrt.h>
-#include <ATen/ops/square.h>
-#include <ATen/ops/sub.h>
-#include <ATen/ops/sum.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/threshold_backward.h>
 #include <ATen/ops/where.h>
@@ -50,7 +30,6 @@
 #include <set>
 #include <unordered_map>
 
-#include "arguments.h"
 #include "small.h"
 #include "tape.h"
 
