@@ -78,6 +78,16 @@ def second_gradients(function, values):
     return found, torch.autograd.grad(squares, inputs, allow_unused=True) if squares else []
 
 
+def others(values):
+    """Other numbers of the same kinds."""
+    return [
+        (value.detach() * -1.25).requires_grad_(value.requires_grad)
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+        else value
+        for value in values
+    ]
+
+
 def check(ours, theirs):
     for index, (our, their) in enumerate(zip(ours, theirs, strict=True)):
         assert equal(our, their), f"{index}: {our} instead of {their}"
@@ -86,7 +96,7 @@ def check(ours, theirs):
 def agree(function, *calls):
     """A program and its function do the same with each call; with gradients of gradients but for rounding, the first time."""
     compiled = static(function)
-    for values in calls:
+    for values in (*calls, others(calls[0])):
         check(gradients(compiled, again(values)), gradients(function, again(values)))
     assert len(compiled.program_cache) == 1
     twice = static(function)
@@ -559,6 +569,8 @@ def test_long_graphs():
     compiled(x, torch.tensor(2))
     result = compiled(x, torch.tensor(20_000))
     result.sum().backward()
+    (expected,) = torch.autograd.grad(function(x, torch.tensor(20_000)).sum(), x)
+    assert equal(x.grad, expected)
     del result
     result = compiled(x, torch.tensor(20_000))
     del result
