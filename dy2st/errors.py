@@ -10,6 +10,7 @@
     │   ├── UndefinedNameError (UnboundLocalError)   a name is bound on some ways only, and read
     │   └── LoopVariableError                a loop changes a variable in a way that one program cannot follow
     ├── ExportError                          a program cannot be told in another format, or the result is not right
+    ├── LeakError                            something of a capture was left in what the user can reach: a mistake of dy2st
     ├── RewriteError                         two functions do not make a rewrite rule
     ├── SignatureError (TypeError)           arguments or specifications do not fit the function
     ├── ProgramError                         a program breaks a rule of the representation
@@ -50,6 +51,7 @@ __all__ = [
     "DataDependentError",
     "Dy2stError",
     "ExportError",
+    "LeakError",
     "LoadError",
     "Location",
     "LoopVariableError",
@@ -200,6 +202,16 @@ class ExportError(Dy2stError):
     bound, a result is of another kind for other inputs; or the exported file gave another result than the program.
     Example: `while more(x): xs = torch.cat([xs, x])` to `.pt2`: nobody knows how long `xs` becomes.
     Fix: what the message says; a bound is given with `max_growth=`.
+    """
+
+
+class LeakError(Dy2stError):
+    """A value that exists during a capture only was found in what the user can reach.
+
+    Cause: a mistake of dy2st: it has not undone everything that the captured code has written. Only searched for with
+    ``DY2ST_CHECK_LEAKS=1`` in the environment.
+    Example: a fake tensor in an attribute of a module after a call.
+    Fix: report it; keep what the message names in a variable of the function, or mark the function with `@dy2st.not_to_static`.
     """
 
 

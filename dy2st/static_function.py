@@ -31,6 +31,8 @@ from dy2st.difference import side_by_side
 from dy2st.eager import Fallback, random_states, set_random_states
 from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
 from dy2st.frames import hide, level_outside, plainly
+from dy2st.leaks import check as check_leaks
+from dy2st.leaks import watched
 from dy2st.report import Report
 from dy2st.route import find as find_route
 from dy2st.route import run_and_write
@@ -189,6 +191,7 @@ class StaticFunction:
 
     # -- calling -------------------------------------------------------------------------------------------------------------
 
+    @watched
     @other_tracers.left_to_itself
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = current()
@@ -314,6 +317,7 @@ class StaticFunction:
 
     def _captured(self, request: Request) -> Captured:
         captured = capture(request, convert_callee, _OPERATORS)
+        check_leaks(self)
         if not self.passes:
             return captured
         return dataclasses.replace(captured, program=apply_passes(captured.program, self.passes))

@@ -1,6 +1,7 @@
 """Every test starts from the same random numbers and leaves PyTorch's settings as it found them.
 
-With ``DY2ST_OPTIMIZE=1`` in the environment, every captured program goes through ``optimize``.
+Each call of a static function is followed by a search for values of the capture in what the user can reach
+(``DY2ST_CHECK_LEAKS=0`` in the environment switches it off). With ``DY2ST_OPTIMIZE=1`` in the environment, every captured program goes through ``optimize``.
 """
 
 import os
@@ -8,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+
+os.environ.setdefault("DY2ST_CHECK_LEAKS", "1")
 
 from dy2st import StaticFunction
 from dy2st_runtime.passes.pipeline import optimize

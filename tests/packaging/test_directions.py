@@ -26,7 +26,7 @@ LAYERS = (
     ("matching",),
     ("report", "cache", "convert"),
     ("constructs",),
-    ("signature", "eager"),
+    ("signature", "eager", "leaks"),
     ("capture",),
     ("analysis",),
     ("source",),

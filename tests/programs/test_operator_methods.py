@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import gc
 import operator
 import threading
 
@@ -282,6 +283,15 @@ def reader(how):
     return (lambda: kept[0]), functools.partial(kept.__setitem__, 0)
 
 
+@pytest.fixture
+def no_collection():
+    """Guards look at closures of a class that the function makes, which are gone once Python has collected the class."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("how", ["global", "closure"])
 @pytest.mark.parametrize(("kind", "use"), USES)
 def test_what_an_operator_reads_is_guarded(kind, use, how):

@@ -1,0 +1,176 @@
+"""The search for values of a capture in what the user can reach finds them wherever they are, and nothing else."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+import dy2st
+from dy2st import LeakError, leaks, to_static
+from dy2st.capture.shapes import CaptureShapes
+from dy2st.capture.values import Choice, Stale, Undefined
+
+KEPT: list[Any] = []
+SPACE = types.SimpleNamespace(value=None)
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+
+class Holder:
+    table: dict[str, Any] = {}
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "value":
+            raise AssertionError("the search runs no code of the user's")
+        return super().__getattribute__(name)
+
+
+@dataclasses.dataclass
+class Fields:
+    a: Any
+    b: Any = None
+
+
+def fake() -> torch.Tensor:
+    return FakeTensorMode(shape_env=CaptureShapes()).from_tensor(torch.ones(2))
+
+
+def slotted(value: Any) -> Slotted:
+    made = Slotted()
+    made.value = value
+    return made
+
+
+def closure(value: Any) -> Any:
+    return lambda: value
+
+
+def default(value: Any) -> Any:
+    def function(a: int, b: Any = value) -> Any:
+        return b
+
+    return function
+
+
+def module(value: Any) -> nn.Module:
+    made = nn.Sequential(nn.Linear(1, 1))
+    made[0].register_buffer("kept", value if isinstance(value, torch.Tensor) else None)
+    made[0].other = value
+    return made
+
+
+WAYS = {
+    "it": lambda value: value,
+    "list": lambda value: [1, value],
+    "tuple": lambda value: (value,),
+    "dict": lambda value: {"a": value},
+    "defaultdict": lambda value: collections.defaultdict(list, a=[value]),
+    "set": lambda value: {1, value},
+    "frozenset": lambda value: frozenset([value]),
+    "deque": lambda value: collections.deque([value]),
+    "object": Holder,
+    "slot": slotted,
+    "dataclass": lambda value: Fields(1, Fields(value)),
+    "module": module,
+    "closure": closure,
+    "default": default,
+    "partial": lambda value: functools.partial(print, value),
+    "method": lambda value: Holder(value).__init__,
+    "class": lambda value: type("Made", (), {"a": [value]}),
+    "instance of class": lambda value: type("Made", (), {"a": [value]})(),
+    "exception": lambda value: ValueError("a", value),
+    "attribute of a tensor": lambda value: setattr(made := torch.ones(1), "a", value) or made,
+}
+
+VALUES = [fake, lambda: Undefined("a"), lambda: Choice(None, None, {0: 1}), Stale]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("value", VALUES)
+def test_found(way: str, value: Any):
+    leaked = value()
+    found = leaks.find([("x", WAYS[way](leaked))])
+    assert found is not None
+    assert found[1] is leaked
+
+
+def test_path():
+    assert leaks.find([("x", {"a": [1, Fields(fake())]})])[0] == "x['a'][1].a"
+
+
+def test_ends_in_a_circle():
+    circle: list[Any] = []
+    circle.append(circle)
+    assert leaks.find([("x", circle)]) is None
+
+
+def test_fake_tensors_of_others_are_no_leak():
+    other = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(2))
+    assert leaks.find([("x", [other, FakeTensorMode().from_tensor(torch.ones(1))])]) is None
+
+
+def test_calls_are_searched():
+    @to_static
+    def function(x):
+        KEPT.append(1)
+        return x + 1
+
+    try:
+        function(torch.ones(2))
+        KEPT.append(fake())
+        with pytest.raises(LeakError, match=r"after a call of .*function .*test_leaks.*global KEPT\[1\] is a fake tensor"):
+            function(torch.ones(2))
+    finally:
+        KEPT.clear()
+
+
+def test_failing_calls_are_searched():
+    @to_static
+    def function(x, space):
+        if x.sum() > 0:
+            raise ValueError("positive")
+        return x
+
+    space = types.SimpleNamespace(value=fake())
+    with pytest.raises(LeakError, match=r"args\[1\].value") as caught:
+        function(torch.ones(2), space)
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(ValueError, match="positive"):
+        function(torch.ones(2), types.SimpleNamespace(value=1))
+
+
+def test_captures_without_a_call_are_searched():
+    @to_static
+    def function(x):
+        return x + len(SPACE.__dict__)
+
+    SPACE.value = fake()
+    try:
+        with pytest.raises(LeakError, match="global SPACE.value"):
+            function.program(torch.ones(2))
+    finally:
+        SPACE.value = None
+
+
+def test_nothing_is_wrapped_without_the_setting():
+    program = "import dy2st; print(hasattr(dy2st.StaticFunction.__call__, '__wrapped__'))"
+    environment = {"DY2ST_CHECK_LEAKS": "", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "False"
+    assert hasattr(dy2st.StaticFunction.__call__, "__wrapped__")
