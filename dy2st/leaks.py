@@ -6,6 +6,7 @@ found here at once, with its path, and not when it is used much later.
 
 from __future__ import annotations
 
+import bdb
 import collections
 import functools
 import inspect
@@ -32,7 +33,8 @@ Step = tuple[str, Any]
 
 _MAX_VISITS = 5000
 """How many objects one search looks at, the nearest first."""
-_LEAVES = (bool, type(None), torch.dtype, torch.device, torch.Size, weakref.ref, types.CodeType)
+_LEAVES = (bool, type(None), torch.dtype, torch.device, torch.Size, weakref.ref, types.CodeType, bdb.Bdb)
+"""What is not looked into; a debugger keeps the variables of the captured code."""
 _HOLDERS = (types.MethodType, functools.partial, property, classmethod, staticmethod, functools.cached_property)
 _HELD = ("__self__", "__func__", "func", "args", "keywords", "fget", "fset")
 _CAPTURE = "dy2st.capture."
