@@ -336,7 +336,7 @@ class _Matcher:
         distinct = len({id(tensor) for _, _, tensor in checked}) == len(checked)
         if len(checked) <= _FEW or not distinct:
             for name, shape, _ in checked:
-                self.out.need(*self._tensor(name, shape))
+                self.out.need(*self._tensor(name, shape, *_PLAIN_TENSORS))
             return
         sizes: Any = [list(shape.sizes) for _, shape, _ in checked]
         strides: Any = [[None] * len(shape.sizes) for _, shape, _ in checked]  # any
@@ -454,11 +454,12 @@ class _Matcher:
             return f"(({name} := {text}) is {kept} or type({name}) is {self.out.constant(type(value))} and {name} == {kept})"
         return f"(({name} := {text}) is {kept} or {self.out.constant(same_constant)}({name}, {kept}))"
 
-    def _tensor(self, name: str, shape: TensorShape, kind: type | None = None) -> list[str]:
-        """What a tensor must be; its class too if one is given."""
+    def _tensor(self, name: str, shape: TensorShape, *kinds: type) -> list[str]:
+        """What a tensor must be; of one of some classes, if they are given."""
         constant = self.out.constant
         plain = [f"isinstance({name}, {constant(torch.Tensor)})", f"type({name}) is not {constant(FakeTensor)}"]
-        found = [f"type({name}) is {constant(kind)}"] if kind else plain
+        exact = f"type({name}) is {constant(kinds[0])}" if len(kinds) == 1 else f"type({name}) in {constant(frozenset(kinds))}"
+        found = [exact] if kinds else plain
         sizes = self.out.fresh()
         if None not in shape.sizes:
             found.append(f"{name}.shape == {constant(shape.sizes)}")

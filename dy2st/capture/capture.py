@@ -129,6 +129,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.outside.dynamic_state = request.dynamic_state
     session.outside.makers = {set: sets.of_outside, collections.deque: deques.of_outside}
     session.outside.changed = request.changed
+    code = request.function.__code__
+    session.start = errors.Location(code.co_filename, code.co_firstlineno, code.co_name)
     session.unroll = request.unroll
     session.position.entry_code = _capture.__code__
     if request.leaves_early:

@@ -9,30 +9,52 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from dy2st.errors import CaptureError
+
 _MOST_BYTES = 2**24
 """Of operands that are made only to hear what eager says."""
 
 
-def of_eager(func: Any, args: Any, kwargs: Any) -> Exception | None:
+def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
     """The exception that an operation raises for real operands of the same dtypes, sizes and strides.
 
     Args:
         func: the operator.
         args: its operands, stand-ins among them.
         kwargs: the same.
+        error: what it raises for stand-ins.
 
     Returns:
-        ``None`` where it raises none, or where that cannot be tried: sizes are not known, or large; it draws random numbers; it
-        belongs to a library.
+        An error of ours where the operation takes them. ``error`` itself where that cannot be tried: sizes are not known, or large;
+        it draws random numbers; it belongs to a library.
     """
+    if "no fake impl registered" in str(error):
+        return without_stand_in(func)
     leaves = tree_leaves((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
-        return None
+        return error
     if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves) or not all(map(_is_small, tensors)):
-        return None
-    with _disable_current_modes(), torch.no_grad():
-        args, kwargs = tree_map_only(FakeTensor, _real, (args, kwargs))
+        return error
+    raised = _tried(func, args, kwargs, grad=False)
+    if raised is not None:
+        return raised
+    return error if _tried(func, args, kwargs, grad=torch.is_grad_enabled()) else without_stand_in(func, str(error))
+
+
+def without_stand_in(func: Any, seen: str | None = None) -> CaptureError:
+    """The error for an operation that runs, but not on stand-ins for tensors."""
+    if func.namespace == "aten":
+        fix = "use other dtypes or another operation; torch itself cannot trace this one either"
+    else:
+        fix = f"register what it gives for stand-ins: torch.library.register_fake({func._schema.name!r}, ...)"
+    return CaptureError(f"{func} cannot be traced: it has no stand-in kernel that takes these operands", seen=seen, fix=fix)
+
+
+def _tried(func: Any, args: Any, kwargs: Any, grad: bool) -> Exception | None:
+    """What an operation raises for real operands."""
+    with _disable_current_modes(), torch.set_grad_enabled(grad):
+        args, kwargs = tree_map_only(FakeTensor, lambda fake: _real(fake, grad), (args, kwargs))
         try:
             func(*args, **kwargs)
         except Exception as error:
@@ -48,6 +70,8 @@ def _is_small(tensor: torch.Tensor) -> bool:
     return all(type(size) is int for size in sizes) and tensor.untyped_storage().nbytes() <= _MOST_BYTES
 
 
-def _real(tensor: FakeTensor) -> torch.Tensor:
+def _real(tensor: FakeTensor, grad: bool) -> torch.Tensor:
     made = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.uint8).untyped_storage()
-    return torch.empty(0, dtype=tensor.dtype).set_(made, tensor.storage_offset(), tensor.shape, tensor.stride())
+    with torch.no_grad():
+        real = torch.empty(0, dtype=tensor.dtype).set_(made, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return real.requires_grad_() if grad and tensor.requires_grad else real

@@ -23,7 +23,7 @@ def translated(session: Session) -> Iterator[None]:
         with _unpacked():
             yield
     except errors.CaptureError as error:
-        error.location = error.location or user_line(session, error)
+        error.location = error.location or user_line(session, error) or session.start
         raise
     except errors.Dy2stError:
         raise

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import GONE, Source, fetch
+from dy2st.capture.values import is_spread
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 """The tables of a module that hold the hooks that run when it is called."""
@@ -112,6 +113,11 @@ class GuardTable:
         kind = type(value)
         self.add(source, "value", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
 
+    def same_answer(self, source: Source, value: Any) -> None:
+        """What a library answers must stay equal, of the same class; the answer may be anything."""
+        kind = type(value)
+        self.add(source, "answer", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
+
     def same_array(self, source: Source, value: np.ndarray[Any, Any]) -> None:
         """A numpy array must keep its dtype and contents."""
         kept = value.copy()
@@ -158,7 +164,8 @@ class GuardTable:
         expected = TensorShape.of(tensor, dynamic)
 
         def check(now: Any) -> bool:
-            return isinstance(now, torch.Tensor) and TensorShape.of(now, dynamic) == expected and not _stands_in(now)
+            there = isinstance(now, torch.Tensor) and TensorShape.of(now, dynamic) == expected
+            return there and not _stands_in(now) and not is_spread(now)
 
         self.add(source, "tensor", check, f"is a tensor {tuple(expected)}", tensor.shape, expected)
 

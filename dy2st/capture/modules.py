@@ -160,7 +160,7 @@ def _unsized(kind: lattice.Type, grad: bool) -> lattice.Type:
 
 def _routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     capturing = current()
-    if capturing is None:
+    if capturing is None or capturing.recorder.is_running:
         return _original_call(module, *args, **kwargs)
     _track(capturing, module)
     return _call_with_hooks(capturing, module, capturing.call, args, kwargs)
@@ -168,7 +168,7 @@ def _routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 def _routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
     capturing = current()
-    if capturing is None:
+    if capturing is None or capturing.recorder.is_running:
         return _original_apply.__func__(function, *args, **kwargs)
     return call_autograd_function(capturing, function, args, kwargs)
 

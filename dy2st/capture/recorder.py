@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, UnsupportedOperatorException
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from dy2st.capture import failing, recurrent
 from dy2st.capture.block import BlockBuilder
-from dy2st.capture.eager_errors import of_eager
+from dy2st.capture.eager_errors import of_eager, without_stand_in
 from dy2st.capture.overlap import refused_overlap
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.stale_views import StaleViews, without_autograd
@@ -85,6 +85,8 @@ class Recorder(ProxyTorchDispatchMode):
     def __init__(self, session: Capturing) -> None:
         super().__init__(None, "symbolic", pre_dispatch=True)  # type: ignore[arg-type]
         self.session = session
+        self.is_running = False
+        """Whether an operation runs: what Python does for it is the operation's own, and is not recorded."""
         self._stale_views = StaleViews()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -95,6 +97,12 @@ class Recorder(ProxyTorchDispatchMode):
                 f"{func.overloadpacket.__name__} makes a quantized tensor, which cannot be captured",
                 self.session.here(),
                 fix="use torch.fake_quantize_per_tensor_affine or torch.fake_quantize_per_channel_affine",
+            )
+        if func.namespace == "c10d":
+            raise CaptureError(
+                f"code that was not converted starts the collective {func.overloadpacket.__name__}, and may not wait for it",
+                self.session.here(),
+                fix="call the function of torch.distributed in converted code, or use torch.distributed._functional_collectives",
             )
         if func is torch.ops.aten.lift_fresh.default:
             func = torch.ops.aten.lift_fresh_copy.default
@@ -123,13 +131,16 @@ class Recorder(ProxyTorchDispatchMode):
         result = recurrent.shapes_of(func, args, kwargs)
         if result is not None:
             return result
+        outer, self.is_running = self.is_running, True
         try:
             return func(*args, **kwargs)
         except AssertionError as error:  # of torch's Python code for stand-ins; the operations themselves raise no such
-            raise of_eager(func, args, kwargs) or RuntimeError(*error.args) from None
+            raise of_eager(func, args, kwargs, RuntimeError(*error.args)) from None
+        except UnsupportedOperatorException:
+            raise without_stand_in(func) from None
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
-                raise of_eager(func, args, kwargs) or error from None
+                raise of_eager(func, args, kwargs, error) from None
             if self.session.pending:
                 raise CaptureError(
                     "torch may refuse a view here, which some ways to here make stale, and a try or with statement would see it",
@@ -140,6 +151,8 @@ class Recorder(ProxyTorchDispatchMode):
             self.session.before_raise()
             self.session.graph_is_partial = True
             return without_autograd(func, args, kwargs)
+        finally:
+            self.is_running = outer
 
     def _check_overlap(self, func: Any, args: Any) -> None:
         message = refused_overlap(func, args)

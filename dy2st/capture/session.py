@@ -80,6 +80,8 @@ class Session:
     ) -> None:
         self.convert, self.call_operator, self.over_operator = convert, call, over
         self.operators, self.name = operators, name
+        self.start: errors.Location | None = None
+        """Where the captured function begins: the line of what is met before any line of it runs."""
         self.shapes = CaptureShapes()
         self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
         self.recorder = Recorder(self)

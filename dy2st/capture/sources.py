@@ -55,6 +55,11 @@ class SourceTable:
         """An object that the captured function itself keeps alive: its globals, a cell of its closure."""
         return self._make(("held", id(value)), None, name, lambda arguments: value)
 
+    def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Source:
+        """What a function of a library answers now."""
+        key = ("answer", id(function), *map(id, args))
+        return self._make(key, None, name, lambda arguments: function(*args))
+
     def attribute(self, parent: Source, name: str) -> Source:
         """An attribute of the parent's value."""
         return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", operator.attrgetter(name))

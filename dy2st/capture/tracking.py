@@ -16,6 +16,7 @@ import torch
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import ItemPlace, Place
 from dy2st.capture.sources import Source, SourceTable
+from dy2st.errors import CaptureError
 
 CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,
@@ -30,6 +31,9 @@ PATCH_MARK = "__dy2st_patch__"
 _MADE_BY_ITER: list[Any] = [[], (), range(0), {}, {}.items(), set()]
 _ITERATORS: tuple[type, ...] = (types.GeneratorType, enumerate, zip, map, filter, *(type(iter(made)) for made in _MADE_BY_ITER))
 """Iterators give another value each time; a program that has read one is right once."""
+
+_SHARDED = "_is_fsdp_managed_module"
+"""The attribute by which torch marks the modules whose parameters it shards."""
 
 _LONG = 32
 """Longer containers of constants are compared as a whole."""
@@ -112,6 +116,12 @@ class Tracker:
             self.guards.same_function(source, value)
         self._owner(value.__self__, source)
 
+    def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
+        """What a function of a library answers that seldom changes: asked now, and guarded."""
+        value = function(*args)
+        self.guards.same_answer(self.table.answer(function, args, name), value)
+        return value
+
     def identity(self, value: Any) -> None:
         """Code under capture has asked which object a value is."""
         source = self.source_of(value)
@@ -182,6 +192,7 @@ class Tracker:
         """A module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
         if id(module) in self._modules:
             return
+        self._check_whole(module, source)
         self.met(type(module))
         self._modules[id(module)] = module, [dict(table) for table in _tables(module)]
         self._objects.setdefault(id(module), (module, source))
@@ -197,6 +208,21 @@ class Tracker:
             for name, value in module.__dict__.items():
                 if isinstance(value, (*CONSTANTS, tuple, types.FunctionType, torch.Tensor)):
                     self.read(value, self.table.attribute(source, name))
+
+    def _check_whole(self, module: torch.nn.Module, source: Source) -> None:
+        """Refuse a module that a wrapper of ``torch.distributed`` runs, or whose parameters are spread over processes."""
+        if _SHARDED in module.__dict__:
+            raise CaptureError(
+                f"the parameters of {source.name} are sharded (fully_shard, FullyShardedDataParallel): a program holds whole ones",
+                fix="make the functions static that get tensors only, and not the module; or use DistributedDataParallel",
+            )
+        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            raise CaptureError(
+                "DistributedDataParallel sets its hooks up at each call, outside of any program",
+                fix="make the module inside static: DistributedDataParallel(dy2st.to_static(module))",
+            )
+        if source.parent is None and "torch.distributed.fsdp" in sys.modules:
+            self.guards.missing(self.table.item(self.table.attribute(source, "__dict__"), _SHARDED, "sharding"))
 
     def put_back(self, is_stand_in: Callable[[torch.Tensor], bool]) -> str | None:
         """Take stand-ins out of the modules again that code of torch itself has put there.

@@ -365,11 +365,22 @@ def own_meaning(tensor: torch.Tensor) -> type | None:
     return type(tensor)
 
 
+def is_spread(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a DTensor, which is there only where its module has been imported."""
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return kind is not None and isinstance(tensor, kind)
+
+
 def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
     """For a tensor of a kind that programs do not have: what it is, and what to use."""
     with torch._C.DisableTorchFunction():
         if tensor.is_nested:
             return "a nested tensor", "pad to one length: to_padded_tensor()"
+        if is_spread(tensor):
+            return (
+                "a DTensor, which is spread over processes,",
+                "use its full_tensor() or to_local() outside of the static function",
+            )
         if own_meaning(tensor) is not None:
             return (
                 f"a {type(tensor).__qualname__}, which has a __torch_function__ of its own,",
