@@ -374,3 +374,11 @@ def test_is_integer():
         return x, value.is_integer()
 
     agree(f, [num(item) for item in (2.0, 2.5, -3.0, float("inf"), float("nan"), 0.0)])
+
+
+def test_powers_of_negative_numbers():
+    def f(x):
+        k, v = int(x), x.item()
+        return (-3.0) ** k, (-2) ** k, -(2**k), (-2) ** k % 5, (-1.5) ** float(k), (-8) ** v
+
+    agree(f, [num(v) for v in (3.0, 4.0, -2.0, -3.0, 0.0, 0.5)])

@@ -169,7 +169,8 @@ class Writer:
         name = scalars.NAMES.get(target, "") if not isinstance(target, torch._ops.OpOverload) else ""  # type: ignore[arg-type]
         infix = _INFIX.get(name.removeprefix("operator."))
         if infix is not None and name.startswith("operator.") and len(args) == 2:
-            return f"{args[0]} {infix} {args[1]}"
+            left = f"({args[0]})" if args[0].startswith("-") else args[0]  # `**` binds more tightly than a sign
+            return f"{left} {infix} {args[1]}"
         if name == "operator.getitem":
             return f"{args[0]}[{args[1]}]"
         function: Any = OPERATIONS[target] if isinstance(target, control.Control) else target
