@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, lists, lookup, optional, tuples
+from dy2st.capture import choices, lists, lookup, optional, traits, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -61,8 +61,11 @@ def ld(value: Any, name: str, free: bool = False) -> Any:
 def attr(value: Any, name: str) -> Any:
     """``value.name``."""
     session = current()
-    if session is not None and name == "requires_grad" and isinstance(value, torch.Tensor):
+    if session is not None and name in traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
         session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
+        return traits.read(session, value, name)
+    if session is not None and isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
+        raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
     if session is None or isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return getattr(value, name) if name != "__class__" or session is None else session.call(type, value)
     if isinstance(value, Choice):
@@ -122,6 +125,8 @@ def spent(session: Session) -> errors.CaptureError:
 def has_attr(value: Any, name: str) -> Any:
     """``hasattr(value, name)``."""
     session = need()
+    if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
+        return False
     there = hasattr(value, name)
     found = inspect.getattr_static(value, name, None)
     if isinstance(found, types.MemberDescriptorType):  # of __slots__

@@ -82,6 +82,13 @@ class BlockBuilder:
         """Whether this is the other block or one inside of it."""
         return self is other or (self.parent is not None and self.parent.is_inside(other))
 
+    def is_operand(self, value: Any) -> bool:
+        """Whether a tensor or list is one of an outer block."""
+        node = self._own(value)
+        if node is not None:
+            return node in self.operands.values()
+        return self.parent is not None and self.parent.knows(value)
+
     def knows(self, value: Any) -> bool:
         """Whether a tensor or list has a node in this block or an outer one."""
         return self._own(value) is not None or (self.parent is not None and self.parent.knows(value))
@@ -192,6 +199,11 @@ class BlockBuilder:
                     self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
         elif isinstance(value, (RuntimeList, RuntimeString, RuntimeFunction)):
             self._remember(value, node)
+
+    def bind_without_sizes(self, value: torch.Tensor, node: fx.Node) -> None:
+        """From now on ``node`` stands for ``value``, but what it gives has other sizes."""
+        _describe(node, value)
+        self._remember(value, node)
 
     def _bound(self, value: Any) -> bool:
         """In-place operators return their own argument, which keeps the node it has."""

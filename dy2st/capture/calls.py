@@ -27,6 +27,7 @@ from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.library import (
+    FAST_PATHS,
     LOG_METHODS,
     CachedFunction,
     at_each_call,
@@ -361,7 +362,7 @@ def torch_patched() -> Iterator[None]:
     floats are recorded. Other threads see no difference.
     """
     calls, modes, numbers = modules.CALLS.applied(), managers.INFERENCE_MODE.applied(), number_operators.OPERATORS.applied()
-    with calls, modes, numbers, own_mode_stack(), quiet_torch():
+    with calls, modes, numbers, FAST_PATHS.applied(), own_mode_stack(), quiet_torch():
         yield
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, cast
 
@@ -16,14 +16,27 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from dy2st import errors
-from dy2st.capture import calls, choices, deques, generators, leaving, lists, modules, operator_methods, results, sets
+from dy2st.capture import (
+    calls,
+    choices,
+    deques,
+    generators,
+    lattice,
+    leaving,
+    lists,
+    modules,
+    operator_methods,
+    results,
+    sets,
+    traits,
+)
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.exceptions import records
 from dy2st.capture.failures import translated, user_line
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.number_arguments import NumberArgument
 from dy2st.capture.recorder import fresh_number
-from dy2st.capture.regions import NeedsRuntimeList, NeedsStandIn, Site, Unreachable
+from dy2st.capture.regions import NeedsApart, NeedsRuntimeList, NeedsStandIn, Site, Unreachable
 from dy2st.capture.results import Writer, Written
 from dy2st.capture.session import Session
 from dy2st.capture.sizes import Place as SizePlace
@@ -91,6 +104,7 @@ class Request:
         unroll: how many trips of a loop over a ``range`` are written out.
         changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
+        apart: the traits of tensors that are told apart.
     """
 
     function: FunctionType
@@ -106,6 +120,7 @@ class Request:
     changed: frozenset[str] = frozenset()
     leaves_early: bool = True
     unroll: int = sys.maxsize
+    apart: frozenset[str] = frozenset()
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -120,6 +135,8 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
             return _capture(request, convert, operators)
         except NeedsStandIn as needed:
             request = dataclasses.replace(request, changed=request.changed | {needed.name})
+        except NeedsApart as needed:
+            request = dataclasses.replace(request, apart=request.apart | {needed.trait})
 
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -131,14 +148,15 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.outside.changed = request.changed
     code = request.function.__code__
     session.start = errors.Location(code.co_filename, code.co_firstlineno, code.co_name)
-    session.unroll = request.unroll
+    session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
     if request.leaves_early:
         session.before_raise = lambda: leaving.record(session)
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
     with (
         translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(), calls.torch_patched(),
-        _modules_kept(session), operator_methods.followed(session), session.active() as root,
+        _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
+        session.active() as root,
     ):  # fmt: skip
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
@@ -165,6 +183,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         session.emit_checks()
         if session.asks_strides:
             _guard_layouts(session, request)
+        for trait in session.asked_traits:
+            _guard_trait(session, request, trait)
         return _finish(session, root, request, inputs, result)
 
 
@@ -185,12 +205,31 @@ def _modules_kept(session: Session) -> Iterator[None]:
 
 
 def _guard_layouts(session: Session, request: Request) -> None:
-    for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
-        if isinstance(leaf, torch.Tensor) and not dims:
-            session.tracker.guards.same_layout(session.tracker.table.argument(position, name), leaf)
+    fixed = {position for position, dims in enumerate(request.dynamic_dims) if not dims}
+    for source, tensor in (*_given_tensors(session, request, fixed), *_tensors_met(session)):
+        session.tracker.guards.same_layout(source, tensor)
+
+
+def _guard_trait(session: Session, request: Request, trait: str) -> None:
+    """The code has asked for a trait of a tensor: what it was told depends on those of the inputs."""
+    everywhere = range(len(request.leaves))
+    for source, tensor in (*_given_tensors(session, request, everywhere), *_tensors_met(session)):
+        if trait == traits.CLASS:
+            session.tracker.guards.same_class(source, tensor)
+        elif tensor.requires_grad:  # others are leaves anyway
+            session.tracker.guards.same_leaf(source, tensor)
+
+
+def _given_tensors(session: Session, request: Request, positions: Collection[int]) -> Iterator[tuple[Source, torch.Tensor]]:
+    for position in positions:
+        if isinstance(request.leaves[position], torch.Tensor):
+            yield session.tracker.table.argument(position, request.names[position]), request.leaves[position]
+
+
+def _tensors_met(session: Session) -> Iterator[tuple[Source, torch.Tensor]]:
     for state in session.outside.states:
         if state.source is not None and isinstance(state.value, torch.Tensor):
-            session.tracker.guards.same_layout(state.source, state.value)
+            yield state.source, state.value
 
 
 @contextlib.contextmanager

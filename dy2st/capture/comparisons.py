@@ -34,9 +34,9 @@ _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEW
 def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
     if isinstance(left, Choice):
-        return choices.is_option(left, lambda option: option is right)
+        return _is_chosen(left, right)
     if isinstance(right, Choice):
-        return choices.is_option(right, lambda option: option is left)
+        return _is_chosen(right, left)
     for value, other in ((left, right), (right, left)):
         if isinstance(value, torch.SymBool) and isinstance(other, bool):
             return value if other else logical_not(value)
@@ -49,6 +49,13 @@ def is_(left: Any, right: Any) -> Any:
         session.tracker.identity(left)
         session.tracker.identity(right)
     return left is right
+
+
+def _is_chosen(choice: Choice, other: Any) -> Any:
+    """Whether something is the option that is there."""
+    if isinstance(other, (Choice, torch.Tensor)):  # which of these it is, is known only at run time too
+        return choice.session.over(choice, lambda option: is_(option, other))
+    return choices.is_option(choice, lambda option: option is other)
 
 
 def equal(left: Any, right: Any) -> Any:

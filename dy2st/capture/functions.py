@@ -19,7 +19,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._pytree import tree_any
 
 from dy2st import errors
-from dy2st.capture import differentiation, indexing
+from dy2st.capture import differentiation, indexing, traits
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import control
@@ -54,7 +54,9 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
 
 
-def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
+def handles_torch(*functions: Any) -> Callable[[_Handler], _Handler]:
+    """Register the handler of some functions and methods of torch, whoever calls them."""
+
     def register(handler: _Handler) -> _Handler:
         for function in functions:
             _HANDLERS[function] = handler
@@ -63,13 +65,13 @@ def _handles(*functions: Any) -> Callable[[_Handler], _Handler]:
     return register
 
 
-@_handles(torch._C._set_grad_enabled)
+@handles_torch(torch._C._set_grad_enabled)
 def _set_grad_enabled(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session.builder.call(func, args)
     return func(*args, **kwargs)
 
 
-@_handles(torch.nn.init.uniform_, torch.nn.init.normal_, torch.nn.init.constant_, torch.nn.init.kaiming_uniform_)
+@handles_torch(torch.nn.init.uniform_, torch.nn.init.normal_, torch.nn.init.constant_, torch.nn.init.kaiming_uniform_)
 def _initialize(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """They switch gradients off where this mode does not see it."""
     before = torch.is_grad_enabled()
@@ -80,17 +82,17 @@ def _initialize(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
         session.builder.call(torch._C._set_grad_enabled, (before,))
 
 
-@_handles(torch.amp.autocast_mode._enter_autocast)
+@handles_torch(torch.amp.autocast_mode._enter_autocast)
 def _enter_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session.functions.open_autocasts.append(session.builder.call(func, args, kwargs))
 
 
-@_handles(torch.amp.autocast_mode._exit_autocast)
+@handles_torch(torch.amp.autocast_mode._exit_autocast)
 def _exit_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session.builder.call_raw(func, (session.functions.open_autocasts.pop(),))
 
 
-@_handles(
+@handles_torch(
     torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.__complex__,
     torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.data_ptr,
 )  # fmt: skip
@@ -129,14 +131,14 @@ def _internal(file: str) -> bool:
     return file.startswith(_OWN_FOLDERS)
 
 
-@_handles(torch.Tensor.stride, torch.Tensor.is_contiguous)
+@handles_torch(torch.Tensor.stride, torch.Tensor.is_contiguous)
 def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if session.position.asked_by_user_code():
         session.asks_strides = True
     return func(*args, **kwargs)
 
 
-@_handles(torch.Tensor.item)
+@handles_torch(torch.Tensor.item)
 def _item(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args[0].is_complex():
         raise CaptureError(
@@ -145,7 +147,7 @@ def _item(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return func(*args, **kwargs)
 
 
-@_handles(torch.Tensor.tolist)
+@handles_torch(torch.Tensor.tolist)
 def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     if tensor.dim() == 0:
@@ -157,32 +159,67 @@ def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return [row.tolist() for row in tensor.unbind(0)]
 
 
-@_handles(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook, torch.Tensor.retain_grad)
+@handles_torch(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook, torch.Tensor.retain_grad)
 def _register_hook(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     session.builder.call(control.call_, (func, tuple(args), kwargs))
 
 
-@_handles(torch.Tensor.requires_grad_)
+@handles_torch(torch.Tensor.requires_grad_)
 def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, on = args[0], (args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
     session.builder.call(torch.ops.aten.requires_grad_.default, (tensor, on))
+    if tensor.requires_grad is not on:
+        traits.changed_in_place(session, tensor)
     return func(*args, **kwargs)
+
+
+def _trait(name: str) -> _Handler:
+    def handle(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0]
+        if not traits.mixed(tensor) or not session.position.asked_by_user_code() or _internal(_asker()):
+            return func(*args, **kwargs)
+        return traits.read(session, tensor, name)
+
+    return handle
+
+
+def _asker() -> str:
+    """The file of the code that made the call of torch that is handled now."""
+    frame: Any = sys._getframe(1)
+    while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
+        frame = frame.f_back
+    return cast(str, (frame.f_back or frame).f_code.co_filename)
+
+
+for _name in traits.OF_AUTOGRAD:
+    handles_torch(getattr(torch.Tensor, _name).__get__)(_trait(_name))
+
+
+@handles_torch(torch.Tensor.resolve_conj, torch.Tensor.resolve_neg, torch.resolve_conj, torch.resolve_neg)
+def _resolve(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """It looks at the stand-in, and whether the tensor is a conjugate may differ from way to way."""
+    with session.quiet():
+        made = func(*args, **kwargs)
+        made = made.view_as(made) if made is args[0] else made
+    operator = getattr(torch.ops.aten, func.__name__).default
+    session.builder.call(operator, (args[0],), {}, made)
+    return made
 
 
 _DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
 
 
-@_handles(cast(Any, torch.Tensor.requires_grad).__set__)
+@handles_torch(cast(Any, torch.Tensor.requires_grad).__set__)
 def _set_requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     _requires_grad(session, torch.Tensor.requires_grad_, args, kwargs)
 
 
-@_handles(_DATA.__get__)
+@handles_torch(_DATA.__get__)
 def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0].detach()
 
 
-@_handles(_DATA.__set__, _GRAD.__set__, _GRAD.__get__, torch.Tensor.backward)
+@handles_torch(_DATA.__set__, _GRAD.__set__, _GRAD.__get__, torch.Tensor.backward)
 def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     raise _not_inside(session, func)
 
@@ -196,7 +233,7 @@ def _not_inside(session: Session, func: Any) -> CaptureError:
     )
 
 
-@_handles(torch.equal, torch.Tensor.equal)
+@handles_torch(torch.equal, torch.Tensor.equal)
 def _equal(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     a, b = (*args, *kwargs.values())[:2]
     if a.dim() != b.dim() or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(a.shape, b.shape)):
@@ -204,27 +241,27 @@ def _equal(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     return (a == b).all().item()
 
 
-@_handles(torch.allclose, torch.Tensor.allclose)
+@handles_torch(torch.allclose, torch.Tensor.allclose)
 def _allclose(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return torch.isclose(*args, **kwargs).all().item()
 
 
-@_handles(torch.is_nonzero, torch.Tensor.is_nonzero)
+@handles_torch(torch.is_nonzero, torch.Tensor.is_nonzero)
 def _is_nonzero(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (args[0] != 0).item()
 
 
-@_handles(torch.autograd.grad)
+@handles_torch(torch.autograd.grad)
 def _grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return differentiation.grad(session, args, kwargs)
 
 
-@_handles(torch.autograd.backward)
+@handles_torch(torch.autograd.backward)
 def _backward(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     raise _not_inside(session, torch.Tensor.backward)
 
 
-@_handles(torch.nn.functional.batch_norm)
+@handles_torch(torch.nn.functional.batch_norm)
 def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Its momentum is a number of the program where it is one over the number of batches."""
     given = inspect.signature(func).bind(*args, **kwargs)
@@ -241,17 +278,17 @@ def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
     return made
 
 
-@_handles(torch.Tensor.__getitem__)
+@handles_torch(torch.Tensor.__getitem__)
 def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return indexing.get_item(session.position, args[0], args[1], func)
 
 
-@_handles(torch.Tensor.__setitem__)
+@handles_torch(torch.Tensor.__setitem__)
 def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     indexing.set_item(session.position, args[0], args[1], args[2], func)
 
 
-@_handles(torch.Tensor.contiguous)
+@handles_torch(torch.Tensor.contiguous)
 def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Python's method looks at the stand-in's strides, and those of the tensor may differ from call to call."""
     with session.quiet():
@@ -262,12 +299,12 @@ def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
     return made
 
 
-@_handles(torch.Tensor.__contains__)
+@handles_torch(torch.Tensor.__contains__)
 def _contains(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     raise data_dependent(session, "'in' a tensor")
 
 
-@_handles(torch.Tensor.__iter__)
+@handles_torch(torch.Tensor.__iter__)
 def _iter(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if args[0].dim() and not isinstance(args[0].shape[0], int):
         raise CaptureError(
@@ -278,7 +315,7 @@ def _iter(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return iter(args[0].unbind(0)) if args[0].dim() else func(*args)
 
 
-@_handles(torch.tensor, torch.as_tensor, torch.asarray)
+@handles_torch(torch.tensor, torch.as_tensor, torch.asarray)
 def _tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     data = args[0] if args else kwargs["data"]
     if not tree_any(lambda leaf: isinstance(leaf, (torch.Tensor, *SYMBOLIC_NUMBERS)), data):
@@ -291,7 +328,7 @@ def _tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-@_handles(torch.Tensor.new_tensor)
+@handles_torch(torch.Tensor.new_tensor)
 def _new_tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     like, *rest = args
     return _tensor(session, torch.tensor, tuple(rest), {"dtype": like.dtype, "device": like.device, **kwargs})

@@ -174,6 +174,16 @@ class GuardTable:
         expected = tensor.stride()
         self.add(source, "strides", lambda now: now.stride() == expected, f"has strides {expected}")
 
+    def same_leaf(self, source: Source, tensor: torch.Tensor) -> None:
+        """A tensor must stay a leaf, or stay none."""
+        expected = tensor.is_leaf
+        self.add(source, "leaf", lambda now: now.is_leaf is expected, f"is {'a' if expected else 'no'} leaf")
+
+    def same_class(self, source: Source, tensor: torch.Tensor) -> None:
+        """A tensor must keep its class."""
+        kind = type(tensor)
+        self.add(source, "class", lambda now: type(now) is kind, f"is a {kind.__qualname__}")
+
     def same_object(self, source: Source, other: Source) -> None:
         """Two sources must keep giving one tensor or object; checked by :meth:`failure`."""
         self._guards.setdefault((source.index, f"alias {other.index}"), Guard(source, "alias", _Alias(other), f"is {other.name}"))

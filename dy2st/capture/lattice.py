@@ -7,15 +7,18 @@ differ become symbolic, values that no single value stands for become a choice. 
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
 import enum
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from dy2st.capture import traits
 from dy2st.capture.values import (
     Choice,
     RuntimeList,
@@ -40,19 +43,49 @@ class LengthMismatch(Mismatch):
     """Two lists of different lengths."""
 
 
+class TraitMismatch(Mismatch):
+    """Two tensors that are told apart though one stand-in could be for both."""
+
+
+_APART: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("apart", default=frozenset())
+
+
+@contextlib.contextmanager
+def telling_apart(names: frozenset[str]) -> Iterator[None]:
+    """Inside, two tensors that differ in one of these traits have no join."""
+    token = _APART.set(names)
+    try:
+        yield
+    finally:
+        _APART.reset(token)
+
+
 LOOSE: Any = type("Loose", (), {"__repr__": lambda self: "?"})()
 """A size that differs from path to path."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorType:
-    """A tensor; ``strides`` is ``None`` where they may differ."""
+    """A tensor; ``strides`` is ``None`` where they may differ, and ``mixed`` has the traits that may (see traits.py)."""
 
     dtype: torch.dtype
     device: torch.device
     sizes: tuple[Any, ...]
     strides: tuple[Any, ...] | None
     requires_grad: bool
+    is_leaf: bool = False
+    kind: type = torch.Tensor
+    mixed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorType:
+        """That of exactly this tensor."""
+        with torch._C.DisableTorchFunction():
+            strides = tuple(map(size_of, tensor.stride())) if tensor.layout == torch.strided else None
+            autograd = (tensor.requires_grad, tensor.is_leaf)
+            sizes = tuple(map(size_of, tensor.shape))
+            kind, mixed = traits.class_of(tensor), traits.mixed(tensor)
+            return cls(tensor.dtype, tensor.device, sizes, strides, *autograd, kind, mixed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +180,7 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
     if isinstance(value, Choice):
         return ChoiceType(tuple(type_of(option, is_kept) for option in value.options.values()))
     if isinstance(value, torch.Tensor):
-        strides = tuple(map(size_of, value.stride())) if value.layout == torch.strided else None
-        return TensorType(value.dtype, value.device, tuple(map(size_of, value.shape)), strides, value.requires_grad)
+        return TensorType.of(value)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return NumberType(number_kind(value))
     if isinstance(value, RuntimeString) or (isinstance(value, Text) and value.string is not None):
@@ -206,7 +238,7 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
         try:
             joined = join_alike(option, new, single)
         except Mismatch as error:
-            if isinstance(option, single) and isinstance(new, single):
+            if isinstance(option, single) and isinstance(new, single) and not isinstance(error, TraitMismatch):
                 mismatch = mismatch or error
             continue
         return (*options[:index], joined, *options[index + 1 :])
@@ -244,7 +276,8 @@ def join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
     """The type of the items of a list; ``None`` while it has none."""
-    return a or b if a is None or b is None else join(a, b, ())
+    with telling_apart(frozenset()):  # the program knows an item by its dtype and rank
+        return a or b if a is None or b is None else join(a, b, ())
 
 
 def tuple_of_any_length(a: Type, b: Type) -> Type | None:
@@ -284,7 +317,21 @@ def _join_tensors(a: TensorType, b: TensorType) -> Type:
         raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
     sizes = tuple(x if x == y and x is not LOOSE else LOOSE for x, y in zip(a.sizes, b.sizes))
     strides = a.strides if a.strides == b.strides and LOOSE not in sizes else None
-    return TensorType(a.dtype, a.device, sizes, strides, a.requires_grad or b.requires_grad)
+    mixed = a.mixed | b.mixed | _differing(a, b)
+    if not mixed.isdisjoint(_APART.get() - a.mixed - b.mixed):
+        raise TraitMismatch(f"{text(a)} that requires a gradient, is a leaf or a parameter on one path only")
+    kind = a.kind if a.kind is b.kind else torch.Tensor
+    requires_grad, is_leaf = a.requires_grad or b.requires_grad, a.is_leaf and b.is_leaf
+    return TensorType(a.dtype, a.device, sizes, strides, requires_grad, is_leaf, kind, mixed)
+
+
+def _differing(a: TensorType, b: TensorType) -> frozenset[str]:
+    """The traits in which two types of tensors differ."""
+    same = {
+        traits.AUTOGRAD: (a.requires_grad, a.is_leaf) == (b.requires_grad, b.is_leaf),
+        traits.CLASS: a.kind is b.kind,
+    }
+    return frozenset(name for name, alike in same.items() if not alike)
 
 
 def _kind(a: Type) -> str | None:

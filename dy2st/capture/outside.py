@@ -98,7 +98,9 @@ class Outside:
         sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
         before = self.session.graph_is_partial
-        made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, real.requires_grad))
+        autograd = (real.requires_grad, real.is_leaf)
+        kind = type(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
+        made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
         self.session.graph_is_partial = before  # it is a leaf, or stands for one
         return made  # type: ignore[no-any-return]
 

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, Unsupporte
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from dy2st.capture import failing, recurrent
+from dy2st.capture import failing, recurrent, traits
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.eager_errors import of_eager, without_stand_in
 from dy2st.capture.overlap import refused_overlap
@@ -72,6 +72,10 @@ class Capturing(Protocol):
 
     failed: Any
     asks_strides: bool
+    apart: frozenset[str]
+    asked_traits: set[str]
+    has_mixed: bool
+    tracker: Any
     graph_is_partial: bool
     pending: Any
     before_raise: Any
@@ -110,6 +114,7 @@ class Recorder(ProxyTorchDispatchMode):
         shapes = self.session.shapes
         self.session.fake.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
+        before = traits.before(self.session, func, args)
         try:
             result = self._run(func, args, kwargs)
             self._check_overlap(func, args)
@@ -119,6 +124,7 @@ class Recorder(ProxyTorchDispatchMode):
         finally:
             shapes.operation_start = None
         self._stale_views.note(func, args, self.session.builder)
+        traits.follow(self.session, func, (args, kwargs), result, before)
         if func in _NOT_RECORDED:
             return result
         failing.check(self.session, func, args)

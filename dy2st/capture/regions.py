@@ -45,6 +45,14 @@ class NeedsStandIn(Signal):
         self.name = name
 
 
+class NeedsApart(Signal):
+    """Tensors that differ in a trait have to be told apart, and the capture starts again."""
+
+    def __init__(self, trait: str) -> None:
+        super().__init__(f"the ways to a tensor disagree in its {trait}")
+        self.trait = trait
+
+
 @dataclasses.dataclass(eq=False)
 class Region:
     """A part of the capture whose effects can be undone.

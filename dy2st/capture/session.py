@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st import errors
-from dy2st.capture import failing, lattice
+from dy2st.capture import failing, lattice, traits
 from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.copies import Copies
@@ -96,6 +96,14 @@ class Session:
         """How many trips of a loop over a ``range`` are written out."""
         self.graph_is_partial = False
         """Whether stand-ins have been made that autograd does not connect with what they were made from."""
+        self.apart: frozenset[str] = frozenset()
+        """The traits of tensors that are told apart (see traits.py)."""
+        self.is_aligned: list[bool] = []
+        """For the branches of transformer encoders: whether the padding is at the end."""
+        self.has_mixed = False
+        """Whether some tensors differ from way to way in such a trait."""
+        self.asked_traits: set[str] = set()
+        """Those that the code asks for: then the program is for inputs that have the same."""
         self.asks_strides = False
         self.asked: dict[str, Location | None] = {}
         """What the user's code asked about the mode of the call, with the line that asked first."""
@@ -466,7 +474,14 @@ class Session:
                 strides = [self.symbolic_int(stride) for stride in kind.strides]
                 made = torch.empty_strided(sizes, strides, dtype=kind.dtype, device=kind.device)
             self.graph_is_partial = self.graph_is_partial or kind.requires_grad
-            return made.requires_grad_().clone() if kind.requires_grad else made
+            if kind.requires_grad:
+                made.requires_grad_()
+                made = made if kind.is_leaf and traits.AUTOGRAD not in kind.mixed else made.clone()
+        traits.give_class(made, kind.kind)
+        traits.mark(made, kind.mixed)
+        self.has_mixed = self.has_mixed or bool(kind.mixed)
+        traits.made(made)
+        return made
 
     def _new_size(self, size: Any) -> Any:
         return self.shapes.fresh_int(size=True) if size is lattice.LOOSE else self.symbolic_int(size)

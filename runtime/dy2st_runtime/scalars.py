@@ -65,6 +65,16 @@ def range_length(start: int, stop: int, step: int) -> int:
     return len(range(start, stop, step))
 
 
+def is_conj(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is lazily conjugated: the operator of that name conjugates it first where autograd is skipped."""
+    return tensor.is_conj()
+
+
+def is_neg(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is lazily negated."""
+    return tensor.is_neg()
+
+
 def size_of(*sizes: int) -> torch.Size:
     """A ``torch.Size``."""
     return torch.Size(sizes)
@@ -73,6 +83,7 @@ def size_of(*sizes: int) -> torch.Size:
 def _table() -> dict[str, Callable[..., Any]]:
     own = (
         to_int, to_float, to_bool, same_size, logical_not, logical_and, logical_or, minimum, maximum, where, range_length, size_of,
+        is_conj, is_neg,
     )  # fmt: skip
     operators = (
         "add sub mul truediv floordiv mod pow neg pos abs invert and_ or_ xor lshift rshift eq ne lt le gt ge getitem is_ not_"

@@ -8,11 +8,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from dy2st.capture.library.attention import FAST_PATHS
 from dy2st.capture.library.effects import LOG_METHODS, CachedFunction, at_each_call
 from dy2st.capture.library.operator_functions import call_getter, call_method_caller
 from dy2st.capture.library.registry import handler_of, takes_choices
 
-__all__ = ["LOG_METHODS", "CachedFunction", "at_each_call", "call_getter", "call_method_caller", "handler_of", "takes_choices"]
+__all__ = [
+    "FAST_PATHS", "LOG_METHODS", "CachedFunction", "at_each_call", "call_getter", "call_method_caller", "handler_of",
+    "takes_choices",
+]  # fmt: skip
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

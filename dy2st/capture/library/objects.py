@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import access, choices, text
+from dy2st.capture import access, choices, text, traits
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -23,7 +23,15 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
         return isinstance(example, kinds) or isinstance(value, kinds)
     if isinstance(value, (text.Text, StandInTuple)):
         return isinstance("" if isinstance(value, text.Text) else (), kinds)
+    if isinstance(value, torch.Tensor) and _tells_parameters(kinds):
+        return issubclass(traits.asked_class(session, value), kinds)
     return isinstance(value, kinds)
+
+
+def _tells_parameters(kinds: Any) -> bool:
+    """Whether what ``isinstance`` says depends on more than that a value is a tensor."""
+    given = kinds if isinstance(kinds, tuple) else (kinds,)
+    return any(isinstance(kind, type) and issubclass(kind, torch.Tensor) and kind is not torch.Tensor for kind in given)
 
 
 @handles(type)
@@ -34,8 +42,8 @@ def _type(session: Session, *args: Any) -> Any:
         return tuple
     if len(args) == 1 and isinstance(args[0], StandIn):
         return args[0].__class__
-    if len(args) == 1 and session.is_stand_in(args[0]):
-        return torch.Tensor
+    if len(args) == 1 and isinstance(args[0], torch.Tensor):
+        return traits.asked_class(session, args[0])
     return type(*args)
 
 

@@ -11,6 +11,7 @@ from dy2st.capture import lists
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.values import RuntimeList, contents
+from dy2st_runtime import scalars
 
 
 def _of_list(function: Any, capture: Any) -> Handler:
@@ -88,6 +89,16 @@ def _stride(session: Session, tensor: torch.Tensor, dim: int | None = None) -> A
 @handles(torch.Tensor.storage_offset)
 def _storage_offset(session: Session, tensor: torch.Tensor) -> Any:
     return session.number(torch.ops.aten.sym_storage_offset.default, (tensor,), "int")
+
+
+def _asked_at_runtime(target: Any) -> Handler:
+    """What is told of the tensor that is there when the program runs."""
+    return lambda session, tensor: session.number(target, (session.outside.adopted(tensor),), "bool")
+
+
+handles(torch.Tensor.is_conj, torch.is_conj)(_asked_at_runtime(scalars.is_conj))
+handles(torch.Tensor.is_neg, torch.is_neg)(_asked_at_runtime(scalars.is_neg))
+handles(torch.Tensor.is_inference, torch.is_inference)(_asked_at_runtime(torch.ops.aten.is_inference.default))
 
 
 @handles(checkpoint.checkpoint)
