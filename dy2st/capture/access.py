@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, lists, lookup, optional, traits, tuples
+from dy2st.capture import choices, keys, lists, lookup, optional, traits, tuples
 from dy2st.capture.assertions import check
-from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
@@ -61,15 +61,23 @@ def ld(value: Any, name: str, free: bool = False) -> Any:
 def attr(value: Any, name: str) -> Any:
     """``value.name``."""
     session = current()
-    if session is not None and name in traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
-        session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
-        return traits.read(session, value, name)
-    if session is not None and isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
-        raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
-    if session is None or isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
-        return getattr(value, name) if name != "__class__" or session is None else session.call(type, value)
+    if session is None:
+        return getattr(value, name)
+    if keys.is_open(name):
+        return _over_names(session, name, lambda known: attr(value, known))
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr(option, name))
+    return _attr(session, value, name)
+
+
+def _attr(session: Session, value: Any, name: str) -> Any:
+    if name in traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
+        session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
+        return traits.read(session, value, name)
+    if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
+        raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
+    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        return getattr(value, name) if name != "__class__" else session.call(type, value)
     if session.is_spent(value):
         raise spent(session)
     fallback = _user_fallback(value, name)
@@ -87,6 +95,17 @@ def attr(value: Any, name: str) -> Any:
         session.outside.read(AttributePlace(value, name))
     found = getattr(value, name)
     return choices.certain(found) if session is not None and may_be_undefined(found) else found
+
+
+def _over_names(session: Session, name: Any, use: Callable[[Any], Any]) -> Any:
+    """Do something with an attribute, once for each that it may be."""
+
+    def known(one: Any) -> Any:
+        if keys.is_open(one):
+            raise keys.refused(session, one, "is the name of an attribute")
+        return use(one)
+
+    return keys.over(session, name, known)
 
 
 def look_into(session: Session, *values: Any) -> None:
@@ -125,6 +144,10 @@ def spent(session: Session) -> errors.CaptureError:
 def has_attr(value: Any, name: str) -> Any:
     """``hasattr(value, name)``."""
     session = need()
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: has_attr(option, name))
+    if keys.is_open(name):
+        return _over_names(session, name, lambda known: has_attr(value, known))
     if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
         return False
     there = hasattr(value, name)
@@ -210,6 +233,9 @@ def _user_property(value: Any, name: str, part: str) -> Callable[..., Any] | Non
 def set_attr(target: Any, name: str, value: Any) -> None:
     """``target.name = value``."""
     session = current()
+    if session is not None and keys.is_open(name):
+        _over_names(session, name, lambda known: set_attr(target, known, value))
+        return
     if session is None or isinstance(target, torch.Tensor):
         setattr(target, name, value)
         return
@@ -227,6 +253,12 @@ def set_attr(target: Any, name: str, value: Any) -> None:
 def del_attr(target: Any, name: str) -> None:
     """``del target.name``."""
     session = current()
+    if session is not None and isinstance(target, Choice):
+        session.over(target, lambda option: del_attr(option, name))
+        return
+    if session is not None and keys.is_open(name):
+        _over_names(session, name, lambda known: del_attr(target, known))
+        return
     if session is not None:
         session.write(AttributePlace(target, name))
     delattr(target, name)
@@ -237,9 +269,19 @@ def item(value: Any, key: Any) -> Any:
     session = current()
     if session is None:
         return value[key]
-    for choice, other in ((value, lambda option: item(option, key)), (key, lambda option: item(value, option))):
-        if isinstance(choice, Choice):
-            return session.over(choice, other)
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: item(option, key))
+    if keys.is_open(key):
+        if isinstance(value, collections.defaultdict) and value.default_factory is not None:
+            unless_there(session, value, key, lambda: set_item(value, key, session.call(value.default_factory)))
+        if keys.has_choice(key) or isinstance(value, lookup.MAPPINGS):
+            resolve = keys.over if isinstance(value, lookup.MAPPINGS) else keys.over_choices
+            return resolve(session, key, lambda known: _item(session, value, known))
+    return _item(session, value, key)
+
+
+def _item(session: Session, value: Any, key: Any) -> Any:
+    key = lookup.known(key)
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
     known = session.lists.of(value)
@@ -249,7 +291,7 @@ def item(value: Any, key: Any) -> Any:
         return value[lists.as_index(session, key)]
     if isinstance(value, types.GenericAlias):
         return value[key]
-    if _is_runtime(key):
+    if _is_runtime(key) or (isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key)):
         return _item_at_runtime(session, value, key)
     own = getattr(type(value), "__getitem__", None)
     if isinstance(own, types.FunctionType) and not isinstance(value, type):
@@ -270,6 +312,16 @@ def _plain_item(session: Session, value: Any, key: Any) -> Any:
     return found
 
 
+def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]) -> None:
+    """Put an item into a dict if none is there under a key known only at run time."""
+    there = keys.over(session, key, lambda known: lookup.presence(session, table, known))
+    if not isinstance(there, bool):
+        session.births.own_variables(put)
+        capture_if(there, lambda: None, put, ())
+    elif not there:
+        put()
+
+
 def _is_runtime(key: Any) -> bool:
     if isinstance(key, slice):
         return any(map(_is_runtime, (key.start, key.stop, key.step)))
@@ -285,7 +337,7 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         copied = list(value)
         session.lists.own(copied)
         return lists.get(session, session.lists.make(copied), key)
-    if isinstance(value, dict) and lookup.is_runtime_number(key):
+    if isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key):
         return lookup.item(session, value, key)
     raise errors.CaptureError(
         f"a {type(value).__name__} is indexed with a number that is known only at run time",
@@ -336,13 +388,17 @@ def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
 def set_item(target: Any, key: Any, value: Any) -> None:
     """``target[key] = value``."""
     session = current()
-    for choice, other in (
-        (target, lambda option: set_item(option, key, value)),
-        (key, lambda option: set_item(target, option, value)),
-    ):
-        if isinstance(choice, Choice):
-            choice.session.over(choice, other)
-            return
+    if isinstance(target, Choice):
+        target.session.over(target, lambda option: set_item(option, key, value))
+    elif session is not None and keys.is_open(key) and (keys.has_choice(key) or isinstance(target, dict)):
+        resolve = keys.over if isinstance(target, dict) else keys.over_choices
+        resolve(session, key, lambda known: _set_item(session, target, known, value))
+    else:
+        _set_item(session, target, key, value)
+
+
+def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> None:
+    key = lookup.known(key)
     if session is None or isinstance(target, torch.Tensor):
         target[key if session is None else lists.as_index(session, key)] = value
         return
@@ -357,6 +413,9 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         return
     if isinstance(target, list) and _is_runtime(key):
         lists.set_item(session, lists.required(session, target), key, value)
+        return
+    if isinstance(target, dict) and lookup.is_runtime(key):
+        lookup.put(session, target, key, lambda known: _set_item(session, target, known, value))
         return
     _note_items(session, target, key)
     if type(target) is dict and key in target and may_be_undefined(target[key]):
@@ -374,17 +433,40 @@ def _note_items(session: Session, target: Any, key: Any) -> None:
         session.write(ContentsPlace(target))
 
 
+def settled_key(value: Any, key: Any) -> Any:
+    """The key of an item that is read and written: see :func:`~dy2st.capture.lookup.settled`."""
+    session = current()
+    return key if session is None or not isinstance(value, dict) else lookup.settled(session, value, key)
+
+
 def del_item(target: Any, key: Any) -> None:
     """``del target[key]``."""
     session = current()
+    if session is not None and isinstance(target, Choice):
+        session.over(target, lambda option: del_item(option, key))
+    elif session is not None and keys.is_open(key) and (keys.has_choice(key) or isinstance(target, dict)):
+        resolve = keys.over if isinstance(target, dict) else keys.over_choices
+        resolve(session, key, lambda known: _del_item(session, target, known))
+    else:
+        _del_item(session, target, key)
+
+
+def _del_item(session: Session | None, target: Any, key: Any) -> None:
     if session is not None:
         known = session.lists.of(target)
         if known is not None:
             lists.del_item(session, known, key)
             return
         if isinstance(target, dict):
-            item(target, key)
-            optional.remove(session, target, key)
+            if lookup.is_runtime(key):
+                missing = lambda: choices.certain(Undefined("key", KeyError, (key,)))  # noqa: E731
+                lookup.find(session, target, key, lambda known: _del_item(session, target, known), missing)
+                return
+            if not hasattr(type(target), "__missing__") or key in target:
+                item(target, key)
+                optional.remove(session, target, key)
+            else:
+                del target[key]
             return
         if isinstance(target, list) and _is_runtime(key):
             lists.del_item(session, lists.required(session, target), key)
@@ -406,6 +488,9 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
         return target
     if function is python.iadd and tuples.are(target, value):
         return tuples.concat(session, target, value)
+    if isinstance(target, dict) and function is python.ior and not isinstance(target, collections.Counter):
+        session.call(dict.update, target, value)
+        return target
     if isinstance(target, (list, dict, set)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))
     return function(target, value)

@@ -223,6 +223,8 @@ class Joiner:
             with self.session.recording_into(builder):
                 self._take_apart(kind, given, leaves, place)
         self.fresh += made
+        if isinstance(value, torch.SymInt):
+            self.session.shapes.one_of(value, *(given for given in (a, b) if given is not stand_ins.ABSENT))
         final, initial = (a, b) if holds_container(a) else (b, a)
         return self._unite(unpack_list(value), initial, final, (len(self.fresh),), is_object=not isinstance(place, ContentsPlace))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import enum
 import functools
 import inspect
 import logging
@@ -18,10 +19,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
-from torch.utils._pytree import tree_map
 
 from dy2st import errors
-from dy2st.capture import deques, iteration, lookup, managers, modules, number_operators, optional, ordering, sets, spreading, text
+from dy2st.capture import (
+    deques,
+    iteration,
+    keys,
+    managers,
+    modules,
+    number_operators,
+    optional,
+    ordering,
+    sets,
+    spreading,
+    tables,
+    text,
+)
 from dy2st.capture.access import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
@@ -40,7 +53,7 @@ from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.users_code import as_written, is_in_skipped_package, is_skipped, is_users_function
-from dy2st.capture.values import CAPTURE_VALUES, Choice, StandInDeque, StandInSet, StandInTuple, contents
+from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents
 
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
@@ -158,11 +171,24 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return text.formatted(session, owner, args, kwargs)
     if isinstance(owner, str) and method.__name__ == "join" and len(args) == 1:
         return text.connected(owner, iteration.collected(args[0]))
+    if isinstance(owner, tuple) and method.__name__ in ("index", "count") and keys.any_open((*owner, *args)):
+        return ordering.search(session, owner, method.__name__, *args)
     if isinstance(owner, (set, frozenset)) and any(isinstance(value, StandInSet) for value in args):
         return _with_sets(session, owner, method, args)
-    if isinstance(owner, (list, dict, set, collections.deque)):
+    if isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys":
+        return tables.from_keys(session, owner, *args, **kwargs)
+    if isinstance(owner, (list, dict, set, collections.deque, types.MappingProxyType)):
         return _call_container(session, owner, method, args, kwargs)
     return _call_plain(session, method, args, kwargs)
+
+
+def _call_of_class(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """``dict.get(d, key)``: the method of a container, by its class."""
+    owner = args[0] if args else None
+    if function.__objclass__ not in (list, dict, set, collections.deque, str) or not isinstance(owner, function.__objclass__):
+        return _call_plain(session, function, args, kwargs)
+    method = getattr(owner, function.__name__) if isinstance(owner, StandIn) else function.__get__(owner)
+    return call(method, *args[1:], **kwargs)
 
 
 def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
@@ -181,6 +207,8 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
         return method(*args, **kwargs)
     if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
+    if isinstance(method.__self__, collections.Counter) and method.__func__ in tables.COUNTING:
+        return tables.update(session, method.__self__, *args, subtracts=method.__name__ == "subtract", **kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
         return at_each_call(session, method, *args, **kwargs)
     if isinstance(method.__self__, contextlib.ExitStack) and method.__name__ in managers.STACK_METHODS:
@@ -266,8 +294,17 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
             session.births.own(made)
             enter(session, own_init, converted, (made, *args), kwargs)
             return made
+    if issubclass(kind, enum.Enum) and keys.any_open(args):
+        return keys.over(session, args, lambda known: _call_plain(session, kind, known, kwargs))
     if kind is collections.deque:
         return deques.made(*args, **kwargs)
+    if kind in (set, frozenset) and args:
+        return sets.collected(session, kind, *args)
+    table = tables.made(session, kind, args, kwargs)
+    if table is not None:
+        session.births.own(table)
+        session.created[id(table)] = table
+        return table
     other = _call_plain(session, kind, args, kwargs | _made_defaults(session, kind, args, kwargs))
     if kind is set:
         return sets.owned(session, other)
@@ -299,8 +336,12 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return ordering.method(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and function.__name__ in ("keys", "values", "items", "popitem", "copy"):
         session.key_orders.check(owner, session.here())
-    if isinstance(owner, dict) and function.__name__ == "get" and args and lookup.is_runtime_number(args[0]):
-        return lookup.get(session, owner, *args)
+    if tables.is_keyed(owner, function.__name__, args):
+        return tables.method(session, owner, function, args, kwargs)
+    if isinstance(owner, dict) and function.__name__ == "update":
+        return tables.update(session, owner, *args, **kwargs)
+    if isinstance(owner, (set, collections.deque)) and keys.any_open(args):
+        return keys.over_choices(session, args, lambda known: _call_container(session, owner, function, known, kwargs))
     if isinstance(owner, dict) and (function.__name__ == "pop" or optional.has_optional(owner)):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
@@ -348,10 +389,25 @@ def _over_argument(session: Session, choice: Choice, function: Any, args: Any, k
     """Call once for each option of an argument."""
 
     def once(option: Any) -> Any:
-        given, named = tree_map(lambda leaf: option if leaf is choice else leaf, (args, kwargs))
+        given, named = (_with_option(part, choice, option) for part in (args, kwargs))
         return call(function, *given, **named)
 
     return session.over(choice, once)
+
+
+def _with_option(value: Any, choice: Choice, option: Any) -> Any:
+    """A value with an option for a choice in it; the same object where it is not in there."""
+    if value is choice:
+        return option
+    if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
+        return value
+    parts = list(value.values()) if isinstance(value, dict) else value
+    made = [_with_option(part, choice, option) for part in parts]
+    if all(new is old for new, old in zip(made, parts)):
+        return value
+    if isinstance(value, dict):
+        return dict(zip(value, made))
+    return type(value)._make(made) if hasattr(value, "_make") else type(value)(made)
 
 
 @contextlib.contextmanager
@@ -373,6 +429,7 @@ _KINDS: dict[type, Callable[[Session, Any, Any, Any], Any]] = {
     types.FunctionType: _call_function,
     type: _construct,
     types.BuiltinMethodType: _call_builtin_method,
+    types.MethodDescriptorType: _call_of_class,
     operator.itemgetter: call_getter,
     operator.attrgetter: call_getter,
     operator.methodcaller: call_method_caller,

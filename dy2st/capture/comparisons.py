@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import inspect
 import operator as python
 import types
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, iteration, optional, tuples
+from dy2st.capture import choices, iteration, keys, optional, tuples
 from dy2st.capture.access import attr, of_class
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
@@ -33,6 +34,8 @@ _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEW
 
 def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
+    if isinstance(left, Choice) and isinstance(right, Choice):
+        return left.session.over(left, lambda option: is_(option, right))
     if isinstance(left, Choice):
         return _is_chosen(left, right)
     if isinstance(right, Choice):
@@ -93,14 +96,20 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
         session.tracker.identity(right)
     elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
         fields = [field.name for field in dataclasses.fields(left) if field.compare]
-        for side in (left, right):
-            for name in fields:
-                attr(side, name)
+        sides = [[attr(side, name) for name in fields] for side in (left, right)]
+        if _is_generated(own) and _holds_runtime(*sides):
+            return _equal(session, *map(tuple, sides))
     elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
         of_class(session, left, "__eq__")
         found = session.call(types.MethodType(own, left), right)
         return left == right if found is NotImplemented else found
     return left == right
+
+
+def _is_generated(method: Any) -> bool:
+    """Whether ``dataclasses`` has written a method."""
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return code is not None and code.co_filename in ("<string>", dataclasses.__file__)
 
 
 def _equal_lists(session: Session, left: Any, right: Any) -> Any:
@@ -165,6 +174,8 @@ def in_(value: Any, container: Any) -> Any:
         if isinstance(choice, Choice):
             return session.over(choice, other)
     container = container.table if isinstance(container, StandInSet) else contents(container)
+    if keys.has_choice(value):
+        return keys.over_choices(session, value, lambda known: in_(known, container))
     if isinstance(container, torch.Tensor):
         return (container == value).any()
     if isinstance(container, RuntimeIterable) or session.lists.of(container) is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from dy2st.capture import comprehensions, iteration, lattice, lists, text
+from dy2st.capture import access, comprehensions, iteration, keys, lattice, lists, lookup, text
 from dy2st.capture.assertions import check
 from dy2st.capture.comparisons import position, same
+from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import Stream
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
@@ -58,10 +59,35 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
         if session.lists.of(args[0]) is not None:
             _known(session, target)
     handler = _COMPARING.get(name)
+    if name in ("index", "count", "remove") and session.lists.of(target) is None and any(map(keys.has_choice, (*target, *args))):
+        return search(session, target, name, *args)
     runtime = session.lists.of(target) is not None or any(map(_is_runtime, (*target, *args)))
     if handler is None or not (runtime or name == "sort"):
         return lists.method(session, target, name, args, kwargs)
     return handler(session, target, *args, **kwargs)
+
+
+def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) -> Any:
+    """``items.index(value)``, ``items.count(value)`` and ``items.remove(value)`` of Python's lists and tuples, item by item."""
+    first, last, _ = slice(*(bounds or (None,)), *((None,) if len(bounds) == 1 else ())).indices(len(items))
+    alike: Any = lambda index: same(session, value, items[index])  # noqa: E731
+    places = range(first, last)
+    if name == "count":
+        return sum(_as_number(session, alike(index)) for index in places)
+    use = (lambda index: access.del_item(items, index)) if name == "remove" else lambda index: index
+    return lookup.first(places, alike, use, lambda: _not_there(session, items, name, value))
+
+
+def _as_number(session: Session, test: Any) -> Any:
+    return session.number(scalars.to_int, (test,), "int") if is_symbolic(test) else int(test)
+
+
+def _not_there(session: Session, items: Any, name: str, value: Any) -> NoReturn:
+    if name == "remove":
+        raise raised(ValueError("list.remove(x): x not in list"))
+    if isinstance(items, tuple):
+        raise raised(ValueError("tuple.index(x): x not in tuple"))
+    raise raised(session.call(ValueError, text.fstring((value, "r", ""), " is not in list")))
 
 
 def _with_known_end(session: Session, values: Any) -> Any:

@@ -12,8 +12,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from dy2st.capture import access, calls, comparisons
+from dy2st.capture import access, calls, comparisons, optional
 from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.session import need
 from dy2st.capture.truth import condition, truth_value
 from dy2st.capture.values import Choice, contents, is_symbolic
 
@@ -41,6 +42,8 @@ def matches(pattern: Pattern, subject: Any) -> Any:
     """Whether a pattern fits a subject."""
     if isinstance(subject, Choice):
         return subject.session.over(subject, lambda option: matches(pattern, option))
+    if optional.has_optional(subject):
+        return optional.settled(need(), subject, lambda one: matches(pattern, one))
     return condition(pattern.fits(subject))
 
 
@@ -52,9 +55,20 @@ def found(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
             narrowed = Choice(subject.session, subject.tag, fitting)
             return subject.session.over(narrowed, lambda option: found(pattern, option))  # type: ignore[no-any-return]
         subject = next(iter(fitting.values())) if len(fitting) == 1 else Choice(subject.session, subject.tag, fitting)
+    if optional.has_optional(subject) and not isinstance(pattern, (Anything, As)):
+        return _found_in_each(pattern, subject)
     values: Found = {}
     pattern.bind(subject, values)
     return tuple(values[name] for name in pattern.names)
+
+
+def _found_in_each(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
+    """The same of a dict with items that are there on some ways only: of those of its ways that fit."""
+
+    def fitting(one: Any) -> Any:
+        return found(pattern, one) if matches(pattern, one) is not False else (None,) * len(pattern.names)
+
+    return optional.settled(need(), subject, fitting)  # type: ignore[no-any-return]
 
 
 def _bind_part(pattern: Pattern, subject: Any, values: Found) -> None:

@@ -205,6 +205,8 @@ def record_number(session: Capturing, target: Callable[..., Any], args: tuple[An
     """
     failing.check_number(session, target, args)
     number = fresh_number(session.shapes, kind)
+    if target is scalars.to_int and isinstance(args[0], torch.SymBool):
+        session.shapes.one_of(number, 0, 1)
     session.builder.call(target, tuple(args), {}, number)
     return number
 

@@ -38,7 +38,18 @@ from dy2st.capture.values import (
 )
 from dy2st_runtime import scalars
 from dy2st_runtime.program import Effect, Location
-from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, Leaf, ListOf, Shared, Structure, children, unflatten
+from dy2st_runtime.structure import (
+    ChoiceOf,
+    CollectionOf,
+    Const,
+    Leaf,
+    ListOf,
+    Shared,
+    Structure,
+    children,
+    kind_of_table,
+    unflatten,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +188,7 @@ class _Describer:
 
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
-        if children(value) is None and not isinstance(value, StandIn):
+        if children(value) is None and not isinstance(value, StandIn) and not self._is_table(value):
             return self.described(value, what)
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
@@ -185,6 +196,10 @@ class _Describer:
         if source is not None:
             self.existing[number] = source.index
         return Shared(number, (self.described(value, what),))
+
+    def _is_table(self, value: Any) -> bool:
+        """Whether a value is a kind of dict that the function has made."""
+        return id(value) in self.session.created and kind_of_table(value) is not None
 
     def simplified(self, structure: Structure) -> Structure:
         """Without the numbers of containers that stand in one place only."""
@@ -201,12 +216,8 @@ class _Describer:
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
-        if isinstance(value, StandInSet):
-            return self._set(value.table, what)
-        if isinstance(value, StandInDeque):
-            return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
-        if isinstance(value, StandInTuple):
-            return CollectionOf("tuple", (self.describe(value.items, what),))
+        if isinstance(value, StandIn) or self._is_table(value):
+            return self._collection(value, what)
         if has_optional(value):
             return self._keys_by_way(value, what)
         if isinstance(value, Choice):
@@ -221,6 +232,15 @@ class _Describer:
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)
         return self._known(value, what)
+
+    def _collection(self, value: Any, what: str) -> Structure:
+        if isinstance(value, StandInSet):
+            return self._set(value.table, what)
+        if isinstance(value, StandInDeque):
+            return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
+        if isinstance(value, StandInTuple):
+            return CollectionOf("tuple", (self.describe(value.items, what),))
+        return CollectionOf(str(kind_of_table(value)), (self.described(_items_of(self.session, value), what),))
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Two that may be one object in Python, and are two in a program, must not be left both."""
@@ -285,6 +305,12 @@ class _Describer:
         full = table.copy()
         full[key] = value.without_unbound()
         return ChoiceOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
+
+
+def _items_of(session: Session, table: Any) -> dict[Any, Any]:
+    """What is in a dict, in one of Python's own."""
+    session.key_orders.check(table, session.here())
+    return dict(table)
 
 
 def _is_list(value: Any) -> bool:

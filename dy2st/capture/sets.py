@@ -8,16 +8,16 @@ if x.sum() > 0:             choice between being there and not. ``"b" in seen`` 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture import optional
+from dy2st.capture import iteration, keys, lookup, optional
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterators import over
 from dy2st.capture.journal import ItemPlace
 from dy2st.capture.session import Session, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, StandInSet, may_be_undefined
+from dy2st.capture.values import StandInSet, may_be_undefined
 
 
 class CapturedSet(StandInSet):
@@ -32,6 +32,9 @@ class CapturedSet(StandInSet):
     # -- changes -----------------------------------------------------------------------------------------------------------
 
     def add(self, item: Any) -> None:
+        keys.over(need(), item, self._add)
+
+    def _add(self, item: Any) -> None:
         check_member(need(), item)
         if item in self.table and not may_be_undefined(self.table[item]):
             return
@@ -39,10 +42,19 @@ class CapturedSet(StandInSet):
         self.table[item] = None
 
     def discard(self, item: Any) -> None:
+        keys.over(need(), item, lambda known: lookup.find(need(), self.table, known, self._discard, _nothing))
+
+    def _discard(self, item: Any) -> None:
         if item in self.table:
             optional.remove(need(), self.table, item)
 
     def remove(self, item: Any) -> None:
+        def known(one: Any) -> None:
+            lookup.find(need(), self.table, one, self._remove, lambda: self._remove(one))
+
+        keys.over(need(), item, known)
+
+    def _remove(self, item: Any) -> None:
         optional.pop(need(), self.table, item)
 
     def pop(self) -> Any:
@@ -151,9 +163,41 @@ def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:
 
 def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
     """The set that the code that runs now has made."""
+    return _made(dict.fromkeys(items))
+
+
+def display(session: Session, items: Sequence[Any]) -> CapturedSet:
+    """The set that a display makes."""
+    made = _made({})
+    for item in items:
+        made.add(item)
+    return made
+
+
+def collected(session: Session, kind: type, items: Any) -> Any:
+    """``set(items)``, ``frozenset(items)``."""
+    if not isinstance(items, (set, frozenset, dict)):
+        found = iteration.collected(items)
+        if session.lists.of(found) is not None:
+            raise errors.CaptureError(
+                f"a {kind.__name__} of a size that is known only at run time",
+                session.here(),
+                fix="keep the items in a list; torch.unique gives distinct numbers",
+            )
+        items = found
+    if kind is set:
+        return display(session, items) if keys.any_open(items) else owned(session, set(items))
+    return keys.over_all(session, items, lambda known: _frozen(session, known)) if keys.any_open(items) else frozenset(items)
+
+
+def _frozen(session: Session, items: Sequence[Any]) -> frozenset[Any]:
     for item in items:
         check_member(session, item)
-    return _made(dict.fromkeys(items))
+    return frozenset(items)
+
+
+def _nothing() -> None:
+    """What there is to do for a member that is not there."""
 
 
 def of_outside(members: set[Any]) -> CapturedSet:
@@ -182,7 +226,7 @@ def check_member(session: Session, item: Any) -> None:
     Raises:
         CaptureError: it is a number known only at run time.
     """
-    if isinstance(item, SYMBOLIC_NUMBERS):
+    if lookup.is_runtime(item):
         raise errors.DataDependentError(
             "a number that is known only at run time is put into a set",
             session.here(),

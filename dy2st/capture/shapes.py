@@ -8,6 +8,8 @@ block where it was learned.
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,10 @@ import sympy
 import torch
 import torch.fx.experimental.validator  # half a second that the first capture would spend
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.utils._sympy.functions import Mod, PythonMod
+
+_MOST = 8
+"""Of how many values a number may be one where something is done for each."""
 
 _FACTS = (
     "replacements", "replacements_slocs", "var_to_range", "var_to_range_sloc", "axioms", "divisible",
@@ -36,6 +42,7 @@ class CaptureShapes(ShapeEnv):
 
     def __init__(self) -> None:
         self._first_ranges: dict[sympy.Symbol, Any] = {}
+        self._values: dict[sympy.Basic, frozenset[int]] = {}
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]  # torch wraps its own in a cache
@@ -84,6 +91,31 @@ class CaptureShapes(ShapeEnv):
             return value
         answer = self._maybe_evaluate_static(value.node.expr)
         return None if answer is None else bool(answer)
+
+    def one_of(self, number: Any, *values: Any) -> None:
+        """Remember which a number may be, if that is known of each of some: ints, and numbers of which it is known."""
+        found = [self.possible(value.node.expr) if isinstance(value, torch.SymInt) else (value,) for value in values]
+        known = [part for ways in found for part in ways or ()]
+        if None not in found and len(set(known)) <= _MOST and all(type(part) is int for part in known):
+            self._values[number.node.expr] = frozenset(known)
+
+    def possible(self, expr: sympy.Basic) -> tuple[int, ...] | None:
+        """What a symbolic int may be, in order, if these are few."""
+        symbols = [*expr.free_symbols]
+        if not all(symbol in self._values for symbol in symbols):
+            return self._in_range(expr)
+        ways = itertools.product(*(self._values[symbol] for symbol in symbols))
+        found = {int(expr.xreplace(dict(zip(symbols, map(sympy.Integer, way))))) for way in itertools.islice(ways, _MOST**2)}
+        return (
+            tuple(sorted(found)) if len(found) <= _MOST and math.prod(len(self._values[s]) for s in symbols) <= _MOST**2 else None
+        )
+
+    def _in_range(self, expr: sympy.Basic) -> tuple[int, ...] | None:
+        if not expr.has(PythonMod, Mod):
+            return None
+        bounds = self.bound_sympy(expr)
+        few = bounds.lower.is_Integer and bounds.upper.is_Integer and bounds.upper - bounds.lower < _MOST
+        return tuple(range(int(bounds.lower), int(bounds.upper) + 1)) if few else None
 
     def learn(self, expr: sympy.Basic) -> None:
         """Take an expression for true until the facts are forgotten."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import re
@@ -14,7 +15,7 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, RuntimeString, Text, is_symbolic
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, RuntimeString, Text, is_symbolic, options_of
 from dy2st_runtime import control, scalars, text
 
 _FINAL = (*SYMBOLIC_NUMBERS, RuntimeString, fx.Node)
@@ -40,7 +41,47 @@ def fstring(*parts: Any) -> Any:
     if not runtime:
         return text.join_parts(parts)
     assert session is not None
-    return made(session, parts)
+    return put_together(session, parts)
+
+
+def put_together(session: Session, parts: Sequence[Any]) -> Any:
+    """The text of some parts: a choice of texts, where few choices of constants are all that is known only at run time."""
+    chosen = _of_options(session, parts)
+    return made(session, parts) if chosen is None else chosen
+
+
+_MOST_TEXTS = 8
+"""Of how many constants a text may be one; of more it is one that the program makes."""
+
+
+def _of_options(session: Session, parts: Sequence[Any]) -> Any:
+    """The text of choices of constants, next to nothing else that is known only at run time: a choice of texts."""
+    values = [(part, None, "") if isinstance(part, str) else part for part in parts]
+    known = all(isinstance(part[2], str) and all(map(_is_constant, options_of(part[0]))) for part in values)
+    chosen = [part for part in values if isinstance(part[0], Choice)]
+    count = functools.reduce(lambda ways, part: ways * len(options_of(part[0])), chosen, 1)
+    if not known or not chosen or count > _MOST_TEXTS:
+        return None
+    try:
+        return _joined_options(session, values)
+    except (TypeError, ValueError):  # one that cannot be formatted raises in its branch
+        return None
+
+
+def _joined_options(session: Session, values: Sequence[Any]) -> Any:
+    first = next(index for index, part in enumerate(values) if isinstance(part[0], Choice))
+    choice, *shape = values[first]
+
+    def with_option(option: Any) -> Any:
+        return [*values[:first], (option, *shape), *values[first + 1 :]]
+
+    if any(isinstance(part[0], Choice) for part in values[first + 1 :]):
+        return session.over(choice, lambda option: _joined_options(session, with_option(option)))
+    return Choice(session, choice.tag, {tag: text.join_parts(with_option(option)) for tag, option in choice.options.items()})
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bytes, type(None))) and type(value).__module__ == "builtins"
 
 
 def made(session: Session, parts: Sequence[Any]) -> Text:
@@ -82,7 +123,7 @@ def percent(session: Session, template: str, values: Any) -> Any:
         parts.append((value, "%", f"%{rest}"))
     if next(given, _NOTHING) is not _NOTHING and not isinstance(values, dict):
         raise TypeError("not all arguments converted during string formatting")
-    return made(session, [*parts, template[end:]])
+    return put_together(session, [*parts, template[end:]])
 
 
 _NOTHING = object()
@@ -92,7 +133,7 @@ def formatted(session: Session, template: str, args: Sequence[Any], kwargs: dict
     """``template.format(*args, **kwargs)``."""
     if not has_runtime_parts(session, (*args, *kwargs.values())):
         return template.format(*args, **kwargs)
-    return made(session, _fields(template, args, kwargs, itertools.count()))
+    return put_together(session, _fields(template, args, kwargs, itertools.count()))
 
 
 def _fields(template: str, args: Sequence[Any], kwargs: dict[str, Any], position: Iterator[int]) -> list[Any]:
@@ -125,7 +166,7 @@ def connected(separator: str, items: list[Any]) -> Any:
     parts: list[Any] = []
     for index, item in enumerate(items):
         parts += [separator] * (index > 0) + [item if isinstance(item, str) else (item, None, "")]
-    return made(session, parts)
+    return put_together(session, parts)
 
 
 def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any, ...]:

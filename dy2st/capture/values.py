@@ -132,6 +132,14 @@ def options_of(value: Any) -> list[Any]:
     return list(value.options.values()) if isinstance(value, Choice) else [value]
 
 
+def _refuse_hash(value: Any) -> NoReturn:
+    raise DataDependentError(
+        "a value that is known only when the program runs is looked up, or put into a dict or set, by code that was not converted",
+        seen=repr(value),
+        fix="do it in converted code, or in the branches of an if statement",
+    )
+
+
 def _add_operators() -> None:
     """``choice + x``, ``x + choice``, ``choice < x``, ``-choice``…"""
 
@@ -152,7 +160,7 @@ def _add_operators() -> None:
         setattr(Choice, f"__{name}__", binary(getattr(operator, name)))
     for name in ["neg", "pos", "invert", "abs"]:
         setattr(Choice, f"__{name}__", unary(getattr(operator, name)))
-    Choice.__hash__ = object.__hash__  # type: ignore[method-assign]
+    Choice.__hash__ = _refuse_hash  # type: ignore[method-assign,assignment]
 
 
 _add_operators()

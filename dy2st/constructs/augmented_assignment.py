@@ -3,7 +3,7 @@
 x += v                  →   x = _dy2st.inplace('+', x, v)
 a.b += v                →   _dy2st.set_attr(a, 'b', _dy2st.inplace('+', _dy2st.attr(a, 'b'), v))
 f()[k()] += v           →   object_1 = f()
-                            key_1 = k()
+                            key_1 = _dy2st.settled_key(object_1, k())
                             _dy2st.set_item(object_1, key_1, _dy2st.inplace('+', _dy2st.item(object_1, key_1), v))
 """
 
@@ -70,7 +70,7 @@ def rewrite_aug_assign(node: gast.AugAssign, context: Context) -> list[gast.stmt
         key = template.constant(target.attr, target)
     else:
         text = "_dy2st.set_item(owner, key, _dy2st.inplace(symbol, _dy2st.item(owner, key), value))"
-        more, key = _once(target.slice, names.KEY, context)
+        more, key = _once_known(target, owner, context)
     change = context.statements(text, node, owner=owner, key=key, symbol=symbol, value=node.value)
     return [*start, *more, *change]
 
@@ -81,6 +81,22 @@ def _once(node: gast.expr, base: str, context: Context) -> tuple[list[gast.stmt]
         return [], node
     (name,) = context.namer.numbered(base)
     return context.statements("name = value", node, name=name, value=node), template.load(name, node)
+
+
+def _once_known(target: gast.expr, owner: gast.expr, context: Context) -> tuple[list[gast.stmt], gast.expr]:
+    """The same for the key of an item, which is the same one when it is read and when it is written."""
+    made = target.slice.func if isinstance(target.slice, gast.Call) else None
+    is_slice = isinstance(made, gast.Attribute) and context.is_operators(made.value) and made.attr == "slice"
+    if isinstance(target.slice, gast.Constant) or is_slice:
+        return _once(target.slice, names.KEY, context)
+    text = "_dy2st.settled_key(owner, key)"
+    return _once(context.expression(text, target.slice, owner=owner, key=target.slice), names.KEY, context)
+
+
+@operator("settled_key")
+def settled_key(owner: Any, key: Any) -> Any:
+    """The key of an item that is read and written: one of those that are there, if nobody knows which it may be otherwise."""
+    return access.settled_key(owner, key)
 
 
 @operator("inplace")

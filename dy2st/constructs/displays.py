@@ -3,6 +3,8 @@
     [a, b]                  →   _dy2st.own([a, b])
     (a, *b)                 →   _dy2st.tuple((a, *_dy2st.spread(b)))
     def f(*args): ...       →   def f(*args): args = _dy2st.tuple(args); ...
+    {k: v, **d}             →   _dy2st.dict((k, v), (d,))
+    {a, b}                  →   _dy2st.set(a, b)
     {k: v for k, v in xs}   →   _dy2st.own({k: v for k, v in xs})
 
 The operator remembers when an object was made: what a block makes itself is no state of that block. A set becomes one whose
@@ -17,7 +19,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, sets, spreading, tuples
+from dy2st.capture import current, sets, spreading, tables, tuples
 from dy2st.constructs.context import Context
 from dy2st.constructs.list_operators import spread_starred
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -45,14 +47,22 @@ def rewrite_tuple(node: gast.Tuple, context: Context) -> gast.expr:
 
 @rewrites(gast.Dict, Phase.ACCESS)
 def rewrite_dict(node: gast.Dict, context: Context) -> gast.expr:
-    """A dict display."""
-    return _owned(node, context)
+    """A dict display; one with other keys than constants is filled item by item."""
+    if all(isinstance(key, gast.Constant) for key in node.keys):
+        return _owned(node, context)
+    parts = [
+        context.expression("(pair,)", value, pair=[value] if key is None else [key, value])
+        for key, value in zip(node.keys, node.values)
+    ]
+    return context.expression("_dy2st.dict(parts)", node, parts=parts)
 
 
 @rewrites(gast.Set, Phase.ACCESS)
 def rewrite_set(node: gast.Set, context: Context) -> gast.expr:
-    """A set display."""
-    return _owned(node, context)
+    """A set display; one with other members than constants is filled member by member."""
+    if all(isinstance(part, gast.Constant) for part in node.elts):
+        return _owned(node, context)
+    return context.expression("_dy2st.set(parts)", node, parts=node.elts)
 
 
 @rewrites(gast.FunctionDef, Phase.ACCESS)
@@ -85,6 +95,25 @@ def own(value: Any) -> Any:
     else:
         session.births.own(value)
     return value
+
+
+@operator("dict")
+def dict_(*parts: tuple[Any, ...]) -> Any:
+    """The dict of pairs, and of dicts whose items go into it."""
+    session = current()
+    if session is not None:
+        return tables.display(session, parts)
+    made: dict[Any, Any] = {}
+    for part in parts:
+        made.update(*part) if len(part) == 1 else made.update([part])
+    return made
+
+
+@operator("set")
+def set_(*items: Any) -> Any:
+    """The set of some members."""
+    session = current()
+    return {*items} if session is None else sets.display(session, items)
 
 
 @operator("tuple")

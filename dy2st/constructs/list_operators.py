@@ -1,6 +1,7 @@
-"""`+`, `*` and `*xs` of what may be lists, `%` of what may be a string.
+"""`+`, `*` and `*xs` of what may be lists, `%` of what may be a string, `|` of what may be dicts.
 
     a + b, a * b, a % b     →   _dy2st.add(a, b), _dy2st.mul(a, b), _dy2st.mod(a, b)
+    a | b                   →   _dy2st.merged(a, b)
     f(*xs), [*xs]           →   f(*_dy2st.spread(xs)), [*_dy2st.spread(xs)]
     (*xs,)                  →   _dy2st.tuple((*_dy2st.spread(xs),))
 
@@ -15,13 +16,18 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, lists, spreading, tuples
+from dy2st.capture import current, lists, spreading, tables, tuples
 from dy2st.capture.text import percent
 from dy2st.capture.values import StandInTuple
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
-_OPERATORS = {gast.Add: "_dy2st.add(left, right)", gast.Mult: "_dy2st.mul(left, right)", gast.Mod: "_dy2st.mod(left, right)"}
+_OPERATORS = {
+    gast.Add: "_dy2st.add(left, right)",
+    gast.Mult: "_dy2st.mul(left, right)",
+    gast.Mod: "_dy2st.mod(left, right)",
+    gast.BitOr: "_dy2st.merged(left, right)",
+}
 
 
 @rewrites(gast.BinOp, Phase.ACCESS)
@@ -83,6 +89,15 @@ def mul(left: Any, right: Any) -> Any:
         if session is not None and isinstance(items, StandInTuple):
             return tuples.repeat(session, items, times)
     return python.mul(left, right)
+
+
+@operator("merged")
+def merged(left: Any, right: Any) -> Any:
+    """`left | right`."""
+    session = current()
+    if session is not None and isinstance(left, dict) and isinstance(right, dict):
+        return tables.merged(session, left, right)
+    return left | right
 
 
 @operator("mod")

@@ -87,7 +87,7 @@ class ChoiceOf:
 
 @dataclasses.dataclass(frozen=True)
 class CollectionOf:
-    """A set, deque or tuple (``kind``) of what one structure, the only one in ``items``, gives when it is iterated."""
+    """A set, deque, tuple or another dict (``kind``) of what one structure, the only one in ``items``, gives."""
 
     kind: str
     items: tuple[Structure, ...]
@@ -200,7 +200,23 @@ def _unflatten_one(structure: CollectionOf | Shared | ChoiceOf, leaves: Sequence
             return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
 
 
-_COLLECTIONS: dict[str, Callable[[Any], Any]] = {"set": set, "tuple": tuple}
+_FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "None": None}
+_COLLECTIONS: dict[str, Callable[[Any], Any]] = {
+    "set": set,
+    "tuple": tuple,
+    "Counter": collections.Counter,
+    **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
+}
+
+
+def kind_of_table(value: Any) -> str | None:
+    """The kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else."""
+    if type(value) is collections.Counter:
+        return "Counter"
+    if type(value) is not collections.defaultdict:
+        return None
+    names = (f"defaultdict({name})" for name, factory in _FACTORIES.items() if value.default_factory is factory)
+    return next(names, None)
 
 
 def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:

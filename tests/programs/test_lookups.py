@@ -66,6 +66,6 @@ def test_dicts_that_put_in_what_is_missing_are_refused() -> None:
             groups[length.item()].append(row)
         return dict(groups)
 
-    with pytest.raises(DataDependentError, match="looked up in a defaultdict, which puts in what is missing") as caught:
+    with pytest.raises(DataDependentError, match="known only at run time is put into a dict") as caught:
         to_static(f)(torch.ones(2), torch.tensor([1, 1]))
     assert "groups[length.item()].append(row)" in str(caught.value)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import access, lists
+from dy2st.capture import access, keys, lists
 from dy2st.capture.assertions import check
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
@@ -60,7 +60,9 @@ def _bool(session: Session, value: Any = False) -> Any:
 @handles(hash)
 def _hash(session: Session, value: Any) -> Any:
     own = type(value).__hash__
-    return session.call(types.MethodType(own, value)) if is_users_function(own) else hash(value)
+    if is_users_function(own):
+        return session.call(types.MethodType(own, value))
+    return keys.over(session, value, hash)
 
 
 @handles(len)

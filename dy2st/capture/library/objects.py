@@ -95,7 +95,7 @@ def _to_text(function: Any, conversion: str | None) -> Handler:
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         if args and text.has_runtime_parts(session, args[0]) and not kwargs:
             specification = args[1] if conversion is None and len(args) > 1 else ""
-            return text.made(session, [(args[0], conversion, specification)])
+            return text.put_together(session, [(args[0], conversion, specification)])
         return function(*args, **kwargs)
 
     return handle

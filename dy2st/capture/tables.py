@@ -1,0 +1,194 @@
+"""Dicts that are filled and asked under keys, or with items, that only the program knows: each is put in by itself."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture import access, choices, comparisons, iteration, keys, lookup, optional
+from dy2st.capture.branch import capture_if
+from dy2st.capture.journal import ContentsPlace, ItemPlace
+from dy2st.capture.session import Session
+from dy2st.capture.values import StandInSet, is_symbolic, may_be_undefined
+
+_KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))
+"""The methods of dicts that get a key."""
+
+_FAMILY = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+_OWN: dict[str, Callable[..., Any]] = {
+    "__getitem__": access.item, "__setitem__": access.set_item, "__delitem__": access.del_item,
+    "__contains__": lambda table, key: comparisons.in_(key, table),
+}  # fmt: skip
+
+
+def method(session: Session, table: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a dict that gets a key known only at run time."""
+    name, (key, *rest) = function.__name__, args
+    if name in _OWN:
+        return _OWN[name](table, key, *rest)
+    if name == "setdefault":
+        value = rest[0] if rest else None
+        access.unless_there(session, table, key, lambda: access.set_item(table, key, value))
+        return access.item(table, key)
+
+    def use(known: Any) -> Any:
+        if not lookup.is_runtime(known):
+            return session.call(function, known, *rest, **kwargs)
+        if name == "get":
+            return lookup.get(session, table, known, *rest)
+        missing = (lambda: rest[0]) if name == "pop" and rest else lambda: lookup.item(session, {}, known)
+        return lookup.find(session, table, known, lambda one: session.call(function, one, *rest, **kwargs), missing)
+
+    return keys.over(session, key, use)
+
+
+COUNTING = (collections.Counter.update, collections.Counter.subtract)
+"""The methods of a ``Counter`` that count what they get."""
+
+
+def is_keyed(owner: Any, name: str, args: tuple[Any, ...]) -> bool:
+    """Whether this is a method of a dict that gets a key known only at run time."""
+    return name in _KEYED and isinstance(owner, lookup.MAPPINGS) and bool(args) and keys.is_open(args[0])
+
+
+def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A dict that is made of keys known only at run time; ``None`` for any other."""
+    if kind not in _FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
+        return None
+    *before, source = args
+    source = _looked_at(session, source)
+    if not _is_special(session, kind, source):
+        table = kind(*before, source, **kwargs)
+    else:
+        table = kind(*before)
+        session.births.own(table)
+        session.created[id(table)] = table
+        update(session, table, source, **kwargs)
+    return table
+
+
+def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any:
+    """``dict.fromkeys(items, value)``."""
+    items = _looked_at(session, items)
+    if not (kind in _FAMILY and isinstance(items, list) and keys.any_open(items)):
+        return kind.fromkeys(items, value)
+    table: Any = kind()
+    session.births.own(table)
+    session.created[id(table)] = table
+    for item in items:
+        access.set_item(table, item, value)
+    return table
+
+
+def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
+    """A dict display: of pairs, and of dicts whose items go into it."""
+    table: dict[Any, Any] = {}
+    session.births.own(table)
+    for part in parts:
+        if len(part) == 1:
+            update(session, table, part[0])
+        elif keys.is_open(part[0]) or (part[0] in table and may_be_undefined(table[part[0]])):
+            access.set_item(table, *part)
+        else:
+            table[part[0]] = part[1]
+    return table
+
+
+def merged(session: Session, left: Any, right: Any) -> Any:
+    """``left | right``."""
+    known = not (optional.has_optional(left) or optional.has_optional(right))
+    if known or isinstance(left, collections.Counter) or type(left) not in _FAMILY:
+        for table in (left, right):
+            session.key_orders.check(table, session.here())
+        made = left | right
+        session.births.own(made)
+        return made
+    made = session.call(left.copy)
+    session.births.own(made)
+    update(session, made, right)
+    return made
+
+
+def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = False, **named: Any) -> None:
+    """``table.update(source, **named)``; a ``Counter`` counts."""
+    for source in sources:
+        source = _looked_at(session, source)
+        if not _is_special(session, type(table), source) and not optional.has_optional(table):
+            session.write(ContentsPlace(table))
+            (table.subtract if subtracts else table.update)(source)
+        elif isinstance(table, collections.Counter):
+            _count(session, table, source, -1 if subtracts else 1)
+        else:
+            _put(session, table, source)
+    for name, value in named.items():
+        _put(session, table, [(name, value)])
+
+
+def _put(session: Session, table: Any, source: Any) -> None:
+    if isinstance(source, dict):
+        session.key_orders.check(source, session.here())
+        for key, value in source.items():
+            if key in table:
+                _put_one(session, table, key, value)
+            else:  # it is there on the same ways
+                session.write(ItemPlace(table, key))
+                table[key] = value
+        return
+    if hasattr(source, "keys"):
+        source = [(key, access.item(source, key)) for key in iteration.iterated(session.call(access.attr(source, "keys")))]
+    for pair in source:
+        key, value = iteration.iterated(pair)
+        access.set_item(table, key, value)
+
+
+def _counted(table: Any, key: Any, sign: int, times: Any) -> Any:
+    return access.item(table, key) + sign * times
+
+
+def _put_one(session: Session, table: Any, key: Any, value: Any, made: Callable[[Any], Any] = lambda known: known) -> None:
+    """Put in what is made of an item of another dict, which may be there on some ways only."""
+    there = choices.presence(value)
+    known = value.without_unbound() if there is not False and may_be_undefined(value) else value
+    put: Any = lambda: access.set_item(table, key, made(known))  # noqa: E731
+    if is_symbolic(there):
+        session.births.own_variables(put)
+        capture_if(there, put, lambda: None, ())
+    elif there:
+        put()
+
+
+def _count(session: Session, table: Any, source: Any, sign: int) -> None:
+    pairs = source.items() if isinstance(source, Mapping) else [(item, 1) for item in source]
+    for key, times in pairs:
+        _put_one(session, table, key, times, functools.partial(_counted, table, key, sign))
+
+
+def _looked_at(session: Session, source: Any) -> Any:
+    """What a dict is made of: a dict, or a list of what an iterator gives."""
+    if isinstance(source, StandInSet) or hasattr(source, "keys"):
+        return source
+    items = iteration.collected(source) if not isinstance(source, (list, tuple)) else source
+    if session.lists.of(items) is not None:
+        raise errors.CaptureError(
+            "a dict of a size that is known only at run time",
+            session.here(),
+            fix="keep the items in a list; torch.unique gives distinct numbers",
+        )
+    return items
+
+
+def _is_special(session: Session, kind: type, source: Any) -> bool:
+    """Whether the items have to be put in one by one."""
+    if isinstance(source, dict):
+        session.key_orders.check(source, session.here())
+        return optional.has_optional(source)
+    if not isinstance(source, (list, tuple)):
+        return False
+    if kind is collections.Counter:
+        return keys.any_open(source)
+    return any(
+        keys.is_open(pair) or (isinstance(pair, (list, tuple)) and len(pair) == 2 and keys.is_open(pair[0])) for pair in source
+    )
