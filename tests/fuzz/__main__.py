@@ -10,6 +10,7 @@ import argparse
 import collections
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,11 +23,16 @@ from tests.fuzz.choices import Seeded
 from tests.fuzz.grammar import Program, write
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
+from tests.fuzz.stateful import generate, oracle, reduction
+from tests.fuzz.stateful.program import Program as Stateful
 from tests.fuzz.twins import NAMES, twin
 from tests.fuzz.wide import Wide
 
 _CHUNK = 250
 """Programs for one process, which is replaced then: caches of torch grow."""
+
+_ALIKE = 2
+"""How many programs that fail alike are made smaller by one process."""
 
 VARIANTS = ("plain", "saved", *NAMES)
 
@@ -48,9 +54,47 @@ def run(seed: str, variants: tuple[str, ...], size: int, *, wide: bool = False) 
             return
 
 
+def run_stateful(seed: str, variants: tuple[str, ...], size: int = generate.SIZE) -> Iterator[tuple[str, Stateful, Verdict]]:
+    """Judge one program with state in several ways, until it fails in one."""
+    program = generate.write(seed, size)
+    if not oracle.valid(program):
+        return
+    for name in variants:
+        verdict = oracle.judge(program, name)
+        yield name, program, verdict
+        if verdict.kind is not Kind.SAME:
+            return
+
+
+def _work_stateful(options: argparse.Namespace) -> None:
+    """Judge a range of programs with state; a line of JSON for each."""
+    seen: collections.Counter[str] = collections.Counter()
+    for number in range(options.first, options.last):
+        print(json.dumps({"start": number}), flush=True)
+        others = (
+            oracle.VARIANTS
+            if options.all
+            else ("native", *(name for name, every in (("python", 4), ("saved", 5)) if number % every == 0))
+        )
+        for name, program, verdict in run_stateful(f"{options.seed}-{number}", others):
+            seen[verdict.reason] += 1
+            if verdict.bad and options.reduce and seen[verdict.reason] <= _ALIKE:
+                program = reduction.reduced(program, name)
+            text = (
+                reduction.script(program, name, f"{verdict.kind.value}: {verdict.reason}", str(Path.cwd())) if verdict.bad else None
+            )
+            entry = {
+                "number": number, "variant": "plain" if name == "native" else name, "kind": verdict.kind.name, "reason": verdict.reason, "detail": verdict.detail,
+                "covered": (0, 0), "calls": verdict.calls, "program": None, "script": text,
+            }  # fmt: skip
+            print(json.dumps(entry), flush=True)
+
+
 def _work(options: argparse.Namespace) -> None:
     """Judge a range of programs; a line of JSON for each."""
     torch.set_num_threads(1)
+    if options.stateful:
+        return _work_stateful(options)
     for number in range(options.first, options.last):
         which = VARIANTS if options.all else ("plain", VARIANTS[1 + number % (len(VARIANTS) - 1)])
         print(json.dumps({"start": number}), flush=True)
@@ -101,6 +145,7 @@ def _start(options: argparse.Namespace, first: int, last: int) -> subprocess.Pop
         *(["--reduce"] if options.reduce else []),
         *(["--all"] if options.all else []),
         *(["--wide"] if options.wide else []),
+        *(["--stateful"] if options.stateful else []),
     ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -120,12 +165,19 @@ def _report(entries: Iterator[dict[str, Any]], folder: Path) -> None:
             print(f"{entry['number']} {entry['variant']}: {Kind[entry['kind']].value}: {entry['reason']}", flush=True)
         if entry["program"] is not None:
             _keep(folder, entry)
+        if entry.get("script"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{_slug(entry['reason'])}_{entry['number']}.py").write_text(entry["script"])
     total = sum(kinds.values())
     print(f"{total} programs, {calls} calls, {covered / max(lines, 1):.0%} of their lines run")
     for title, counted in (("programs", kinds), ("saved ones and twins", twins)):
         print(f"{title}: " + ", ".join(f"{count} {kind}" for kind, count in counted.most_common()))
     for reason, count in reasons.most_common():
         print(f"{count:6} {reason}")
+
+
+def _slug(reason: str) -> str:
+    return re.sub(r"\W+", "_", reason)[:60].strip("_").lower()
 
 
 def _keep(folder: Path, entry: dict[str, Any]) -> None:
@@ -146,6 +198,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="start with this program")
     parser.add_argument("--all", action="store_true", help="every twin of every program, not one of them")
     parser.add_argument("--wide", action="store_true", help="programs with more of the language")
+    parser.add_argument(
+        "--stateful", action="store_true", help="programs with state that is shared, replaced, and changed between calls"
+    )
     parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")
     parser.add_argument("--keep", default="<nothing>", help="also save programs that are refused for a reason with these words")
     parser.add_argument("--folder", type=Path, default=Path("fuzz_failures"))

@@ -116,6 +116,7 @@ def load(source: str) -> types.ModuleType:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = types.ModuleType(name)
     module.__file__ = file
+    sys.modules[name] = module
     exec(compile(source, file, "exec"), module.__dict__)
     return module
 
@@ -126,6 +127,7 @@ def _target(program: Program, module: types.ModuleType) -> Any:
 
 def _unload(module: types.ModuleType) -> None:
     linecache.cache.pop(str(module.__file__), None)
+    sys.modules.pop(module.__name__, None)
 
 
 def calls_of(program: Program) -> tuple[list[Call], tuple[int, int]]:

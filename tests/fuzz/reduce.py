@@ -6,8 +6,10 @@ import ast
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
-from tests.fuzz.grammar import Program
+Program = TypeVar("Program", bound=Any)
+"""A dataclass with the text of a module as ``source``."""
 
 
 def reduced(program: Program, fails: Callable[[Program], bool], seconds: float = 60.0) -> Program:
@@ -79,6 +81,7 @@ def _simpler(owner: object, key: object, value: ast.expr) -> Iterator[Callable[[
 
 
 def _statements(body: list[ast.stmt], field: str) -> Iterator[Callable[[], None]]:
+    """Statements are left out, one or several at a time, or come out of the statement that they are in."""
     for index, statement in enumerate(body):
         inner = getattr(statement, "body", None)
         if isinstance(inner, list) and not isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.match_case)):
@@ -93,3 +96,12 @@ def _statements(body: list[ast.stmt], field: str) -> Iterator[Callable[[], None]
                 del body[index]
 
             yield delete
+    for size in (2, 4, len(body) // 4, len(body) // 2):
+        for start in range(0, len(body) - size + 1, max(size, 1)) if size > 1 else ():
+
+            def delete_some(start: int = start, size: int = size) -> None:
+                del body[start : start + size]
+                if not body:
+                    body.append(ast.Pass())
+
+            yield delete_some

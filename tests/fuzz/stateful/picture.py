@@ -1,0 +1,134 @@
+"""All that can be reached from some objects, as text that is the same for two worlds exactly if nobody can tell them apart.
+
+Objects are numbered in the order in which they are first met, over all calls: so a picture says which places hold one object, and
+which hold one that was there before.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import types
+from typing import Any
+
+import torch
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.Size, range, slice, type(Ellipsis))
+
+
+class Numbers:
+    """The numbers of the objects of one world; they are kept alive, so that no identity is used twice."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[int, Any]] = {}
+
+    def of(self, value: Any, key: Any = None) -> tuple[int, bool]:
+        """The number of an object, and whether it is new."""
+        key = id(value) if key is None else key
+        new = key not in self._known
+        return self._known.setdefault(key, (len(self._known), value))[0], new
+
+
+class Picture:
+    """Looks at a world.
+
+    Args:
+        numbers: of the objects.
+        module: the name of the module whose classes are the user's.
+        values: whether values of tensors are part of it, and not only what they are.
+    """
+
+    def __init__(self, numbers: Numbers, module: str, values: bool = True) -> None:
+        self.numbers, self.module, self.values = numbers, module, values
+        self.lines: list[str] = []
+        self._shown: set[int] = set()
+
+    def add(self, path: str, value: Any) -> None:
+        """Look at a value, and at what it holds."""
+        if isinstance(value, _PLAIN) and type(value).__module__ in ("builtins", "torch"):
+            self.lines.append(f"{path}: {value!r}")
+        elif isinstance(value, torch.Tensor):
+            self._tensor(path, value)
+        elif isinstance(value, tuple):
+            self.lines.append(f"{path}: {type(value).__name__} of {len(value)}")
+            for index, item in enumerate(value):
+                self.add(f"{path}[{index}]", item)
+        elif isinstance(value, BaseException):
+            self.lines.append(f"{path}: {type(value).__name__}")
+        else:
+            self._object(path, value)
+
+    def _object(self, path: str, value: Any) -> None:
+        name = getattr(value, "__qualname__", "") if isinstance(value, (type, types.FunctionType)) else ""
+        if isinstance(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)):
+            self.lines.append(f"{path}: {type(value).__name__} {name}")
+            return
+        if isinstance(value, type) and value.__module__ != self.module or isinstance(value, enum.Enum):
+            self.lines.append(f"{path}: {value}")
+            return
+        number, _ = self.numbers.of(value)
+        self.lines.append(f"{path}: {type(value).__name__} {name} #{number}")
+        if id(value) in self._shown:
+            return
+        self._shown.add(id(value))
+        self._parts(path, value)
+
+    def _parts(self, path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            self.lines.append(f"{path}: keys {list(dict.keys(value))!r}")
+            for key, item in dict.items(value):
+                self.add(f"{path}[{key!r}]", item)
+        elif isinstance(value, (list, collections.deque)):
+            self.lines.append(f"{path}: {len(value)} items")
+            for index, item in enumerate(list.__iter__(value) if isinstance(value, list) else value):
+                self.add(f"{path}[{index}]", item)
+        elif isinstance(value, (set, frozenset)):
+            self.lines.append(f"{path}: {sorted(map(repr, value))}")
+        if isinstance(value, type):
+            parts = {name: part for name, part in vars(value).items() if _is_data(name, part)}
+        else:
+            parts = {name: part for name, part in getattr(value, "__dict__", {}).items() if _is_data(name, part)}
+            if type(value).__module__ == self.module:
+                parts.update(_slots(value))
+                self.add(f"type({path})", type(value))
+                for base in type(value).__mro__[1:]:
+                    if base.__module__ == self.module:
+                        self.add(f"{path}'s {base.__name__}", base)
+        if parts or hasattr(value, "__dict__"):
+            self.lines.append(f"{path}: attributes {list(parts)}")
+        for name, part in parts.items():
+            self.add(f"{path}.{name}", part)
+
+    def _tensor(self, path: str, value: torch.Tensor) -> None:
+        number, _ = self.numbers.of(value)
+        storage, _ = self.numbers.of(value.untyped_storage(), ("storage", value.untyped_storage()._cdata))
+        what = f"{type(value).__name__} {str(value.dtype)[6:]}{list(value.shape)} +{value.storage_offset()} {value.stride()}"
+        how = f"{'requires grad' if value.requires_grad else ''} {'leaf' if value.is_leaf else ''} {'conj' if value.is_conj() else ''}"
+        shown = f" {value.detach().resolve_conj().tolist()}" if self.values else ""
+        self.lines.append(f"{path}: {what} {how.strip()} #{number} in #{storage}{shown}")
+        if value.is_leaf and value.grad is not None and id(value) not in self._shown:
+            self._shown.add(id(value))
+            self.add(f"{path}.grad", value.grad)
+
+
+def _slots(value: Any) -> dict[str, Any]:
+    found = {}
+    for base in type(value).__mro__:
+        for name in getattr(base, "__slots__", ()) if "__slots__" in vars(base) else ():
+            try:
+                found[name] = vars(base)[name].__get__(value)
+            except (AttributeError, KeyError):
+                continue
+    return found
+
+
+def _is_data(name: str, part: Any) -> bool:
+    """Whether an attribute is state, and not machinery of Python, torch or a static function."""
+    if name.startswith("__") or name in ("forward", "_abc_impl", "_is_full_backward_hook", "_non_persistent_buffers_set"):
+        return False
+    if name.startswith("_") and name not in ("_parameters", "_buffers", "_modules"):
+        return False
+    return not isinstance(
+        part, (types.FunctionType, classmethod, staticmethod, property, types.MemberDescriptorType)
+    ) or dataclasses.is_dataclass(part)

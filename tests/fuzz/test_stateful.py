@@ -1,0 +1,117 @@
+"""Random programs with state do as static programs what they do in eager; what judges them sees each kind of difference."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from tests.fuzz.oracle import Kind, Verdict
+from tests.fuzz.stateful import generate, oracle
+from tests.fuzz.stateful.picture import Numbers, Picture
+from tests.fuzz.stateful.program import Call, Program
+from tests.fuzz.stateful.reduction import reduced, script
+
+SOURCE = """\
+import torch
+
+
+class Box:
+    def __init__(self):
+        self.items = []
+
+
+st, acc = Box(), []
+
+
+def program(x, n, acc):
+    y = x + 1
+    if x.sum() > 0:
+        st.items = acc
+    st.items.append(y)
+    return st.items
+"""
+CALLS = tuple(Call(before, f"torch.tensor({x}), torch.tensor(0), acc") for before, x in [((), "[1.0]"), (("acc = []",), "[-1.0]")])
+PROGRAM = Program(SOURCE, CALLS)
+GREEN = (2, 3, 6, 11, 12, 13, 14, 20, 21, 24, 25, 26, 27, 29, 30, 34, 36, 37, 39, 41, 44, 46, 47, 48, 50, 51)
+"""Programs that do the same on both sides, or are refused."""
+
+
+def test_a_seed_decides():
+    assert generate.write("a-1") == generate.write("a-1")
+    assert generate.write("a-1") != generate.write("a-2")
+
+
+def test_most_programs_run():
+    programs = [generate.write(f"valid-{number}") for number in range(60)]
+    assert sum(oracle.valid(program) for program in programs) > 30
+    for theme in ("nonlocal", "getattr(", "**", "try:", "nn.Module", "__slots__", "is not", "requires_grad"):
+        assert any(theme in program.source for program in programs), theme
+
+
+class Other:
+    """Takes the place of the static function of a program."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def __call__(self, program: Program, world: oracle.World, variant: str) -> object:
+        exec(self.source, world.space)
+        return world.space["program"]
+
+
+DIFFERENCES = {
+    ": identity": "return list(st.items)",
+    "result: value": "return acc",
+    "state: identity": "st.items = list(st.items)\n    return st.items",
+    "state: attributes": "st.more = 1\n    return st.items",
+    "ZeroDivisionError": "1 / 0",
+}
+
+
+@pytest.mark.parametrize("kind", DIFFERENCES)
+def test_differences_are_seen(kind: str, monkeypatch: pytest.MonkeyPatch):
+    other = "def program" + SOURCE.partition("def program")[2].replace("return st.items", DIFFERENCES[kind])
+    monkeypatch.setattr(oracle, "_static", Other(other))
+    program = dataclasses.replace(PROGRAM, calls=CALLS[1:]) if kind == "result: value" else PROGRAM
+    verdict = oracle.judge(program)
+    assert verdict.bad
+    assert kind in verdict.reason
+
+
+def test_the_same_is_no_difference(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(oracle, "_static", Other(""))
+    assert oracle.judge(PROGRAM) == Verdict(Kind.SAME, calls=2)
+
+
+def test_a_picture_says_which_objects_are_one_and_which_share_memory():
+    def lines(*values):
+        picture = Picture(Numbers(), __name__)
+        for value in values:
+            picture.add("v", value)
+        return picture.lines
+
+    one, base = [], torch.ones(4)
+    assert lines(one, one) != lines(one, [])
+    assert lines(base, base[:2]) != lines(base, torch.ones(2))
+    assert lines({"a": 1, "b": 2}) != lines({"b": 2, "a": 1})
+    assert lines(0.0) != lines(-0.0)
+    assert lines(True) != lines(1)
+    assert lines(base.clone().requires_grad_()) != lines(base)
+
+
+def test_a_failing_program_is_made_smaller(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(oracle, "_static", Other("program = lambda *given: None"))
+    smaller = reduced(PROGRAM, "native", seconds=5)
+    assert len(smaller.calls) == 1
+    assert "sum" not in smaller.source
+    compile(script(smaller, "native", "reason", "."), "<script>", "exec")
+
+
+@pytest.mark.parametrize("number", GREEN)
+def test_random_programs(number: int):
+    program = generate.write(f"ci-{number}")
+    assert oracle.valid(program)
+    verdict = oracle.judge(program, "python" if number % 4 == 0 else "native")
+    assert not verdict.bad, f"{verdict.reason}\n{program.text()}\n{verdict.detail}"
