@@ -104,13 +104,13 @@ def _export(layer: Any, path: str | os.PathLike[str], format: str | None, specs:
 def _lowered(door: Door, loaded: LoadedModule, program: Program, options: Options) -> Lowered:
     """The program with buffers for lists that grow, and where there cannot be any, with lists if the format has those."""
     try:
-        return doors.to_exported_program(loaded, program, door.checks, options.max_growth, door.keep_first)
+        return doors.to_exported_program(loaded, program, door.checks, options.max_growth)
     except ExportError as error:
         if not door.has_lists or not any(node.target in aliasing.LIST_CHANGES for node in program.nodes()):
             raise
         try:
             with sequences.instead_of_buffers():
-                return doors.to_exported_program(loaded, program, door.checks, options.max_growth, door.keep_first)
+                return doors.to_exported_program(loaded, program, door.checks, options.max_growth)
         except ExportError as other:
             raise error from other
 
@@ -240,13 +240,11 @@ class Door:
     Attributes:
         name: of the format.
         checks: whether it can hold assertions.
-        keep_first: see :class:`~dy2st.lowering.context.Context`.
         has_lists: whether it can hold lists of any length.
     """
 
     name = "pt2"
     checks = True
-    keep_first = False
     has_lists = False
 
     def require(self) -> None:
@@ -299,7 +297,6 @@ class AotiDoor(Door):
     """AOTInductor packages."""
 
     name = "aoti"
-    keep_first = True
 
     def require(self) -> None:
         aoti.require()

@@ -18,6 +18,7 @@ from dy2st.errors import ExportError
 from dy2st.lowering.context import brief
 from dy2st.lowering.doors import Runner, quietly
 from dy2st.lowering.module import Lowered
+from dy2st_runtime.executors.inductor_guards import guarded
 from dy2st_runtime.program import Program
 
 
@@ -40,7 +41,7 @@ def write(lowered: Lowered, program: Program, path: str) -> None:
     Raises:
         ExportError: it cannot be compiled.
     """
-    with tempfile.TemporaryDirectory() as folder, quietly(), torch.no_grad(), products_of_any_size():
+    with tempfile.TemporaryDirectory() as folder, quietly(), torch.no_grad(), products_of_any_size(), guarded():
         package = os.path.join(folder, "model.pt2")
         try:
             torch._inductor.aoti_compile_and_package(lowered.exported, package_path=package)

@@ -29,8 +29,6 @@ class Context(abc.ABC):
 
     def __init__(self, checks: bool, max_growth: int | None, in_place: bool = True) -> None:
         self.checks, self.max_growth, self.in_place = checks, max_growth, in_place
-        self.keep_first = False
-        """Whether to choose the first values once more after a loop without trips: Inductor may give others."""
         self.notes: dict[str, None] = {}
         self.rehearsing = 0
 

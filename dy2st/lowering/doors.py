@@ -59,9 +59,7 @@ def quietly() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def to_exported_program(
-    loaded: LoadedModule, program: Program, checks: bool, max_growth: int | None, keep_first: bool = False
-) -> Lowered:
+def to_exported_program(loaded: LoadedModule, program: Program, checks: bool, max_growth: int | None) -> Lowered:
     """The program as ``torch.export`` has it.
 
     Args:
@@ -69,16 +67,13 @@ def to_exported_program(
         program: the program.
         checks: whether assertions become part of it; it is prepared for ONNX otherwise, which has none.
         max_growth: see :func:`dy2st.export`.
-        keep_first: see :class:`~dy2st.lowering.context.Context`.
 
     Raises:
         ExportError: it cannot be.
     """
 
     def lowered(program: Program) -> Lowered:
-        module = LoweredModule(loaded, program, checks, max_growth)
-        module.context.keep_first = keep_first
-        return lower(module, *example(program))
+        return lower(LoweredModule(loaded, program, checks, max_growth), *example(program))
 
     return lowered(program) if checks else lower_prepared(program, lowered)
 

@@ -198,8 +198,6 @@ class _Loop:
 
         made = torch.ops.higher_order.while_loop(condition, body, start, tuple(apart(leaves)))
         results = list(made[1:])
-        if self.context.keep_first and pred is not True:
-            results = [torch.where(first, then, before) for then, before in zip(results, start[1:])]
         outside = [_unnamed(slot) for slot in inside]
         return self.given_back(slots.leave(outside, results), found, variables)
 

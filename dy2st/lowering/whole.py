@@ -22,7 +22,6 @@ class _Flat(nn.Module):
         super().__init__()
         self.program = program
         self.context = Interpreter(checks=True, max_growth=None, in_place=False)
-        self.context.keep_first = True
 
     def forward(self, *values: Any) -> tuple[torch.Tensor, ...]:
         """The outputs, with numbers as tensors."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import re
@@ -19,8 +20,10 @@ from typing import Any
 
 import torch
 
+from tests.fuzz import backends
+from tests.fuzz.carries import Carries
 from tests.fuzz.choices import Seeded
-from tests.fuzz.grammar import Program, write
+from tests.fuzz.grammar import Grammar, Program, write
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
 from tests.fuzz.stateful import generate, oracle, reduction
@@ -95,6 +98,9 @@ def _work(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     if options.stateful:
         return _work_stateful(options)
+    if options.backend:
+        with backends.uncompiled() if options.uncompiled else contextlib.nullcontext():
+            return _work_on_backend(options)
     for number in range(options.first, options.last):
         which = VARIANTS if options.all else ("plain", VARIANTS[1 + number % (len(VARIANTS) - 1)])
         print(json.dumps({"start": number}), flush=True)
@@ -106,6 +112,27 @@ def _work(options: argparse.Namespace) -> None:
                 "covered": verdict.covered, "calls": verdict.calls, "program": dataclasses.asdict(program) if verdict.bad or options.keep in verdict.reason else None,
             }  # fmt: skip
             print(json.dumps(entry), flush=True)
+
+
+def _work_on_backend(options: argparse.Namespace) -> None:
+    """Judge a range of programs on a backend that rounds."""
+
+    def judged(program: Program) -> Verdict:
+        return backends.judge(program, options.backend, carries=options.carries)
+
+    for number in range(options.first, options.last):
+        print(json.dumps({"start": number}), flush=True)
+        choices = Seeded(f"{options.seed}-{number}")
+        grammar = Carries(choices, options.size) if options.carries else (Wide if options.wide else Grammar)(choices, options.size)
+        program = grammar.program()
+        verdict = judged(program)
+        if verdict.bad and options.reduce:
+            program = reduced(program, lambda candidate, found=verdict: judged(candidate).reason == found.reason)
+        entry = {
+            "number": number, "variant": "plain", "kind": verdict.kind.name, "reason": verdict.reason, "detail": verdict.detail,
+            "covered": verdict.covered, "calls": verdict.calls, "program": dataclasses.asdict(program) if verdict.bad or options.keep in verdict.reason else None,
+        }  # fmt: skip
+        print(json.dumps(entry), flush=True)
 
 
 def _reduced(program: Program, name: str, verdict: Verdict) -> Program:
@@ -146,6 +173,9 @@ def _start(options: argparse.Namespace, first: int, last: int) -> subprocess.Pop
         *(["--all"] if options.all else []),
         *(["--wide"] if options.wide else []),
         *(["--stateful"] if options.stateful else []),
+        *(["--carries"] if options.carries else []),
+        *(["--uncompiled"] if options.uncompiled else []),
+        *(["--backend", options.backend] if options.backend else []),
     ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -159,7 +189,7 @@ def _report(entries: Iterator[dict[str, Any]], folder: Path) -> None:
         plain = entry["variant"] == "plain"
         (kinds if plain else twins)[Kind[entry["kind"]].value] += 1
         covered, lines, calls = covered + entry["covered"][0], lines + entry["covered"][1], calls + entry["calls"]
-        if entry["kind"] == "REFUSED":
+        if entry["kind"] == "REFUSED" or entry["kind"] == "SAME" and entry["reason"]:
             reasons[("" if plain else f"[{entry['variant']}] ") + entry["reason"]] += 1
         if entry["kind"] in ("WRONG", "CRASH", "TIME_OUT"):
             print(f"{entry['number']} {entry['variant']}: {Kind[entry['kind']].value}: {entry['reason']}", flush=True)
@@ -201,6 +231,9 @@ def main() -> None:
     parser.add_argument(
         "--stateful", action="store_true", help="programs with state that is shared, replaced, and changed between calls"
     )
+    parser.add_argument("--carries", action="store_true", help="small programs whose loops carry, swap and overwrite tensors")
+    parser.add_argument("--backend", choices=backends.NAMES, help="run them there, and compare up to rounding")
+    parser.add_argument("--uncompiled", action="store_true", help="for inductor: PyTorch runs the graphs that it would compile")
     parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")
     parser.add_argument("--keep", default="<nothing>", help="also save programs that are refused for a reason with these words")
     parser.add_argument("--folder", type=Path, default=Path("fuzz_failures"))

@@ -21,6 +21,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from dy2st_runtime.executors.inductor_guards import guarded, own_results
 from dy2st_runtime.executors.inductor_products import join_sums
 from dy2st_runtime.executors.python_code import tuple_text
 
@@ -148,6 +149,8 @@ def _settings(training: bool, whole: bool) -> Iterator[None]:
         )
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.set_grad_enabled(training))
+        if whole:
+            stack.enter_context(guarded())
         yield
 
 
@@ -180,10 +183,13 @@ def _generate(graph: fx.Graph | fx.GraphModule, fakes: Sequence[Any], context: T
     found: dict[str, Boxed] = {}
 
     def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+        backward = bool(options.get("is_backward"))
         join_sums(gm.graph)
+        if not backward:
+            own_results(gm.graph, len(context.fw_metadata.output_info))  # type: ignore[union-attr]  # made before the graph
         gm.recompile()
         made: Any = compile_fx_inner(gm, inputs, **options)
-        found["backward" if options.get("is_backward") else "forward"] = getattr(made, "current_callable", None) or made
+        found["backward" if backward else "forward"] = getattr(made, "current_callable", None) or made
         return made
 
     module = graph if isinstance(graph, fx.GraphModule) else fx.GraphModule({}, _copy(graph))
