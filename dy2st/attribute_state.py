@@ -138,6 +138,11 @@ class _Fit:
             self.refuse(
                 source, f"is the same object as {other.name} before the call, and another after it", "give it one of its own"
             )
+        if guard.others:
+            others = [self.values[other.index] for other in guard.sources if other is not source]
+            if isinstance(written, lattice.SameType) and any(written.value is other for other in others):
+                self.refuse(source, f"is the object of another place after the call (it {guard.expected} before)", "make a copy")
+            return
         if guard.kind == "strides" and isinstance(written, lattice.TensorType) and written.strides != value.stride():
             self.refuse(source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous")
         if guard.alias is None and guard.kind not in _TYPE_GUARDS:

@@ -41,7 +41,7 @@ from dy2st.capture.tracking import CONSTANTS
 from dy2st.signature import Call, CallSignature, InputSpec, modes
 from dy2st_runtime.executors.python_code import tuple_text
 from dy2st_runtime.scalars import NAMES
-from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, children
+from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf, children
 
 Match = Callable[[tuple[Any, ...], dict[str, Any], Any], tuple[list[Any], list[Any] | None] | None]
 """Takes arguments and the object the function is bound to; gives the program's inputs and the values of its sources."""
@@ -157,6 +157,9 @@ class _Matcher:
         self.tables: dict[int, str] = {}
         """For sources that are modules, the name of their ``__dict__``: a module's attributes take four times as long."""
         self._absent: set[tuple[type, str]] = set()
+        self._containers: list[str] = []
+        """The names of the lists and dicts among the arguments: each is another object."""
+        self._shared: dict[int, str] = {}
 
     def written(self) -> Match:
         """The whole function."""
@@ -164,6 +167,7 @@ class _Matcher:
         self._modes()
         given = self._arguments()
         self._same_tensors()
+        self._distinct(self._containers)
         self._sources(given)
         self._sizes()
         states = [
@@ -256,10 +260,25 @@ class _Matcher:
             keys: Sequence[Any] = structure.keys if isinstance(structure, DictOf) else range(len(structure.items))
             if isinstance(structure, DictOf):
                 self.out.need(f"[*{name}] == {self.out.constant(list(keys))}")
+            if not isinstance(structure, TupleOf):
+                self._containers.append(name)
             for key, item in zip(keys, structure.items):
                 self._check(item, f"{name}[{self.out.constant(key)}]")
+        elif isinstance(structure, Shared):
+            self._shared_container(structure, text)
         else:
             raise NotInline("an argument of a class that is taken apart field by field")
+
+    def _shared_container(self, structure: Shared, text: str) -> None:
+        """A list or dict that stands in several places of the arguments."""
+        known = self._shared.get(structure.number)
+        if known is not None:
+            self.out.need(f"{text} is {known}")
+            return
+        (item,) = structure.items
+        self._shared[structure.number] = name = self.out.fresh()
+        self.out.line(f"{name} = {text}")
+        self._check(item, name)
 
     def _leaf(self, index: int, text: str) -> None:
         leaf, name = self.call.leaves[index], f"l{index}"
@@ -281,7 +300,10 @@ class _Matcher:
             leaf = self.call.leaves[index]
             if isinstance(leaf, torch.Tensor) and first.setdefault(id(leaf), name) != name:
                 self.out.need(f"{name} is {first[id(leaf)]}")
-        names = list(first.values())
+        self._distinct(list(first.values()))
+
+    def _distinct(self, names: Sequence[str]) -> None:
+        """Each is another object."""
         if len(names) <= _FEW:
             self.out.need(*(f"{a} is not {b}" for position, a in enumerate(names) for b in names[:position]))
         else:
@@ -292,7 +314,7 @@ class _Matcher:
     def _sources(self, given: str) -> None:
         guards: dict[int, list[Guard]] = {}
         for guard in self.captured.guards:
-            last = max(guard.source.index, guard.alias.index if guard.alias is not None else -1)
+            last = max(source.index for source in guard.sources)
             guards.setdefault(last, []).append(guard)
         fragile: set[int] = set()
         wanted, frozen = self._wanted(), self._frozen()
@@ -349,8 +371,8 @@ class _Matcher:
             return {}
         looked_at = {source.index for source in self.captured.state_sources if source is not None}
         for guard in self.captured.guards:
-            if guard.alias is not None:
-                looked_at |= {guard.source.index, guard.alias.index}
+            if len(guard.sources) > 1:
+                looked_at |= {source.index for source in guard.sources}
         found: dict[int, tuple[Any, ...]] = {}
         for source in reversed(self.captured.sources):
             if source.index in looked_at and source.parent is not None:
@@ -362,8 +384,7 @@ class _Matcher:
 
     def _wanted(self) -> set[int]:
         """The sources that something looks at."""
-        found = {guard.source.index for guard in self.captured.guards}
-        found |= {guard.alias.index for guard in self.captured.guards if guard.alias is not None}
+        found = {source.index for guard in self.captured.guards for source in guard.sources}
         found |= {source.index for source in self.captured.state_sources if source is not None}
         if self._wants_values:
             found |= {source.index for source in self.captured.sources}
@@ -424,6 +445,8 @@ class _Matcher:
         value = self.registers[guard.source.index]
         if guard.alias is not None:
             return [f"{value} is {self.registers[guard.alias.index]}"]
+        if guard.others:
+            return [self._is_none_of(value, [self.registers[other.index] for other in guard.others])]
         if guard.kind == "missing":
             return [f"{value} is {self.out.constant(GONE)}"]
         there = [f"{value} is not {self.out.constant(GONE)}"]
@@ -443,6 +466,12 @@ class _Matcher:
         if guard.kind == "module" and isinstance(guard.data, ModuleShape) and not guard.data.hooks:
             return self._module(guard.source, guard.data)
         return [*there, f"{self.out.constant(guard.check)}({value})"]
+
+    def _is_none_of(self, value: str, others: Sequence[str]) -> str:
+        """The condition that a value is another object than some others."""
+        if len(others) <= _FEW:
+            return " and ".join(f"{value} is not {other}" for other in others)
+        return f"id({value}) not in {{{', '.join(f'id({other})' for other in others)}}}"
 
     def _equal(self, text: str, value: Any) -> str:
         if value is None or value is True or value is False or value is ...:

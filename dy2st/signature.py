@@ -23,7 +23,7 @@ from dy2st.capture.number_arguments import KINDS, NumberArgument
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.values import own_meaning
 from dy2st.errors import Location, SignatureError
-from dy2st_runtime.structure import Structure, children, flatten
+from dy2st_runtime.structure import Structure, children, flatten, repeated_containers
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -238,12 +238,19 @@ class CallSignature:
         def is_leaf(value: Any) -> bool:
             return _is_leaf(value) or (value is instance and instance is not None)
 
-        leaves, structure = flatten(given, is_leaf)
+        repeated = self._repeated(given, is_leaf)
+        leaves, structure = flatten(given, is_leaf, repeated=repeated)
         names = leaf_names(bound, is_leaf)
         dims = [frozenset[int]()] * len(leaves)
         if self.specs is not None:
             dims = self._check_specs(bound, leaves)
         return Call(structure, leaves, names, (structure, _leaf_keys(leaves, dims), modes()), dims, given)
+
+    def _repeated(self, given: Any, is_leaf: Callable[[Any], bool]) -> dict[int, int]:
+        try:
+            return repeated_containers(given, is_leaf)
+        except ValueError as error:
+            raise SignatureError(f"{self.name}(): in its arguments {error}") from None
 
     def _check_specs(self, bound: inspect.BoundArguments, leaves: list[Any]) -> list[frozenset[int]]:
         assert self.specs is not None
@@ -326,14 +333,17 @@ def _is_leaf(value: Any) -> bool:
 def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) -> list[str]:
     """A name for each leaf of the arguments, in order: the parameter's, with the path inside it."""
     found: list[str] = []
+    seen: set[int] = set()
 
     def visit(value: Any, name: str) -> None:
         if is_leaf(value):
             found.append(name)
             return
         parts = children(value)
-        if parts is None:
+        if parts is None or id(value) in seen:
             return
+        if not isinstance(value, tuple):
+            seen.add(id(value))
         keys = list(value) if isinstance(value, dict) else range(len(parts[0]))
         for key, part in zip(keys, parts[0]):
             visit(part, f"{name}.{key}")

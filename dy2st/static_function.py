@@ -41,7 +41,7 @@ from dy2st_runtime import other_tracers
 from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.passes.application import Pass, apply_passes
 from dy2st_runtime.program import Program
-from dy2st_runtime.structure import Structure, unflatten
+from dy2st_runtime.structure import Shared, Structure, unflatten, walk
 
 assert constructs is not None
 capture_lock = TURNS
@@ -401,6 +401,11 @@ class StaticFunction:
         self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None], with_hooks: bool
     ) -> tuple[Captured, list[Any]]:
         """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
+        if any(isinstance(part, Shared) for part in walk(call.structure)):
+            raise SignatureError(
+                f"{self.__qualname__} has one list, dict or object in two places of its arguments; "
+                "to save or export it, pass one for each place"
+            )
         with TURNS.shared():
             request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks, leaves_early=False)
             captured = self._captured(request)

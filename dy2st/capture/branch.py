@@ -21,7 +21,7 @@ from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.uniting import Uniting, holds_container
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Text, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Text, is_mutable, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
 
@@ -235,13 +235,11 @@ class Joiner:
         return lattice.join(first, second, single)
 
     def _is_older(self, container: Any) -> bool:
-        if not is_mutable(container):
-            return False
-        born = self.session.births.born(container)
-        return born < self._start if born is not None else self.session.tracker.source_of(container) is not None
+        return self.session.is_older(container, self._start)
 
     def _lists(self, value: Any) -> Any:
-        return self.session.lists.of(value) or value
+        """The list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
+        return value if self._is_older(value) else self.session.lists.of(value) or value
 
     def _take_apart(self, kind: lattice.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
         try:
@@ -281,11 +279,6 @@ def in_words(place: Place | None, error: Exception) -> str:
     """A mismatch, in terms of the container whose contents differ."""
     kind = type(place.owner).__name__ if isinstance(place, ContentsPlace) else "list"
     return str(error).replace("a list of (", f"a {kind} of (")
-
-
-def is_mutable(value: Any) -> bool:
-    """Whether a value is a list, dict or dataclass, which others may hold and change."""
-    return children(value) is not None and not isinstance(value, tuple)
 
 
 def _origin(session: Session, value: Any) -> errors.Location | None:

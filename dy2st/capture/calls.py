@@ -244,6 +244,7 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
     bound = converted.bind(function, session.operators)
+    bound.__defaults__, bound.__kwdefaults__ = map(session.tracker.with_arguments, (bound.__defaults__, bound.__kwdefaults__))
     written_globals = [ItemPlace(function.__globals__, name) for name in converted.written_globals]
     if bound.__code__.co_flags & inspect.CO_GENERATOR:
         return UserGenerator(session, function, bound, written_globals, (args, kwargs))
@@ -277,7 +278,7 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
     if outside:
         tracker.guards.same(table.attribute(own, "__code__"), function.__code__)
         for name in ("__defaults__", "__kwdefaults__"):
-            tracker.read(getattr(function, name), table.attribute(own, name))
+            tracker.read_defaults(getattr(function, name), table.attribute(own, name))
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:

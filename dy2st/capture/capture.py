@@ -279,7 +279,7 @@ def _know_containers(session: Session, given: Any, made: Any, source: Source) ->
     if made is given or parts is None:
         return
     if not isinstance(made, tuple):
-        session.tracker.know(made, source)
+        session.tracker.know_argument(given, made, source)
     table = session.tracker.table
     if isinstance(made, (tuple, list)):
         steps = [(table.item(source, i), given[i], item) for i, item in enumerate(made)]

@@ -48,9 +48,8 @@ def is_(left: Any, right: Any) -> Any:
         session.copies.check_identity(left, right, session.here())
     if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
-    if session is not None:
-        session.tracker.identity(left)
-        session.tracker.identity(right)
+    if session is not None and not session.is_new(left) and not session.is_new(right):
+        session.tracker.compared(left, right)
     return left is right
 
 

@@ -53,6 +53,16 @@ class Guard:
         """The other source, where the condition is that two give one object."""
         return self.check.other if isinstance(self.check, _Alias) else None
 
+    @property
+    def sources(self) -> list[Source]:
+        """All sources that it looks at."""
+        return [self.source, *([] if self.alias is None else [self.alias]), *self.others]
+
+    @property
+    def others(self) -> Sequence[Source]:
+        """The other sources, where the condition is that they give other objects."""
+        return self.check.others if isinstance(self.check, _Distinct) else ()
+
     def changed_dims(self, arguments: Sequence[Any], sources: Sequence[Source]) -> frozenset[int] | None:
         """Which sizes of a tensor differ now; empty for a number that differs; ``None`` if it is something else that changed."""
         now = fetch(sources, arguments)[self.source.index]
@@ -188,13 +198,15 @@ class GuardTable:
         """Two sources must keep giving one tensor or object; checked by :meth:`failure`."""
         self._guards.setdefault((source.index, f"alias {other.index}"), Guard(source, "alias", _Alias(other), f"is {other.name}"))
 
+    def distinct(self, source: Source, others: Sequence[Source]) -> None:
+        """The value of a source must stay another object than those of some others; checked by :meth:`failure`."""
+        expected = f"is not {' or '.join(other.name for other in others[:3])}{' …' if len(others) > 3 else ''}"
+        key = f"distinct {' '.join(str(other.index) for other in others)}"
+        self._guards.setdefault((source.index, key), Guard(source, "distinct", _Distinct(others), expected))
+
     def of(self, source: Source) -> list[Guard]:
         """The conditions on the value of one source, and on others being the same object."""
-        return [
-            guard
-            for guard in self._guards.values()
-            if guard.source is source or (isinstance(guard.check, _Alias) and guard.check.other is source)
-        ]
+        return [guard for guard in self._guards.values() if source in guard.sources]
 
     def failure(self, values: Sequence[Any]) -> Guard | None:
         """The first condition that does not hold; ``None`` when the program fits.
@@ -207,6 +219,8 @@ class GuardTable:
             check = guard.check
             if isinstance(check, _Alias):
                 holds = value is values[check.other.index]
+            elif isinstance(check, _Distinct):
+                holds = all(value is not values[other.index] for other in check.others)
             else:
                 holds = check(value) if value is not GONE else guard.kind == "missing"
             if not holds:
@@ -222,6 +236,16 @@ class _Alias:
 
     def __call__(self, value: Any) -> bool:
         raise AssertionError("checked with both values at hand")
+
+
+class _Distinct:
+    """Other sources give other objects."""
+
+    def __init__(self, others: Sequence[Source]) -> None:
+        self.others = others
+
+    def __call__(self, value: Any) -> bool:
+        raise AssertionError("checked with all values at hand")
 
 
 def _stands_in(tensor: torch.Tensor) -> bool:

@@ -185,6 +185,8 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
         return NumberType(number_kind(value))
     if isinstance(value, RuntimeString) or (isinstance(value, Text) and value.string is not None):
         return StringType()
+    if is_kept(value):
+        return SameType(value)
     value = runtime_list(value) or value
     if isinstance(value, RuntimeList):
         return ListType(value.element)
@@ -193,8 +195,6 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
         return ListType(None if known is None else known.element, True)
     parts = children(value)
     if parts is None or (type(value) is torch.Size and all(type(s) is int for s in value)):
-        return SameType(value)
-    if is_kept(value):
         return SameType(value)
     leaves, structure = shallow(value)
     return ContainerType(structure, tuple(type_of(leaf, is_kept) for leaf in leaves))

@@ -8,6 +8,7 @@ one block runs per trip, and names that the test itself binds are carried like a
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,8 +25,9 @@ from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
-from dy2st.capture.values import StandIn, Text, is_symbolic, unpack_list
+from dy2st.capture.values import Choice, StandIn, Text, is_symbolic, unpack_list
 from dy2st_runtime import control
+from dy2st_runtime.structure import children
 
 _LONGEST = 120
 _ATTEMPTS = 64
@@ -38,12 +40,15 @@ class Carry:
     Attributes:
         initial: what it holds before the loop.
         kind: the type that fits it at the start of every trip.
+        by_identity: whether all containers that it may hold are older than the loop: it holds one of these objects then, and else
+            a container with what is in them.
         final: what the trip that was captured last leaves in it.
     """
 
     place: Place
     initial: Any
     kind: lattice.Type
+    by_identity: bool
     final: Any = None
 
 
@@ -183,7 +188,7 @@ def _attempt(
             return False
         outputs: list[Any] = [again]
         for carry in carries.values():
-            _leaves(session, carry, stand_ins.ABSENT if dead else _seen(session, carry.place, carry.final), outputs)
+            _leaves(session, carry, stand_ins.ABSENT if dead else _seen(session, carry, carry.final), outputs)
         builder = region.builder
         block = builder.finish(tuple(outputs))
         operands = align_operands(builder)
@@ -210,13 +215,13 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tupl
         value = _unite(unite, number, carry, unpack_list(value))
         session.put(carry.place, value)
         session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
-        _link(session, carry, value)
-        if not isinstance(carry.place, ContentsPlace):
-            session.twins.link_parts(value, carry.final, same)
+        _link(session, carry, value, same)
     return inputs, unite.found
 
 
 def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
+    if carry.by_identity:
+        return value
     return unite(value, carry.initial, carry.final, (number,), is_object=not isinstance(carry.place, ContentsPlace))
 
 
@@ -228,12 +233,13 @@ def _united(session: Session, carries: dict[tuple[Any, ...], Carry]) -> set[Any]
     return unite.found
 
 
-def _link(session: Session, carry: Carry, value: Any) -> None:
+def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any]) -> None:
     """What a loop carries may be what was there before it; the contents of a list are a copy in any case."""
     session.own_all(value)
     session.copies.follow(value, carry.initial, carry.final)
-    if not isinstance(carry.place, ContentsPlace):
+    if not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
         session.twins.link(value, carry.initial)
+        session.twins.link_parts(value, carry.final, same)
 
 
 def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, place: Place, old: Any, new: Any) -> bool:
@@ -241,12 +247,10 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
     carry = carries.get(key)
     _check_not_anew(session, place, old, new)
     try:
-        seen = lattice.type_of(_seen(session, place, new))
-        if carry is None:
-            initial = _seen(session, place, old)
-            carries[key] = Carry(place, initial, _join(place, lattice.type_of(initial), seen))
+        if carry is None or (carry.by_identity and not _is_all_older(session, place, new)):
+            carries[key] = _begun(session, place, old if carry is None else carry.initial, new)
             return False
-        kind = _join(place, carry.kind, seen)
+        kind = _join(place, carry.kind, _type(session, carry, new))
     except lattice.Mismatch as error:
         if _need_list(session, place, old, new, error):
             return _update(session, carries, key, place, old, new)
@@ -255,6 +259,33 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
         return True
     carry.kind = kind
     return False
+
+
+def _begun(session: Session, place: Place, old: Any, new: Any) -> Carry:
+    """A place that turns out to be carried."""
+    by_identity = all(_is_all_older(session, place, value) for value in (old, new))
+    carry = Carry(place, old, lattice.SameType(None), by_identity)
+    carry.initial = _seen(session, carry, old)
+    carry.kind = _join(place, _type(session, carry, old), _type(session, carry, new))
+    return carry
+
+
+def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
+    is_kept = functools.partial(session.is_older, time=session.region.start) if carry.by_identity else lambda value: False
+    return lattice.type_of(_seen(session, carry, value), is_kept)
+
+
+def _is_all_older(session: Session, place: Place, value: Any) -> bool:
+    """Whether all containers that a place may hold were there before the loop."""
+    parts = [*value.values()] if isinstance(value, dict) else value
+    todo = [*parts] if isinstance(place, ContentsPlace) else [value]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, (Choice, tuple)):
+            todo += part.options.values() if isinstance(part, Choice) else part
+        elif children(part) is not None and not session.is_older(part, session.region.start):
+            return False
+    return True
 
 
 def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
@@ -311,12 +342,12 @@ def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
         raise _loop_error(session, carry.place, error, carry.initial, value) from None
 
 
-def _seen(session: Session, place: Place, value: Any) -> Any:
+def _seen(session: Session, carry: Carry, value: Any) -> Any:
     if value is MISSING:
-        return stand_ins.absent(place)
+        return stand_ins.absent(carry.place)
     if isinstance(value, Text) and value.string is None:
         return text.made_string(session, value)
-    return session.lists.of(value) or value
+    return value if carry.by_identity else session.lists.of(value) or value
 
 
 def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:
@@ -346,9 +377,7 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
         _leaves(session, carry, carry.initial, started)
         value = _unite(unite, number, carry, unpack_list(stand_ins.fresh(carry.kind, session, made)))
         values.append((carry.place, value))
-        _link(session, carry, value)
-        if not isinstance(carry.place, ContentsPlace):
-            session.twins.link_parts(value, carry.final, same)
+        _link(session, carry, value, same)
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)

@@ -114,24 +114,42 @@ class Outside:
         return number
 
     def collection(self, value: Any, place: Place | None) -> None:
-        """A set or deque: what stands for it during the capture, if something has to, goes into the place that holds it."""
+        """What stands for something during the capture, if something has to, goes into the place that holds it.
+
+        Args:
+            value: a set or deque, or a container that is among the arguments too.
+        """
+        if id(value) in self.session.tracker.given:
+            self._put(self.session.tracker.given[id(value)][1], value, place)
+            return
         if place is None and id(value) not in self._collections:
             self.hidden.add(id(value))
             return
         shown = self.shown(value, is_hidden=place is None)
-        if shown is None or place is None:
-            return
+        if shown is not None and place is not None:
+            self._put(shown, value, place)
+
+    def _put(self, shown: Any, value: Any, place: Place | None) -> None:
+        if place is None:
+            raise self._out_of_reach(value, "a tuple")
         TURNS.go_alone()
         try:
             self.session.root.journal.stand_in(place, shown)
         except (AttributeError, TypeError):
             raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
 
+    def real(self, value: Any) -> Any:
+        """The tensor that a stand-in stands for, if it is a state; any other value as it is."""
+        return next((state.value for state in self.states if state.stand_in is value), value)
+
     def _out_of_reach(self, value: Any, where: str) -> CaptureError:
+        kind = type(value).__name__
+        if id(value) in self.session.tracker.given:
+            what = f"a {kind} that is an argument, or in one,"
+        else:
+            what = f"a {kind} from outside that is changed where a tensor decides"
         return CaptureError(
-            f"a {type(value).__name__} from outside that is changed where a tensor decides is reached through {where}",
-            self.session.here(),
-            fix="keep it in an attribute, variable, list or dict",
+            f"{what} is reached through {where}", self.session.here(), fix="keep it in an attribute, variable, list or dict"
         )
 
     def shown(self, value: Any, is_hidden: bool = False) -> StandIn | None:

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CellType, ModuleType
 from typing import Any
 
 import torch
@@ -325,6 +326,7 @@ def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -
         place = write.place
         owner = place.cell if isinstance(place, CellPlace) else place.owner
         source = session.tracker.source_of(owner)
+        _stay_distinct(session, owner, source)
         name = _place_name(place, source)
         effects.append(_effect(session, write, name, describer))
         writers.append(_writer(session, write, owner, source))
@@ -332,6 +334,15 @@ def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -
         if isinstance(write.new, (list, dict)):
             written += [f"{name}[{key!r}]" for key in (write.new if isinstance(write.new, dict) else range(len(write.new)))]
     return effects, writers, written
+
+
+def _stay_distinct(session: Session, owner: Any, source: Source | None) -> None:
+    """The program is right as long as no other object from outside comes to be one that it writes to."""
+    if source is None or isinstance(owner, (CellType, ModuleType)):
+        return
+    relatives = session.tracker.relatives(owner)
+    if relatives:
+        session.tracker.guards.distinct(source, relatives)
 
 
 def _place_name(place: Place, source: Source | None) -> str:

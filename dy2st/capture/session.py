@@ -31,10 +31,10 @@ from dy2st.capture.position import Position
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.regions import Frame, Refused, Region, Site, cells_of
 from dy2st.capture.shapes import CaptureShapes
-from dy2st.capture.tracking import CONSTANTS, Tracker
+from dy2st.capture.tracking import Tracker
 from dy2st.capture.turns import TURNS
 from dy2st.capture.twins import Twins
-from dy2st.capture.values import Choice, RuntimeList, RuntimeString, Stale, Undefined, unpack_list
+from dy2st.capture.values import CAPTURE_VALUES, Choice, RuntimeList, RuntimeString, Stale, Undefined, is_mutable, unpack_list
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
@@ -364,11 +364,11 @@ class Session:
             self.region.journal.note(place)
 
     def rely_on_unchanged(self, journal: Journal) -> None:
-        """A constant that is written where it was already is no effect, as long as it is there when the program is called."""
+        """What is written where it was already is no effect, as long as it is there when the program is called."""
         for entry in journal.unchanged():
             source = self.outside.source_of(entry.place)
-            if source is not None and isinstance(entry.seen, CONSTANTS):
-                self.tracker.guards.equal(source, entry.seen)
+            if source is not None and not isinstance(entry.seen, CAPTURE_VALUES) and entry.seen is not MISSING:
+                self.tracker.read(self.outside.real(entry.seen), source)
 
     def _outdate(self, twin: Any) -> None:
         """Nobody may use what is in an object any more: it may be one that is changed now."""
@@ -392,7 +392,9 @@ class Session:
         place.write(MISSING if isinstance(value, Undefined) and not isinstance(place, CellPlace) else value)
 
     def own_all(self, made: Any) -> None:
-        """A value has been made now, with every container in it."""
+        """A value has been made now, with every container in it that does not come from outside."""
+        if self.tracker.source_of(made) is not None:
+            return
         parts = made.options.values() if isinstance(made, Choice) else (children(made) or ((),))[0]
         if isinstance(made, list):
             self.lists.own(made)
@@ -401,6 +403,17 @@ class Session:
         for part in parts:
             if self.births.born(part) is None:
                 self.own_all(part)
+
+    def is_new(self, value: Any) -> bool:
+        """Whether a value is an object that the captured code has made."""
+        return id(value) in self.created or (self.births.born(value) is not None and self.tracker.source_of(value) is None)
+
+    def is_older(self, value: Any, time: int) -> bool:
+        """Whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""
+        if not is_mutable(value):
+            return False
+        born = self.births.born(value)
+        return born <= time if born is not None else self.tracker.source_of(value) is not None
 
     def new_frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Frame:
         """The frame of a converted function that is called now."""

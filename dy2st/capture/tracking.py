@@ -44,7 +44,8 @@ class Tracker:
 
     Args:
         dynamic_number: called with a number that is an input of the program, its source, and the place that holds it.
-        collection: called with a set or deque and the place that holds it, if that may hold another one.
+        collection: called with a set, deque or container among the arguments, and the place that holds it, if that may hold
+            another one.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class Tracker:
         self._objects: dict[int, tuple[Any, Source]] = {}
         self._stand_ins: dict[int, Any] = {}
         """What some objects stand for, by their identity."""
+        self.given: dict[int, tuple[Any, Any]] = {}
+        """The caller's lists, dicts and dataclasses, with what stands for each among the arguments."""
         self._tensors: dict[int, tuple[torch.Tensor, Source]] = {}
         self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
         """Modules, with copies of their tables of parameters, buffers and attributes."""
@@ -73,6 +76,44 @@ class Tracker:
         """Something stands for a set or deque during the capture."""
         self._stand_ins[id(made)] = value
         self.know(made, source)
+
+    def know_argument(self, given: Any, made: Any, source: Source) -> None:
+        """Remember what stands for a container of the caller's among the arguments."""
+        self.given[id(given)] = given, made
+        self.know(given, source)
+        self.stand_for(made, given, source)
+
+    def read_defaults(self, defaults: Any, source: Source) -> None:
+        """The defaults of a function, given by position (a tuple) or by name (a dict).
+
+        A container among them that the caller has left to the default is an argument.
+        """
+        if self.with_arguments(defaults) is defaults:
+            self.read(defaults, source)
+            return
+        self.guards.same_keys(source, defaults)
+        for key, item in defaults.items() if isinstance(defaults, dict) else enumerate(defaults):
+            step = self.table.item(source, key)
+            if id(item) in self.given:
+                self.guards.same_object(step, self._objects[id(item)][1])
+            else:
+                self.read(item, step)
+
+    def with_arguments(self, defaults: Any) -> Any:
+        """Defaults with what stands for the containers among them that are arguments of the call, too."""
+        items = list((defaults.values() if isinstance(defaults, dict) else defaults) or ())
+        if not any(id(item) in self.given for item in items):
+            return defaults
+        made = [self.given[id(item)][1] if id(item) in self.given else item for item in items]
+        return dict(zip(defaults, made)) if isinstance(defaults, dict) else tuple(made)
+
+    def relatives(self, value: Any) -> list[Source]:
+        """The sources of all other objects from outside that could come to be this one: those of its class."""
+        kind, known = type(value), (*self._objects.values(),)
+        real = {id(self._stand_ins.get(id(other), other)): (other, source) for other, source in known}
+        real.pop(id(self._stand_ins.get(id(value), value)), None)
+        found = [source for other, source in real.values() if type(other) is kind and source.key[0] != "held"]
+        return list({source.index: source for source in found}.values())
 
     def know(self, value: Any, source: Source) -> None:
         """Remember where an object came from, without a guard."""
@@ -89,7 +130,7 @@ class Tracker:
         elif isinstance(value, _IDENTITIES):
             self.guards.same(source, value)
             self._objects.setdefault(id(value), (value, source))
-        elif type(value) in (set, collections.deque):
+        elif type(value) in (set, collections.deque) or id(value) in self.given:
             if not self._is_known(value, source):
                 self._container(value, source)
             self._collection(value, place)
@@ -127,6 +168,21 @@ class Tracker:
         source = self.source_of(value)
         if source is not None and not isinstance(value, torch.Tensor):
             self.guards.same(source, self._stand_ins.get(id(value), value))
+
+    def compared(self, left: Any, right: Any) -> None:
+        """Code under capture has asked whether two values are one object.
+
+        Of one object that is reached in two ways that is guarded already, and its class is, too.
+        """
+        one, other = self.source_of(left), self.source_of(right)
+        if left is right or isinstance(left, CONSTANTS) or isinstance(right, CONSTANTS):
+            return
+        if one is not None and other is not None:
+            if type(left) is type(right):
+                self.guards.distinct(one, [other])
+            return
+        self.identity(left)
+        self.identity(right)
 
     def _is_known(self, value: Any, source: Source) -> bool:
         """Whether an object has been met already; by another way, both ways must go on leading to one object."""

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import scalars
+from dy2st_runtime.structure import children
 
 SYMBOLIC_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -399,6 +400,11 @@ def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
         if tensor.dtype in _QUANTIZED:
             return "a quantized tensor", "use dequantize() outside of the static function, or torch.fake_quantize_per_tensor_affine"
     return None
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether a value is a list, dict or dataclass, which others may hold and change."""
+    return children(value) is not None and not isinstance(value, tuple)
 
 
 def is_symbolic(value: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -96,7 +96,10 @@ class CollectionOf:
 
 @dataclasses.dataclass(frozen=True)
 class Shared:
-    """A container that is one object wherever its number stands; ``items`` holds its structure alone."""
+    """A container that is one object wherever its number stands.
+
+    ``items`` holds its structure alone; where a container of an argument stands again, nothing.
+    """
 
     number: int
     items: tuple[Structure, ...]
@@ -134,13 +137,16 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     return None
 
 
-def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any] | None = None) -> tuple[list[Any], Structure]:
+def flatten(
+    value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any] | None = None, repeated: Mapping[int, int] | None = None
+) -> tuple[list[Any], Structure]:
     """Take a nested value apart.
 
     Args:
         value: any Python value; tuples, lists, dicts, named tuples and dataclass instances are taken apart.
         is_leaf: which values become leaves; every other value becomes a constant.
         leaves: an existing list to append to.
+        repeated: what :func:`repeated_containers` gives for the value: these are described once, and are shared.
 
     Returns:
         The leaves in order and the structure that :func:`unflatten` puts them back into.
@@ -150,14 +156,55 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any] | None
         ([1.5, 2.5], TupleOf(items=(Leaf(index=0), ListOf(items=(Leaf(index=1),))), factory=None))
     """
     found: list[Any] = [] if leaves is None else leaves
-    if is_leaf(value):
-        found.append(value)
-        return found, Leaf(len(found) - 1)
-    parts = children(value)
-    if parts is None:
-        return found, Const(value)
-    items, describe = parts
-    return found, describe(tuple(flatten(item, is_leaf, found)[1] for item in items))
+    numbers, seen = repeated or {}, set[int]()
+
+    def visit(part: Any) -> Structure:
+        if is_leaf(part):
+            found.append(part)
+            return Leaf(len(found) - 1)
+        parts = children(part)
+        if parts is None:
+            return Const(part)
+        if id(part) in seen:
+            return Shared(numbers[id(part)], ())
+        if id(part) in numbers:
+            seen.add(id(part))
+        items, describe = parts
+        made = describe(tuple(visit(item) for item in items))
+        return Shared(numbers[id(part)], (made,)) if id(part) in numbers else made
+
+    return found, visit(value)
+
+
+def repeated_containers(value: Any, is_leaf: Callable[[Any], bool]) -> dict[int, int]:
+    """The mutable containers that stand more than once in a value: a number for each, by its identity.
+
+    Raises:
+        ValueError: a container holds itself.
+
+    Example:
+        >>> items = [1]
+        >>> repeated_containers((items, [items], [2]), lambda value: False) == {id(items): 0}
+        True
+    """
+    counts: dict[int, int] = {}
+    around: list[Any] = []
+
+    def visit(part: Any) -> None:
+        parts = None if is_leaf(part) else children(part)
+        if parts is None:
+            return
+        if any(part is other for other in around):
+            raise ValueError(f"a {type(part).__name__} holds itself")
+        counts[id(part)] = counts.get(id(part), 0) + (not isinstance(part, tuple))
+        if counts[id(part)] < 2:
+            around.append(part)
+            for item in parts[0]:
+                visit(item)
+            around.pop()
+
+    visit(value)
+    return {key: number for number, key in enumerate(key for key, count in counts.items() if count > 1)}
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] | None = None) -> Any:

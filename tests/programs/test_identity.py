@@ -1,229 +1,596 @@
-"""Which values are one object: what is changed through one name is seen through every other, and results keep it."""
+"""Which objects are one: containers and objects from outside that are chosen, replaced, swapped, shared and given back."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 import torch
 
-import dy2st
-import dy2st_runtime
-from tests.oracle import agree
+from tests.worlds import World, agree, calls
 
-UP, DOWN = torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor([-1.0, -2.0], dtype=torch.float64)
-CALLS = [UP, DOWN]
-TRIPS = [(UP, torch.tensor(n)) for n in (3, 0, 1, 2)]
+P, N, Z = torch.ones(2), -torch.ones(2), torch.zeros(2)
+WORLDS = []
 
 
-def test_a_list_in_the_result_twice() -> None:
-    def f(x):
-        items = [x]
+def world(make):
+    """Register a world."""
+    WORLDS.append(pytest.param(make, id=make.__name__))
+    return make
+
+
+class Box:
+    """An object of the user's."""
+
+
+@world
+def arg_is_attribute():
+    o = Box()
+    o.cache = {"k": torch.zeros(2)}
+
+    def f(x, m):
+        o.cache["k"] = x
+        return m["k"] + 1
+
+    return World(f, [o], [lambda f: f(P, o.cache), lambda f: f(N, {"k": Z}), lambda f: f(N, o.cache)])
+
+
+@world
+def arg_is_attribute_later():
+    o = Box()
+    o.cache = {"k": torch.zeros(2)}
+
+    def f(x, m):
+        o.cache["k"] = x
+        return m["k"] + 1
+
+    return World(
+        f, [o], [lambda f: f(N, {"k": torch.zeros(2)}), lambda f: f(P, o.cache), lambda f: f(N, {"k": Z}), lambda f: f(N, o.cache)]
+    )
+
+
+@world
+def arg_is_closure_list():
+    acc = []
+
+    def f(x, items):
+        acc.append(x)
         if x.sum() > 0:
-            items[0] = x + 1
-        return items, [items], {"k": items}, (items[0],)
+            items.append(x * 2)
+        return len(items), len(acc), items is acc
 
-    agree(f, CALLS)
-
-
-def test_argument_containers_come_back() -> None:
-    def f(items, table):
-        if items[0].sum() > 0:
-            items.append(items[0] * 2)
-            table["b"] = items[0]
-        else:
-            items.append(items[0])
-            table["b"] = table["a"] * 2
-        return items, table, items[0], table["b"]
-
-    agree(f, [([UP], {"a": DOWN}), ([DOWN], {"a": UP})])
+    return World(f, [acc], [lambda f: f(P, acc), lambda f: f(N, acc), lambda f: f(N, [P]), lambda f: f(P, acc)])
 
 
-def test_a_list_of_the_module_comes_back() -> None:
-    class Logger(torch.nn.Module):
-        def __init__(self) -> None:
+@world
+def choice_of_externals():
+    o = Box()
+    o.a = [torch.zeros(2)]
+    o.b = [torch.ones(2)]
+
+    def f(x):
+        t = o.a if x.sum() > 0 else o.b
+        t[0] = t[0] + x
+        if x[0] > 2:
+            o.a = o.b
+        return t, t is o.a
+
+    return World(f, [o], calls(P, N, P * 3, P, N))
+
+
+@world
+def swap_in_loop():
+    o = Box()
+    o.a = {"n": 0}
+    o.b = {"n": 10}
+
+    def f(x):
+        for i in range(int(x.sum())):
+            o.a, o.b = o.b, o.a
+            o.a["n"] += 1
+        return o.a["n"], o.b["n"]
+
+    la, lb = o.a, o.b
+    return World(f, [o, la, lb], calls(P, torch.tensor(0.0), torch.tensor(3.0), torch.tensor(1.0)))
+
+
+@world
+def two_attrs_one_list_cow():
+    shared = [torch.zeros(2)]
+
+    class M(torch.nn.Module):
+        def __init__(self):
             super().__init__()
-            self.log = [UP]
+            self.x = shared
+            self.y = shared
 
-        def forward(self, x):
-            self.last = self.log
-            return self.log, x
+        def forward(self, v):
+            if v.sum() > 0:
+                self.x = list(self.x)
+            self.x[0] = self.x[0] + v
+            return self.y[0]
 
-    static = dy2st.to_static(Logger())
-    assert static(UP)[0] is static.log is static.last
+    m = M()
+    return World(m, [m, shared], calls(N, P, N, P))
 
 
-def test_one_of_two_lists_made_in_branches() -> None:
+@world
+def tensor_reset():
+    o = Box()
+    o.h = torch.zeros(2)
+    o.init = torch.ones(2)
+
     def f(x):
         if x.sum() > 0:
-            items = [x]
-            same, table = items, {"k": items}
+            o.h = o.init
         else:
-            items = [x + 1]
-            same, table = items, {"k": items}
-        same[0] = same[0] * 2
-        table["k"].append(x)
-        return items, same, table
+            o.h = o.h + x
+        return o.h is o.init, o.h
 
-    agree(f, CALLS)
+    def alias(f):
+        o.init = o.h
+        return f(N)
+
+    return World(f, [o], [*calls(P, N, N, P), alias, *calls(P, N)])
 
 
-def test_an_older_list_or_a_new_one() -> None:
+@world
+def mutable_default():
+    def f(x, past=[]):
+        past.append(x)
+        if x.sum() > 0:
+            return past
+        return past[-1]
+
+    return World(f, [f.__defaults__ if 0 else 0], calls(P, N, P))
+
+
+@world
+def list_rebind_vs_extend():
+    o = Box()
+    o.l = [1, 2]
+
     def f(x):
-        items = [x]
-        other = items if x.sum() > 0 else [x + 1]
-        other.append(x * 3)
-        other[0] = other[0] * 2
-        return items, other, len(items)
+        old = o.l
+        if x.sum() > 0:
+            o.l = o.l + [3]
+        else:
+            o.l += [4]
+        return old is o.l, len(old), len(o.l)
 
-    agree(f, CALLS)
+    return World(f, [o], calls(P, N, N, P))
 
 
-def test_lists_that_are_swapped_and_changed() -> None:
+@world
+def args_chosen():
+    a, b = {"v": torch.zeros(2)}, {"v": torch.ones(2)}
+
+    def f(x, p, q):
+        r = p if x.sum() > 0 else q
+        r["v"] = r["v"] * 2 + x
+        return r, p["v"], q["v"]
+
+    return World(
+        f, [a, b], [lambda f: f(P, a, b), lambda f: f(N, a, b), lambda f: f(N, a, a), lambda f: f(P, b, a), lambda f: f(P, b, b)]
+    )
+
+
+@world
+def kept_old():
+    o = Box()
+    o.t = [torch.zeros(2)]
+
     def f(x):
-        a, b = [x], [x + 1]
-        first = a
+        keep = None
+        if x.sum() > 0:
+            keep = o.t
+            o.t = [x]
+        o.t[0] = o.t[0] + 1
+        if keep is not None:
+            keep[0] = keep[0] - 1
+        return keep
+
+    return World(f, [o], calls(P, N, P, P, N))
+
+
+@world
+def node_choice():
+    class Node:
+        def __init__(s, v):
+            s.v = v
+            s.next = None
+
+    a, b = Node(torch.zeros(2)), Node(torch.ones(2))
+    a.next = b
+
+    def f(x):
+        n = a
+        if x.sum() > 0:
+            n = n.next
+        n.v = n.v + x
+        return n.v
+
+    return World(f, [a, b], calls(P, N, P))
+
+
+@world
+def ring_walk():
+    class Node:
+        def __init__(s, v):
+            s.v = v
+            s.next = None
+
+    a, b = Node(torch.zeros(2)), Node(torch.ones(2))
+    a.next = b
+    b.next = a
+
+    def f(x):
+        n = a
+        while x.sum() > 0:
+            n.v = n.v + x
+            n = n.next
+            x = x - 0.6
+        return n.v, n
+
+    return World(f, [a, b], calls(P, N, P * 2))
+
+
+@world
+def registry():
+    reg = {}
+
+    def f(x, name):
+        d = reg.setdefault(name, {"n": 0, "t": torch.zeros(2)})
+        if x.sum() > 0:
+            d["n"] += 1
+            d["t"] = d["t"] + x
+        return d
+
+    return World(
+        f, [reg], [lambda f: f(P, "a"), lambda f: f(N, "a"), lambda f: f(P, "b"), lambda f: f(P, "a"), lambda f: f(N, "c")]
+    )
+
+
+@world
+def nested_lists():
+    o = Box()
+    o.stack = [[torch.zeros(1)], [torch.ones(1)]]
+
+    def f(x):
+        top = o.stack[-1]
+        if x.sum() > 0:
+            top.append(x.sum()[None])
+        else:
+            o.stack.pop() if len(o.stack) > 1 else None
+        return sum(len(s) for s in o.stack)
+
+    return World(f, [o], calls(P, P))
+
+
+@world
+def nested_dict_replaced():
+    o = Box()
+    o.cfg = {"a": {"b": torch.zeros(2)}}
+    inner = o.cfg["a"]
+
+    def f(x):
+        if x.sum() > 0:
+            o.cfg["a"] = {"b": x}
+        o.cfg["a"]["b"] = o.cfg["a"]["b"] + 1
+        return inner["b"]
+
+    return World(f, [o, inner], calls(N, P, N, N))
+
+
+@world
+def swap_args_local():
+    l = [torch.zeros(2)]
+
+    def f(x, a, b):
         if x.sum() > 0:
             a, b = b, a
-            a[0] = a[0] * 10
-        b[0] = b[0] + 1
-        for item in a:
-            x = x + item
-        (only,) = b
-        return a, b, first, x, only, len(a)
+        a.append(x)
+        return a, b
 
-    agree(f, CALLS)
+    return World(f, [l], [lambda f: f(P, l, [N]), lambda f: f(N, l, [N]), lambda f: f(N, l, l)])
 
 
-def test_objects_that_are_swapped_and_changed() -> None:
+@world
+def dataclass_arg_is_attr():
     @dataclasses.dataclass
-    class Cell:
-        h: Any
+    class S:
+        h: object
+        c: object
+
+    s0 = S(torch.zeros(2), torch.ones(2))
+    o = Box()
+    o.s = s0
+
+    def f(x, s):
+        o.s.h = o.s.h + x
+        return s.h
+
+    return World(f, [o, s0], [lambda f: f(P, s0), lambda f: f(P, S(Z, Z)), lambda f: f(P, o.s)])
+
+
+@world
+def best_of():
+    o = Box()
+    o.best = None
+    o.cands = [{"s": torch.tensor(1.0)}, {"s": torch.tensor(3.0)}, {"s": torch.tensor(2.0)}]
 
     def f(x):
-        a, b = Cell(x), Cell(x + 1)
-        first, table = a, {"k": x}
-        other = table if x.sum() > 0 else {"k": x * 2}
+        best = None
+        for c in o.cands:
+            if best is None or c["s"] * x.sum() > best["s"] * x.sum():
+                best = c
+        best["s"] = best["s"] + 1
+        o.best = best
+        return best is o.cands[0]
+
+    return World(f, [o], calls(P, N, P))
+
+
+@world
+def publish_fresh():
+    o = Box()
+    o.buf = []
+
+    def f(x):
+        out = []
+        for i in range(3):
+            if x.sum() > i:
+                out.append(x * i)
+                o.buf = out
+        return out, o.buf is out
+
+    return World(f, [o], calls(P * 0.3, P, N, P * 3))
+
+
+@world
+def alias_then_copy():
+    o = Box()
+    o.a = [1]
+    o.b = o.a
+
+    def f(x):
         if x.sum() > 0:
-            a, b = b, a
-        a.h = a.h * 10
-        other["k"] = other["k"] + 1
-        return a.h, b.h, first.h, table, other
+            o.a.append(2)
+        n = len(o.b)
+        o.b = [*o.b]
+        return n, o.a is o.b
 
-    agree(f, CALLS)
+    return World(f, [o], calls(P, N, P))
 
 
-def test_lists_of_other_lengths() -> None:
+@world
+def cur_pointer():
+    st = {"m": {"v": torch.zeros(2)}, "cur": None}
+    st["cur"] = st["m"]
+
     def f(x):
-        short, long = [x], [x, x + 1]
-        chosen = short if x.sum() > 0 else long
-        return len(chosen), chosen[0] * len(chosen), chosen
+        if x.sum() > 0:
+            st["cur"] = {"v": x}
+        st["cur"]["v"] = st["cur"]["v"] + 1
+        return st["m"]["v"]
 
-    agree(f, CALLS)
+    def back(f):
+        st["cur"] = st["m"]
+        return f(N)
+
+    return World(f, [st], [*calls(N, P, N), back, *calls(P)])
 
 
-def test_what_a_branch_writes_before_it_raises_is_not_there() -> None:
-    class Box:
+@world
+def reverse_outer_list_of_lists():
+    l1, l2 = [torch.zeros(2)], [torch.ones(2)]
+    o = Box()
+    o.ls = [l1, l2]
+
+    def f(x):
+        if x.sum() > 0:
+            o.ls.reverse()
+        o.ls[0][0] = o.ls[0][0] + x
+        return l1[0], o.ls[0] is l1
+
+    return World(f, [o, l1, l2], calls(P, N, P, P))
+
+
+@world
+def class_dicts():
+    class Base:
+        reg = {}
+
+        def put(self, k, v):
+            self.reg[k] = v
+
+    class A(Base):
         pass
 
+    class B(Base):
+        reg = {}
+
+    a, b = A(), B()
+
     def f(x):
-        box, table = Box(), {}
-        if x.sum() > 0:
-            box.h = x
-            table["h"] = x
-            raise ValueError("up")
-        box.g = x
-        return table, box.g
+        t = a if x.sum() > 0 else b
+        t.put("x", x * 2)
+        return len(a.reg), len(b.reg)
 
-    agree(f, CALLS)
+    return World(f, [a, b, Base.reg, B.reg], calls(P, N, P))
 
 
-def test_lambdas_of_a_comprehension_share_its_variable() -> None:
+@world
+def raise_mid_write():
+    o = Box()
+    o.h = [torch.zeros(2)]
+
     def f(x):
-        made = [lambda y: y * i for i in range(3)]
-        own = [lambda y, i=i: y * i for i in range(3)]
-        if x.sum() > 0:
-            made = made[::-1]
-        return [g(x) for g in made], [g(x) for g in own]
-
-    agree(f, CALLS)
-
-
-def test_containers_shared_in_a_saved_model(tmp_path: Any) -> None:
-    def f(x):
-        items = [x * 2]
-        return items, (items, [items[0]])
-
-    dy2st.save(f, tmp_path / "f.dy2st", [dy2st.InputSpec([2], "float64")])
-    one, (two, three) = dy2st_runtime.load(tmp_path / "f.dy2st")(UP)
-    assert one is two
-    assert one is not three
-    assert one[0] is three[0]
-
-
-@pytest.mark.parametrize("kind", [torch.int64, torch.bfloat16])
-def test_a_tensor_changed_in_place_through_every_name(kind: torch.dtype) -> None:
-    class Box:
-        pass
-
-    def f(x, n):
-        box, items, table = Box(), [x], {"k": x}
-        box.h, row, same = x, x[0], x
-        for i in range(n):
+        try:
+            o.h[0] = o.h[0] + x
             if x.sum() > 0:
-                same -= 1
-                row -= 1
-            else:
-                items[0] += 2
-                table["k"] *= 2
-                box.h[1] -= i
-        return x, same, items, table, box.h
+                raise ValueError("pos")
+            o.h.append(x)
+        finally:
+            o.n = len(o.h)
+        return o.h
 
-    agree(f, [(x.to(kind), n) for x, n in TRIPS] + [(DOWN.to(kind), torch.tensor(2))])
+    return World(f, [o], calls(P, N))
 
 
-def after_a_loop(x, n):
-    a = [x]
-    c = a
-    for _ in range(n):
-        a = [a[0] + 1]
-    a[0] = a[0] * 10
-    return a, c
+@world
+def pick_helper():
+    items = {"a": [torch.zeros(2)], "b": [torch.ones(2)]}
+
+    def pick(x):
+        if x.sum() > 0:
+            return items["a"]
+        return items["b"]
+
+    def f(x):
+        l = pick(x)
+        l.append(x)
+        if len(l) > 2:
+            del l[0]
+        return l
+
+    return World(f, [items], calls(P, N, P, N))
 
 
-def inside_a_loop(x, n):
-    a, b = {"h": x}, {"h": x + 5}
-    for _ in range(n):
-        a = {"h": a["h"] + 1}
-        b = a
-    a["h"] = a["h"] * 10
-    return a, b
+@world
+def snapshot_appended():
+    o = Box()
+    o.hist = []
+
+    def f(x):
+        snap = {"x": x}
+        o.hist.append(snap)
+        if x.sum() > 0:
+            snap["x"] = x * 2
+        return snap
+
+    return World(f, [o], calls(P, N, P))
 
 
-def of_the_caller(items, n):
-    for _ in range(n):
-        items = [items[0] + 1]
-    items[0] = items[0] * 10
-    return items
+@world
+def flag_copy():
+    o = Box()
+    o.x = [torch.zeros(2)]
+
+    def f(x, flag):
+        y = o.x
+        if flag:
+            y = [t.clone() for t in y]
+        if x.sum() > 0:
+            y[0] = y[0] + x
+        return y is o.x, y
+
+    return World(f, [o], [lambda f: f(P, True), lambda f: f(P, False), lambda f: f(N, False), lambda f: f(N, True)])
 
 
-@pytest.mark.parametrize("function", [after_a_loop, inside_a_loop, of_the_caller])
-def test_a_list_that_a_loop_replaces_and_that_is_changed_under_another_name(function: Any) -> None:
-    first = [UP] if function is of_the_caller else UP
-    with pytest.raises(dy2st.CaptureError, match="may be the same object as one that is changed"):
-        dy2st.to_static(function)(first, torch.tensor(2))
+@world
+def object_swap():
+    a = Box()
+    a.v = 1
+    b = Box()
+    b.v = 2
+    o = Box()
+    o.cur = a
+    o.other = b
+
+    def f(x):
+        if x.sum() > 0:
+            o.cur, o.other = o.other, o.cur
+        o.cur.v += 10
+        return o.cur.v, o.other.v, o.cur is a
+
+    return World(f, [o, a, b], calls(P, N, P, P))
 
 
-def test_a_list_that_a_loop_replaces_and_that_nobody_else_holds() -> None:
-    def f(x, n):
-        state, best = [x, x + 1], {"h": x}
-        for i in range(n):
-            state = [state[1], state[0] + 1]
-            best = {"h": state[0] + i}
-        state[0] = state[0] * 2
-        best["h"] = best["h"] - 1
-        state.append(x)
-        return state, best, len(state)
+@world
+def module_pointer():
+    m = torch.nn.ModuleDict({"a": torch.nn.Linear(2, 2), "b": torch.nn.Linear(2, 2)})
+    torch.nn.init.constant_(m["a"].weight, 1.0)
+    torch.nn.init.constant_(m["b"].weight, 2.0)
+    for k in m:
+        torch.nn.init.zeros_(m[k].bias)
+    o = Box()
+    o.m = m
+    o.cur = m["a"]
 
-    agree(f, TRIPS)
+    def f(x):
+        lin = o.cur
+        y = lin(x)
+        if y.sum() > 0:
+            o.cur = o.m["b"]
+        else:
+            o.cur = o.m["a"]
+        lin.count = getattr(lin, "count", 0) + 1
+        return y
+
+    return World(f, [o], calls(P, N, P, N))
+
+
+@world
+def default_alias():
+    g = {"total": torch.zeros(2), "log": []}
+
+    def add(v, sink=g["log"]):
+        sink.append(v)
+        return sink
+
+    def f(x):
+        s = add(x)
+        if x.sum() > 0:
+            s = add(x * 2, [])
+        return len(s), s is g["log"], g["log"]
+
+    return World(f, [g], calls(P, N, P))
+
+
+@world
+def tuple_holding_list():
+    o = Box()
+    o.p = (torch.zeros(2), [torch.ones(2)])
+
+    def f(x):
+        h, l = o.p
+        if x.sum() > 0:
+            l.append(x)
+            o.p = (h + x, l)
+        return o.p[1] is l, o.p
+
+    return World(f, [o], calls(P, N, P))
+
+
+@world
+def dict_or_copy():
+    d = {}
+
+    def f(x):
+        d["a"] = d.get("a", 0) + 1
+        e = d if x.sum() > 0 else dict(d)
+        e["b"] = 5
+        return "b" in d, len(d), e is d
+
+    return World(f, [d], calls(N, P, N))
+
+
+@world
+def outside_list_grows_in_loop():
+    o = Box()
+    o.q = [torch.zeros(2), torch.ones(2)]
+
+    def f(x):
+        q = o.q
+        while len(q) < 5 and x.sum() > 0:
+            q.append(q[-1] + x)
+            x = x - 0.7
+        return q is o.q, len(o.q)
+
+    return World(f, [o], calls(P, N, P))
+
+
+@pytest.mark.parametrize("make", WORLDS)
+def test_objects_are_those_of_eager_python(make):
+    agree(make, programs=5)
