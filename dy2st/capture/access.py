@@ -38,6 +38,8 @@ from dy2st.capture.values import (
     unbound_message,
 )
 
+_FEW = 8
+"""Of so many lists the one at a position known only at run time is one of several values."""
 _LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
 
 
@@ -329,8 +331,10 @@ def _is_runtime(key: Any) -> bool:
 
 
 def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
-    if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice) and not _fits_list(value):
-        return _at_position(session, value, key)
+    if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice):
+        few_lists = len(value) <= _FEW and all(type(part) is list for part in value)  # a list of the program would have copies
+        if few_lists or not _fits_list(value):
+            return _at_position(session, value, key)
     if isinstance(value, (list, tuple)) and value:
         if isinstance(value, tuple) and not isinstance(key, slice):
             key = _in_tuple(session, key, len(value))

@@ -20,8 +20,9 @@ from dy2st.capture.key_order import Order, orders_of
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
+from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.uniting import Uniting, holds_container
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Text, is_mutable, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInDeque, Text, is_mutable, options_of, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
 
@@ -229,10 +230,18 @@ class Joiner:
         return self._unite(unpack_list(value), initial, final, (len(self.fresh),), is_object=not isinstance(place, ContentsPlace))
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
+        for option in (*options_of(a), *options_of(b)):
+            self._check_deque(option)
         first, second = (None if value is stand_ins.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
             return second if first is None else first  # type: ignore[return-value]  # one of them gets there
         return lattice.join(first, second, single)
+
+    def _check_deque(self, value: Any) -> None:
+        """A deque that a branch makes is an object of its own; what the branch has computed cannot leave it in one."""
+        born = self.session.births.born(value) if isinstance(value, StandInDeque) else None
+        if born is not None and born > self._start and not all(isinstance(item, CONSTANTS) for item in value.items):
+            raise lattice.Mismatch("a deque that this branch makes, with values known only at run time")
 
     def _is_older(self, container: Any) -> bool:
         return self.session.is_older(container, self._start)

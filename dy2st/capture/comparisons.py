@@ -24,7 +24,7 @@ from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
 from dy2st.capture.users_code import user_method
-from dy2st.capture.values import Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined
 from dy2st_runtime import scalars
 
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
@@ -34,17 +34,13 @@ _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEW
 
 def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
-    if isinstance(left, Choice) and isinstance(right, Choice):
-        return left.session.over(left, lambda option: is_(option, right))
-    if isinstance(left, Choice):
-        return _is_chosen(left, right)
-    if isinstance(right, Choice):
-        return _is_chosen(right, left)
+    if isinstance(left, Choice) or isinstance(right, Choice):
+        return _is_one_of(left, right) if isinstance(left, Choice) else _is_one_of(right, left)
     for value, other in ((left, right), (right, left)):
         if isinstance(value, torch.SymBool) and isinstance(other, bool):
             return value if other else logical_not(value)
     session = current()
-    if session is not None and left is not right and (left in session.copies or right in session.copies):
+    if session is not None and left is not right and any(_may_be_copy(session, value) for value in (left, right)):
         session.copies.check_identity(left, right, session.here())
     if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
@@ -53,11 +49,22 @@ def is_(left: Any, right: Any) -> Any:
     return left is right
 
 
-def _is_chosen(choice: Choice, other: Any) -> Any:
-    """Whether something is the option that is there."""
-    if isinstance(other, (Choice, torch.Tensor)):  # which of these it is, is known only at run time too
-        return choice.session.over(choice, lambda option: is_(option, other))
-    return choices.is_option(choice, lambda option: option is other)
+def _is_one_of(choice: Choice, other: Any) -> Any:
+    """``choice is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
+    by_run = (Choice, torch.Tensor, *SYMBOLIC_NUMBERS, *((bool,) if _holds_bool(choice) else ()))
+    if isinstance(other, by_run):
+        return choices.over(choice, lambda option: is_(option, other))
+    return choices.is_option(choice, lambda option: is_(option, other))
+
+
+def _holds_bool(choice: Choice) -> bool:
+    return any(isinstance(option, torch.SymBool) for option in choice.options.values())
+
+
+def _may_be_copy(session: Session, value: Any) -> bool:
+    """Whether a value is, or has, a copy in a list of the program."""
+    known = session.lists.of(value)
+    return value in session.copies or (known is not None and bool(known.places))
 
 
 def equal(left: Any, right: Any) -> Any:

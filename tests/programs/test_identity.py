@@ -591,6 +591,296 @@ def outside_list_grows_in_loop():
     return World(f, [o], calls(P, N, P))
 
 
+@world
+def dict_in_dict_arg():
+
+    ns = {"torch": torch, "state": {"n": 0, "h": torch.zeros(2)}, "other": None}
+    ns["other"] = ns["state"]
+    o = Box()
+    o.ns = ns
+
+    def f(x, st):
+        st["n"] += 1
+        if x.sum() > 0:
+            st["h"] = x
+        return o.ns["other"]["n"]
+
+    return World(f, [ns["state"]], [lambda f: f(P, ns["state"]), lambda f: f(N, {"n": 7, "h": Z}), lambda f: f(N, ns["other"])])
+
+
+@world
+def shared_submodule():
+    class L(torch.nn.Module):
+        def __init__(s):
+            super().__init__()
+            s.register_buffer("m", torch.zeros(2))
+            s.hist = []
+
+        def forward(s, x):
+            s.m = s.m * 0.5 + x
+            s.hist.append(x)
+            return s.m
+
+    class M(torch.nn.Module):
+        def __init__(s):
+            super().__init__()
+            s.a = L()
+            s.b = s.a
+            s.c = L()
+
+        def forward(s, x):
+            r = s.a(x)
+            if x.sum() > 0:
+                r = s.b(r)
+            return r + s.c(x)
+
+    m = M()
+
+    def unshare(f):
+        f.b = L()
+        return f(P)
+
+    def share(f):
+        f.c = f.a
+        return f(P)
+
+    return World(m, [m], [*calls(P, N), unshare, *calls(N), share, *calls(N, P)])
+
+
+@world
+def closure_counters():
+    def make():
+        tot = torch.zeros(2)
+        n = 0
+        log = []
+
+        def inc(v):
+            nonlocal tot, n
+            tot = tot + v
+            n += 1
+            log.append(n)
+
+        def f(x):
+            inc(x)
+            if x.sum() > 0:
+                inc(x * 2)
+            return tot, n, log
+
+        return f, (lambda: (tot, n, log))
+
+    f, peek = make()
+
+    class R:
+        def __init__(s):
+            pass
+
+        @property
+        def v(s):
+            return peek()
+
+    o = Box()
+    o.get = 0
+    return World(f, [o], [*calls(P, N, P), lambda g: (g(N), peek())])
+
+
+@world
+def row_by_index():
+    o = Box()
+    o.rows = [[torch.zeros(2)] for _ in range(3)]
+
+    def f(x, k):
+        i = int(k)
+        o.rows[i][0] = o.rows[i][0] + x
+        return o.rows[i] is o.rows[0]
+
+    return World(f, [o], [lambda f: f(P, torch.tensor(0)), lambda f: f(P, torch.tensor(2)), lambda f: f(N, torch.tensor(0))])
+
+
+@world
+def dict_row_by_index():
+    o = Box()
+    o.rows = [{"v": torch.zeros(2)} for _ in range(3)]
+
+    def f(x, k):
+        r = o.rows[int(k)]
+        r["v"] = r["v"] + x
+        return r
+
+    return World(f, [o], [lambda f: f(P, torch.tensor(0)), lambda f: f(P, torch.tensor(2)), lambda f: f(N, torch.tensor(0))])
+
+
+@world
+def copy_or_not():
+    a = [torch.zeros(2)]
+    b = [torch.ones(2)]
+
+    def f(x, l):
+        l2 = l
+        if x.sum() > 0:
+            l2 = l + [x]
+        l2[0] = l2[0] + 1
+        return l2, l
+
+    return World(f, [a], [lambda f: f(P, a), lambda f: f(N, a), lambda f: f(P, b)])
+
+
+@world
+def rotate():
+    o = Box()
+    o.d = {}
+    o.e = {}
+
+    def f(x):
+        o.d, o.e = o.e, {}
+        o.d["k"] = x
+        if x.sum() > 0:
+            o.e = o.d
+        return o.d is o.e
+
+    return World(f, [o], calls(P, N, P, N))
+
+
+@world
+def pool_acquire():
+    o = Box()
+    o.cur = None
+    pool = [Box(), Box()]
+    for i, p in enumerate(pool):
+        p.w = torch.full((2,), float(i))
+        p.used = False
+
+    def f(x):
+        for p in pool:
+            if not p.used and x.sum() > 0:
+                p.used = True
+                o.cur = p
+                break
+        else:
+            o.cur = None
+        return None if o.cur is None else o.cur.w + x
+
+    return World(f, [o, pool], calls(P, N, P, P))
+
+
+@world
+def get_or_make():
+    o = Box()
+    o.m = {"a": [torch.zeros(1)]}
+
+    def f(x, name="a"):
+        l = o.m.get(name)
+        if l is None:
+            l = o.m[name] = []
+        if x.sum() > 0:
+            l.append(x.sum()[None])
+        return torch.cat(l) if l else Z
+
+    return World(f, [o], [lambda f: f(P), lambda f: f(N), lambda f: f(P, "b"), lambda f: f(N, "c")])
+
+
+@world
+def tensor_alias_inplace():
+    t = torch.zeros(2)
+    o = Box()
+    o.t = t
+    o.u = [t, t]
+
+    def f(x):
+        if x.sum() > 0:
+            o.u[0].add_(x)
+        else:
+            o.u[1] = o.u[1] + x
+        return o.u[0] is o.t, o.u[1] is o.t, o.t
+
+    return World(f, [o, t], calls(P, N, P))
+
+
+@world
+def twice_chosen():
+    o = Box()
+    o.a = [torch.zeros(2)]
+    o.b = [torch.ones(2)]
+
+    def f(x):
+        def which():
+            return o.a if x.sum() > 0 else o.b
+
+        which()[0] = x
+        z = [which(), which()]
+        z[0].append(x)
+        return z
+
+    return World(f, [o], calls(P))
+
+
+@world
+def functional_state_loop():
+    o = Box()
+    o.h = {"t": torch.zeros(2)}
+
+    def f(x):
+        h = o.h
+        while x.sum() > 0:
+            h = {"t": h["t"] + x}
+            x = x - 0.6
+        o.h = h
+        return h["t"]
+
+    return World(f, [o], calls(P, N, P))
+
+
+@world
+def dict_of_lists():
+    o = Box()
+    o.ls = {"a": [torch.zeros(2)], "b": []}
+
+    def f(x):
+        for k in ("a", "b"):
+            if x.sum() > 0:
+                o.ls[k] = [*o.ls[k], x]
+        if x[0] > 2:
+            o.ls["a"] = o.ls["b"]
+        return o.ls
+
+    return World(f, [o], calls(P, N, P * 3, P))
+
+
+@world
+def object_arg_alias():
+    class A:
+        def __init__(s):
+            s.items = []
+
+        def add(s, v):
+            s.items.append(v)
+            return s
+
+    a = A()
+
+    def f(x, b):
+        t = a
+        if x.sum() > 0:
+            t = b
+        return t.add(x) is a
+
+    return World(f, [a], [lambda f: f(P, A()), lambda f: f(N, A()), lambda f: f(P, a), lambda f: f(N, a)])
+
+
+@world
+def linked():
+    o = Box()
+    o.x = None
+
+    def f(x):
+        old = o.x
+        o.x = {"p": old, "v": x}
+        if x.sum() > 0 and old is not None:
+            o.x = old
+        return o.x["v"]
+
+    return World(f, [o], calls(P, N, P))
+
+
 @pytest.mark.parametrize("make", WORLDS)
 def test_objects_are_those_of_eager_python(make):
-    agree(make, programs=5)
+    agree(make, programs=7)
