@@ -36,7 +36,7 @@ from dy2st.capture import expressions, leaving
 from dy2st.capture.capture import Captured
 from dy2st.capture.guards import HOOKS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen
 from dy2st.capture.lattice import same_constant
-from dy2st.capture.sources import GONE, Source, fetch, step
+from dy2st.capture.sources import GONE, Source, fetch, held_item, step
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.signature import Call, CallSignature, InputSpec, modes
 from dy2st_runtime.executors.python_code import tuple_text
@@ -405,12 +405,20 @@ class _Matcher:
         if kind == "attribute" and all(map(str.isidentifier, key[1].split("."))):
             return self._attribute(source, key[1], f"{parent}.{key[1]}")
         if kind == "item":
-            return f"{parent}[{self.out.constant(key[2])}]"
+            return self._item(source, f"{parent}", self.out.constant(key[2]))
         if kind == "cell":
             return f"{parent}.cell_contents"
         if kind in ("_modules", "_parameters", "_buffers"):
             return f"{self._member(source.parent, kind)}[{key[1]!r}]"
         return f"{self.out.constant(source.step)}({parent})"
+
+    def _item(self, source: Source, parent: str, key: str) -> str:
+        """An item, as :func:`~dy2st.capture.sources.held_item` finds it."""
+        assert source.parent is not None
+        owner = self.values[source.parent.index]
+        if isinstance(owner, dict) and type(owner) is not dict:
+            return f"{self.out.constant(held_item)}({parent}, {key})"
+        return f"{parent}[{key}]"
 
     def _attribute(self, source: Source, name: str, plainly: str) -> str:
         """An attribute; of a module that has it itself, from its ``__dict__``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import enum
@@ -863,3 +864,32 @@ def test_comparing_objects(pair: Any, question: str) -> None:
         net.part.number, plain.part.number = 2, 2
         same(plain(X), net(X))
     assert len(net.forward.program_cache) <= 5
+
+
+class Tables:
+    def __init__(self):
+        self.counts, self.groups, self.plain = collections.Counter(), collections.defaultdict(list), {}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda tables: tables.counts["a"],
+        lambda tables: tables.counts.get("a", 0),
+        lambda tables: len(tables.groups.get("a", ())),
+        lambda tables: int("a" in tables.groups),
+        lambda tables: tables.plain.get("a", 0),
+    ],
+)
+def test_what_is_not_in_a_table_makes_no_new_program(read):
+    tables = Tables()
+    static = to_static(lambda x: x + read(tables))
+    for _ in range(4):
+        assert static(X).tolist() == X.tolist()
+        assert not tables.counts
+        assert not tables.groups
+    assert len(static.program_cache) == 1
+    tables.counts["a"], tables.groups["a"], tables.plain["a"] = 1, [X], 1
+    for _ in range(3):
+        assert static(X).tolist() == (X + 1).tolist()
+    assert len(static.program_cache) == 2

@@ -318,3 +318,19 @@ def test_the_same_tensor_twice_against_two_specifications() -> None:
     x = torch.ones(2, 3)
     same(static(x, x), x + x.sum(0))
     same(static(torch.ones(5, 3), x), torch.ones(5, 3) + x.sum(0))
+
+
+@pytest.mark.parametrize("make", [lambda: [torch.ones(1)], lambda: {"a": torch.ones(1)}])
+def test_an_argument_that_holds_itself_is_refused(make):
+    held = make()
+    if isinstance(held, list):
+        held.append(held)
+    else:
+        held["self"] = held
+
+    @to_static
+    def function(x, held):
+        return x
+
+    with pytest.raises(SignatureError, match=r"among the arguments holds itself[^$]*line"):
+        function(torch.ones(1), held)

@@ -62,7 +62,7 @@ def check(session: Capturing, func: Any, args: Any) -> None:
 def check_number(session: Capturing, target: Any, args: Any) -> None:
     """The same for a function of numbers."""
     if session.pending and target in _DIVISIONS and not isinstance(args[-1], (int, float)):
-        _refuse_if_named(session, ZeroDivisionError(), "a division", "test the divisor with an if statement")
+        _refuse(session, ZeroDivisionError(), "a division", "test the divisor with an if statement")
 
 
 def check_assumption(session: Capturing, text: str) -> None:

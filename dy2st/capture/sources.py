@@ -6,6 +6,7 @@ call, or an object held weakly where that is possible, so that a program never k
 
 from __future__ import annotations
 
+import functools
 import operator
 import weakref
 from collections.abc import Callable, Sequence
@@ -67,7 +68,7 @@ class SourceTable:
     def item(self, parent: Source, key: Any, name: str | None = None) -> Source:
         """An item of the parent's value."""
         text = name if name is not None else f"{parent.name}[{key!r}]"
-        return self._make(("item", parent.index, type(key), key), parent, text, operator.itemgetter(key))
+        return self._make(("item", parent.index, type(key), key), parent, text, functools.partial(held_item, key=key))
 
     def cell(self, parent: Source, name: str) -> Source:
         """The content of a closure cell."""
@@ -83,6 +84,11 @@ class SourceTable:
             self._known[key] = source = Source(parent, name, step, len(self.sources), key)
             self.sources.append(source)
         return self._known[key]
+
+
+def held_item(owner: Any, key: Any) -> Any:
+    """An item of a container; its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it."""
+    return dict.get(owner, key, GONE) if isinstance(owner, dict) else owner[key]
 
 
 def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:

@@ -46,6 +46,13 @@ def divided(x: Any, i: Any) -> Any:
         return x
 
 
+def divided_by_a_count(x: Any, i: Any) -> Any:
+    try:
+        return x * (7 // int(i))
+    except Exception:
+        return x
+
+
 def fitted(x: Any, i: Any) -> Any:
     try:
         return x[: i.item()] + x
@@ -60,7 +67,7 @@ def gathered(x: Any, i: Any) -> Any:
         return x
 
 
-@pytest.mark.parametrize("function", [subscript, indexed, solved, drawn, divided, fitted, gathered])
+@pytest.mark.parametrize("function", [subscript, indexed, solved, drawn, divided, divided_by_a_count, fitted, gathered])
 def test_refused(function: Any) -> None:
     with pytest.raises(CaptureError, match="may fail when the program runs, and no program enters the except clause") as caught:
         to_static(function)(torch.ones(3), torch.tensor(1))

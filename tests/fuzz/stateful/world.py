@@ -247,6 +247,8 @@ def _fits(member: str, kind: str) -> bool:
         return kind == "subclass"
     if member == "class method":
         return kind in ("plain", "module", "subclass")
+    if member == "eq":
+        return kind != "module"
     return not (member in ("getattr", "setattr") and kind in ("slots", "module", "dataclass"))
 
 
