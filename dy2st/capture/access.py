@@ -177,8 +177,13 @@ def of_class(session: Session, value: Any, name: str) -> None:
         session.tracker.guards.same(step, written or inspect.getattr_static(kind, name))
 
 
+def _is_constant(module: str) -> bool:
+    """Whether what a module holds stays; settings of torch's backends do not."""
+    return module.partition(".")[0] in _LIBRARIES and not module.startswith("torch.backends.")
+
+
 def _source(session: Session, value: Any) -> Any:
-    if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
+    if isinstance(value, types.ModuleType) and _is_constant(value.__name__):
         return None
     source = session.tracker.source_of(value)
     if source is None and isinstance(value, (torch.nn.Module, type, types.ModuleType)) and id(value) not in session.created:

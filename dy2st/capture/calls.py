@@ -12,8 +12,10 @@ import dataclasses
 import enum
 import functools
 import inspect
+import io
 import logging
 import operator
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -46,7 +48,10 @@ from dy2st.capture.library import (
     at_each_call,
     call_getter,
     call_method_caller,
+    check_surroundings,
     handler_of,
+    random_method,
+    stream_method,
     takes_choices,
 )
 from dy2st.capture.mode_stack import own_mode_stack
@@ -167,6 +172,10 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
             session.here(),
             fix="call it before the static function",
         )
+    if isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.created:
+        if isinstance(owner, random.Random):
+            return random_method(session, owner, method.__name__, args, kwargs)
+        return stream_method(session, owner, method, args)
     if isinstance(owner, str) and method.__name__ == "format":
         return text.formatted(session, owner, args, kwargs)
     if isinstance(owner, str) and method.__name__ == "join" and len(args) == 1:
@@ -209,6 +218,8 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
     if isinstance(method.__self__, collections.Counter) and method.__func__ in tables.COUNTING:
         return tables.update(session, method.__self__, *args, subtracts=method.__name__ == "subtract", **kwargs)
+    if isinstance(method.__self__, random.Random) and id(method.__self__) not in session.created:
+        return random_method(session, method.__self__, method.__name__, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
         return at_each_call(session, method, *args, **kwargs)
     if isinstance(method.__self__, contextlib.ExitStack) and method.__name__ in managers.STACK_METHODS:
@@ -361,6 +372,7 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     choice = _choice_among(args, kwargs)
     if choice is not None:
         return _over_argument(session, choice, function, args, kwargs)
+    check_surroundings(session, function, args, kwargs)
     for value in (*args, *kwargs.values()):
         if isinstance(value, spreading.Rest):
             raise spreading.refused(session, function)

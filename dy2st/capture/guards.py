@@ -7,6 +7,7 @@ When one has changed, the program does not fit and another is captured.
 from __future__ import annotations
 
 import dataclasses
+import os
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -127,6 +128,11 @@ class GuardTable:
         """What a library answers must stay equal, of the same class; the answer may be anything."""
         kind = type(value)
         self.add(source, "answer", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
+
+    def same_environment(self, source: Source) -> None:
+        """The variables of the environment must stay as they are."""
+        kept = dict(vars(os.environ)["_data"])  # as bytes: reading them as strings takes time
+        self.add(source, "environment", lambda now: now is os.environ and vars(now)["_data"] == kept, "is this environment")
 
     def same_array(self, source: Source, value: np.ndarray[Any, Any]) -> None:
         """A numpy array must keep its dtype and contents."""

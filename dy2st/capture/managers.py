@@ -13,6 +13,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.generators import UserGenerator
+from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.patches import Patch
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
@@ -27,6 +28,8 @@ def managed(manager: Any) -> Any:
     """A context manager as converted code uses it."""
     session = current()
     kind = type(manager)
+    if session is not None:
+        check_manager(session, manager)
     if session is not None and kind is _GENERATOR_MANAGER and session.tracker.source_of(manager) is None:
         return _of_generator(session, manager)
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))

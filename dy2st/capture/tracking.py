@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import collections
+import collections.abc
 import enum
 import functools
+import io
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -27,10 +29,6 @@ _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 PATCH_MARK = "__dy2st_patch__"
 """Marks what stands in for a function while a capture runs; the mark is the function when the user has written that."""
-
-_MADE_BY_ITER: list[Any] = [[], (), range(0), {}, {}.items(), set()]
-_ITERATORS: tuple[type, ...] = (types.GeneratorType, enumerate, zip, map, filter, *(type(iter(made)) for made in _MADE_BY_ITER))
-"""Iterators give another value each time; a program that has read one is right once."""
 
 _SHARDED = "_is_fsdp_managed_module"
 """The attribute by which torch marks the modules whose parameters it shards."""
@@ -210,8 +208,10 @@ class Tracker:
         """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
         self.met(type(value))
         self._objects[id(value)] = (value, source)
-        if isinstance(value, _ITERATORS):
+        if _gives_once(value):
             self.guards.never(source)
+        elif value is os.environ:
+            self.guards.same_environment(source)
         elif isinstance(value, np.ndarray):
             self.guards.same_array(source, value)
         elif isinstance(value, functools.partial):
@@ -305,6 +305,13 @@ class Tracker:
 
 def _tables(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
     return module._parameters, module._buffers, module.__dict__
+
+
+def _gives_once(value: Any) -> bool:
+    """Whether a value is an iterator, not one of the user's: what has read it is right once."""
+    if not isinstance(value, collections.abc.Iterator) or isinstance(value, io.IOBase):
+        return False
+    return isinstance(value, types.GeneratorType) or not isinstance(type(value).__next__, types.FunctionType)
 
 
 def _is_plain_value(value: Any) -> bool:

@@ -21,7 +21,8 @@ _DRAWS: dict[Any, str] = {
     random.random: "float", random.uniform: "float", random.gauss: "float", random.normalvariate: "float",
     random.expovariate: "float", random.betavariate: "float", random.triangular: "float", random.randint: "int",
     random.randrange: "int", random.getrandbits: "int", time.time: "float", time.perf_counter: "float",
-    time.monotonic: "float", time.time_ns: "int", time.perf_counter_ns: "int",
+    time.monotonic: "float", time.process_time: "float", time.thread_time: "float", time.time_ns: "int",
+    time.perf_counter_ns: "int", time.monotonic_ns: "int", time.process_time_ns: "int", time.thread_time_ns: "int",
 }  # fmt: skip
 """Functions whose value differs from call to call, and the type of their result."""
 
@@ -29,12 +30,14 @@ _DRAWS: dict[Any, str] = {
 def _draw(function: Any, kind: str) -> Handler:
     """Called when the program runs, and not once at capture."""
 
-    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        number = fresh_number(session.shapes, kind)
-        session.builder.call(control.call_, (function, args, kwargs), {}, number)
-        return number
+    return lambda session, *args, **kwargs: drawn(session, function, kind, args, kwargs)
 
-    return handle
+
+def drawn(session: Session, function: Any, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The number that a function gives when the program runs."""
+    number = fresh_number(session.shapes, kind)
+    session.builder.call(control.call_, (function, args, kwargs), {}, number)
+    return number
 
 
 for _function, _kind in _DRAWS.items():
