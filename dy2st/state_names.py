@@ -22,7 +22,7 @@ from dy2st.errors import SaveError
 from dy2st_runtime import paths, structure
 from dy2st_runtime.program import Effect, Program, StateSlot
 from dy2st_runtime.state import StateValue
-from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, children
+from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, children, ordered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Names:
             self._effect(effect, writer, place, taken, {slot.name for slot in slots})
             for effect, (writer, place) in zip(captured.program.effects, taken.writes(), strict=True)
         )
-        return dataclasses.replace(captured.program, states=slots, effects=effects)
+        arguments = ordered(captured.program.in_structure, captured.asked_orders)
+        return dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
 
     def attributes(self) -> list[StateValue]:
         """The containers, and the tensors in them."""

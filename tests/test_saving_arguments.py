@@ -141,3 +141,43 @@ def test_exported_numbers_are_tensors(tmp_path):
     model = torch.export.load(tmp_path / "model.pt2").module()
     found = model(X, torch.tensor(3), torch.tensor(0.5, dtype=torch.float64), torch.tensor(True))
     same(scaled(X, 3, 0.5, True)[0], found[0])
+
+
+def _first_positive(batch):
+    for value in batch.values():
+        if value.sum() > 0:
+            return value
+    return batch["a"] * 0
+
+
+def _copied(batch):
+    return {**batch, "a": batch["a"] + 1}
+
+
+def _passed_on(batch):
+    return [value * n for n, value in enumerate(dict(**batch).values())]
+
+
+def _given_back(batch):
+    return batch if batch["a"].sum() > 0 else {"a": batch["b"], "b": batch["a"]}
+
+
+def _by_name(batch):
+    return batch["a"] * 2 if batch["b"].sum() > 0 else batch["b"]
+
+
+@pytest.mark.parametrize("function", [_first_positive, _copied, _passed_on, _given_back])
+def test_keys_come_in_the_order_that_the_program_goes_through(path, function):
+    one, two = torch.ones(1), torch.ones(1) * 2
+    dy2st.save(function, path, [{"a": one, "b": two}])
+    loaded = dy2st.load(path)
+    same(function({"a": two, "b": one}), loaded({"a": two, "b": one}))
+    with pytest.raises(SignatureError, match="a mapping with the keys 'a', 'b', in this order"):
+        loaded({"b": two, "a": one})
+
+
+def test_keys_that_are_looked_up_come_in_any_order(path):
+    one, two = torch.ones(1), torch.ones(1) * 2
+    dy2st.save(_by_name, path, [{"a": one, "b": two}])
+    loaded = dy2st.load(path)
+    same(_by_name({"b": one, "a": two}), loaded({"b": one, "a": two}))

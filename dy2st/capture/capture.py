@@ -65,6 +65,7 @@ class Captured:
         sizes: what it relies on in the sizes of its inputs.
         asked: what the code asked about the mode of the call, with the line that asked first.
         existing: containers among the results that come from outside: for the number of each, the index of its source.
+        asked_orders: the keys, in order, of dicts whose order the code asked for.
     """
 
     program: Program
@@ -79,6 +80,7 @@ class Captured:
     sizes: SizeConditions
     asked: Mapping[str, Location | None]
     existing: Mapping[int, int]
+    asked_orders: frozenset[tuple[Any, ...]]
 
     @functools.cached_property
     def outside(self) -> Written:
@@ -327,6 +329,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         existing=found.existing,
         dynamic_state=request.dynamic_state,
         asked=session.asked,
+        asked_orders=frozenset(session.key_orders.asked),
         sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
     )
 

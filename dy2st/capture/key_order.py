@@ -24,7 +24,8 @@ class KeyOrders:
 
     def __init__(self) -> None:
         self._unknown: dict[int, tuple[dict[Any, Any], Place]] = {}
-
+        self.asked: set[tuple[Any, ...]] = set()
+        """The keys, in order, of the dicts whose order was asked."""
         self._together: dict[int, tuple[Any, object]] = {}
 
     def begin_trip(self, place: Place, value: Any, final: Any, loop: object) -> None:
@@ -53,6 +54,8 @@ class KeyOrders:
         Raises:
             CaptureError: it is known only at run time.
         """
+        if isinstance(table, dict) and len(table) > 1:
+            self.asked.add(tuple(table))
         if id(table) in self._unknown and len(table) > 1:
             place = self._unknown[id(table)][1]
             raise errors.CaptureError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -159,8 +160,11 @@ class _Call:
             self.match(item, part, f"{place}[{index}]")
 
     def _match_mapping(self, structure: DictOf, value: Any, place: str) -> None:
+        keys = f"a mapping with the keys {', '.join(map(repr, structure.keys))}"
         if not isinstance(value, Mapping) or set(value) != set(structure.keys):
-            self.fail(place, f"a mapping with the keys {', '.join(map(repr, structure.keys))}", value)
+            self.fail(place, keys, value)
+        if structure.factory is collections.OrderedDict and tuple(value) != structure.keys:
+            self.fail(place, f"{keys}, in this order", value)
         for key, item in zip(structure.keys, structure.items, strict=True):
             self.match(item, value[key], f"{place}[{key!r}]")
 

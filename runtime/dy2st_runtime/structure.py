@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -329,6 +329,16 @@ def _tuple_class(factory: type | None) -> dict[str, Any]:
     if hasattr(factory, "_fields"):
         return {"name": factory.__name__, "fields": list(factory._fields)}
     raise SaveError(f"a {factory.__qualname__} among the arguments or results cannot be written to an archive")
+
+
+def ordered(structure: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:
+    """A structure in which mappings with some keys are ordered ones, which no other order of the keys can stand for."""
+    if isinstance(structure, (Leaf, Const)):
+        return structure
+    items = tuple(ordered(item, orders) for item in structure.items)
+    if isinstance(structure, DictOf) and structure.keys in orders:
+        return DictOf(structure.keys, items, collections.OrderedDict)
+    return dataclasses.replace(structure, items=items)
 
 
 def from_json(json: Json, depth: int = 0) -> Structure:
