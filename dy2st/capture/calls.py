@@ -50,8 +50,7 @@ from dy2st.capture.library import (
     call_method_caller,
     check_surroundings,
     handler_of,
-    random_method,
-    stream_method,
+    surroundings_method,
     takes_choices,
 )
 from dy2st.capture.mode_stack import own_mode_stack
@@ -166,16 +165,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
     if isinstance(owner, torch.Tensor):
         handler = handler_of(getattr(torch.Tensor, method.__name__, None))
         return _call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
-    if isinstance(owner, torch.Generator):
-        raise errors.CaptureError(
-            f"Generator.{method.__name__}() cannot be used inside a captured function",
-            session.here(),
-            fix="call it before the static function",
-        )
-    if isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.created:
-        if isinstance(owner, random.Random):
-            return random_method(session, owner, method.__name__, args, kwargs)
-        return stream_method(session, owner, method, args)
+    if isinstance(owner, torch.Generator) or (isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.created):
+        return surroundings_method(session, owner, method, args, kwargs)
     if isinstance(owner, str) and method.__name__ == "format":
         return text.formatted(session, owner, args, kwargs)
     if isinstance(owner, str) and method.__name__ == "join" and len(args) == 1:
@@ -219,7 +210,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
     if isinstance(method.__self__, collections.Counter) and method.__func__ in tables.COUNTING:
         return tables.update(session, method.__self__, *args, subtracts=method.__name__ == "subtract", **kwargs)
     if isinstance(method.__self__, random.Random) and id(method.__self__) not in session.created:
-        return random_method(session, method.__self__, method.__name__, args, kwargs)
+        return surroundings_method(session, method.__self__, method, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
         return at_each_call(session, method, *args, **kwargs)
     if isinstance(method.__self__, contextlib.ExitStack) and method.__name__ in managers.STACK_METHODS:

@@ -148,8 +148,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.outside.dynamic_state = request.dynamic_state
     session.outside.makers = {set: sets.of_outside, collections.deque: deques.of_outside}
     session.outside.changed = request.changed
-    code = request.function.__code__
-    session.start = errors.Location(code.co_filename, code.co_firstlineno, code.co_name)
+    session.code = request.function.__code__
     session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
     if request.leaves_early:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import logging
 import re
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ def translated(session: Session) -> Iterator[None]:
         with _unpacked():
             yield
     except errors.CaptureError as error:
-        error.location = error.location or user_line(session, error) or session.start
+        error.location = error.location or user_line(session, error) or _first_line(session)
         raise
     except errors.Dy2stError:
         raise
@@ -90,6 +91,8 @@ def _data_dependent(session: Session, error: Exception) -> errors.CaptureError:
     )
 
 
+_DECORATORS = 20
+"""After how many lines of decorators a function begins at the latest."""
 _UNHASHABLE = re.compile(r"unhashable type: .*Sym(Int|Float|Bool)")
 
 
@@ -136,6 +139,16 @@ def user_line(session: Session, error: BaseException) -> errors.Location | None:
             found = errors.Location(code.co_filename, step.tb_lineno, code.co_name)
         step = step.tb_next
     return found
+
+
+def _first_line(session: Session) -> errors.Location | None:
+    """Where the captured function begins, for what is met before or after all lines of it run."""
+    if session.code is None:
+        return None
+    file, first = session.code.co_filename, session.code.co_firstlineno
+    lines = range(first, first + _DECORATORS)
+    line = next((n for n in lines if linecache.getline(file, n).lstrip().startswith(("def ", "async def "))), first)
+    return errors.Location(file, line, session.code.co_name)
 
 
 __all__ = ["TRACING_ERRORS", "data_dependent", "in_users_words", "translated", "user_line"]

@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Protocol
 
 import sympy
@@ -80,8 +80,8 @@ class Session:
     ) -> None:
         self.convert, self.call_operator, self.over_operator = convert, call, over
         self.operators, self.name = operators, name
-        self.start: errors.Location | None = None
-        """Where the captured function begins: the line of what is met before any line of it runs."""
+        self.code: CodeType | None = None
+        """Of the captured function."""
         self.shapes = CaptureShapes()
         self.fake = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
         self.recorder = Recorder(self)

@@ -154,7 +154,20 @@ handles(torch.save)(functools.partial(_effect, torch.save))
 handles(time.sleep)(functools.partial(_effect, time.sleep))
 
 
-def stream_method(session: Session, stream: io.IOBase, method: Any, args: tuple[Any, ...]) -> Any:
+def surroundings_method(session: Session, owner: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a stream or of a generator of random numbers that was there before."""
+    if isinstance(owner, torch.Generator):
+        raise errors.CaptureError(
+            f"Generator.{method.__name__}() cannot be used inside a captured function",
+            session.here(),
+            fix="call it before the static function",
+        )
+    if isinstance(owner, random.Random):
+        return _random_method(session, owner, method.__name__, args, kwargs)
+    return _stream_method(session, owner, method, args)
+
+
+def _stream_method(session: Session, stream: io.IOBase, method: Any, args: tuple[Any, ...]) -> Any:
     """A method of a file or stream that was there before: what is written is written at each call."""
     session.tracker.identity(stream)
     if method.__name__ == "flush" and not args:
@@ -170,7 +183,7 @@ _RANDOM = {"random", "uniform", "gauss", "normalvariate", "expovariate", "betava
 _RANDOM_INTS = {"randint", "randrange", "getrandbits"}
 
 
-def random_method(session: Session, generator: random.Random, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _random_method(session: Session, generator: random.Random, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that a generator from outside draws."""
     if name not in _RANDOM | _RANDOM_INTS:
         raise _refused(session, f"{name}() of a random.Random changes its state")
