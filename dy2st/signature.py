@@ -151,12 +151,6 @@ Specs = Sequence[Any] | Mapping[str, Any]
 """What an ``input_spec`` is: an entry for each parameter, in order or by name."""
 
 
-_HOLDS_ITSELF = (
-    "a list, dict or dataclass among the arguments holds itself, or more of them than Python goes into; arguments are taken apart: "
-    "keep what points back in an object of a plain class"
-)
-
-
 class CallSignature:
     """The parameters of a function, with their specifications.
 
@@ -244,11 +238,8 @@ class CallSignature:
         def is_leaf(value: Any) -> bool:
             return _is_leaf(value) or (value is instance and instance is not None)
 
-        try:
-            repeated = self._repeated(given, is_leaf)
-            leaves, structure = flatten(given, is_leaf, repeated=repeated)
-        except RecursionError:
-            raise SignatureError(_HOLDS_ITSELF) from None
+        repeated = self._repeated(given, is_leaf)
+        leaves, structure = flatten(given, is_leaf, repeated=repeated)
         names = leaf_names(bound, is_leaf)
         dims = [frozenset[int]()] * len(leaves)
         if self.specs is not None:

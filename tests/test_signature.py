@@ -332,5 +332,5 @@ def test_an_argument_that_holds_itself_is_refused(make):
     def function(x, held):
         return x
 
-    with pytest.raises(SignatureError, match=r"among the arguments holds itself[^$]*line"):
+    with pytest.raises(SignatureError, match="holds itself"):
         function(torch.ones(1), held)
