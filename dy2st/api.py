@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 import torch
@@ -395,11 +395,14 @@ def trace(layer: Any, inputs: Sequence[Any]) -> LoadedModule:
     return saving.traced(layer, inputs)
 
 
-def load(path: str | os.PathLike[str], *, backend: str | None = None, max_steps: int | None = None) -> LoadedModule:
+def load(
+    path: str | os.PathLike[str], *, namespaces: Collection[str] = (), backend: str | None = None, max_steps: int | None = None
+) -> LoadedModule:
     """Read an archive.
 
     Args:
         path: a file that :func:`save` wrote.
+        namespaces: namespaces of operators, besides PyTorch's own, that the model may call (``["torchvision"]``).
         backend: the executor that runs its programs, as for :func:`to_static`.
         max_steps: how many trips the loops of one call may make, all together; ``None`` for any number. A call that makes more
             raises :class:`StepLimitError`.
@@ -412,4 +415,4 @@ def load(path: str | os.PathLike[str], *, backend: str | None = None, max_steps:
         BackendError: there is no such executor.
         FileNotFoundError: there is no such file.
     """
-    return saving.load(path, backend, max_steps)
+    return saving.load(path, namespaces, backend, max_steps)

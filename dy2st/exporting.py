@@ -203,7 +203,8 @@ def _opened(layer: Any, specs: Specs | None) -> tuple[archive.Model, Any]:
         with _in_evaluation(layer), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is saved for evaluation mode only")  # that is the mode exported
             saving.save(layer, path, specs)
-        model = archive.read_model(path)
+        operators = torch._C._dispatch_get_all_op_names()
+        model = archive.read_model(path, {name.partition("::")[0] for name in operators})  # written just now, by this process
         model = dataclasses.replace(model, state=own(model.state))  # the folder goes, and its file with it
         return model, None if isinstance(layer, LoadedModule) else layer
 

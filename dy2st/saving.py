@@ -9,7 +9,7 @@ import inspect
 import os
 import types
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -225,9 +225,11 @@ def _with_names(program: Program, specs: Specs | None) -> Program:
     return dataclasses.replace(program, inputs=tuple(inputs))
 
 
-def load(path: str | os.PathLike[str], backend: str | None, max_steps: int | None) -> runtime.LoadedModule:
+def load(
+    path: str | os.PathLike[str], namespaces: Collection[str], backend: str | None, max_steps: int | None
+) -> runtime.LoadedModule:
     """See :func:`dy2st.load`."""
-    return runtime.load(path, backend=backend, max_steps=max_steps)
+    return runtime.load(path, namespaces=namespaces, backend=backend, max_steps=max_steps)
 
 
 def static_of(layer: Any, specs: Specs | None) -> StaticFunction:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture import (
@@ -38,6 +39,7 @@ from dy2st.capture import (
     text,
 )
 from dy2st.capture.access import of_class
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
@@ -374,10 +376,31 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 session.here(),
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
-    result = function(*args, **kwargs)
+    flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
+    result = function(*args, **kwargs) if flag is None else _call_with_flag(session, flag, function, args, kwargs)
     if type(result) is list:
         session.lists.own(result)
     return result
+
+
+def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call with a bool of the program; where the function needs to know which it is, in a branch for each."""
+    attempt = session.begin_attempt([])
+    try:
+        result = function(*args, **kwargs)
+    except BaseException as error:
+        session.roll_back(attempt)
+        if not isinstance(error, GuardOnDataDependentSymNode) and not (isinstance(error, TypeError) and "SymBool" in str(error)):
+            raise
+    else:
+        session.commit(attempt)
+        return result
+
+    def once(known: bool) -> Any:
+        named = {name: known if value is flag else value for name, value in kwargs.items()}
+        return call(function, *_replaced(args, flag, known), **named)
+
+    return capture_if_exp(flag, lambda: once(True), lambda: once(False))
 
 
 def _choice_among(args: Any, kwargs: Any) -> Choice | None:

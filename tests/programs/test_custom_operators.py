@@ -233,3 +233,22 @@ def test_what_autograd_refuses_is_said_as_eager_does():
         return x
 
     agree(leaf_in_place, [torch.ones(2), -torch.ones(2)])
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return scale(x, 2.0)
+        return x
+
+
+def test_saved_and_exported(tmp_path):
+    path = tmp_path / "model.dy2st"
+    dy2st.save(Scaled(), path, [dy2st.InputSpec([3])])
+    with pytest.raises(dy2st.LoadError, match="dy2st_custom"):
+        dy2st.load(path)
+    loaded = dy2st.load(path, namespaces=["dy2st_custom"])
+    for x in inputs():
+        assert torch.equal(loaded(x), Scaled()(x))
+    report = dy2st.export(Scaled(), tmp_path / "model.pt2", input_spec=[dy2st.InputSpec([3])])
+    assert report
