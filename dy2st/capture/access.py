@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, keys, lists, lookup, optional, traits, tuples
+from dy2st.capture import choices, keys, lists, lookup, optional, ranges, traits, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -294,10 +294,8 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     known = session.lists.of(value)
     if known is not None:
         return lists.get(session, known, key)
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
-    if isinstance(value, types.GenericAlias):
-        return value[key]
     if _is_runtime(key) or (isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key)):
         return _item_at_runtime(session, value, key)
     own = getattr(type(value), "__getitem__", None)
@@ -336,6 +334,10 @@ def _is_runtime(key: Any) -> bool:
 
 
 def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
+    if isinstance(value, range):
+        return ranges.item(session, value, key)
+    if isinstance(value, (list, tuple, str)):
+        key = ranges.index_of(session, key, value)
     if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice):
         few_lists = len(value) <= _FEW and all(type(part) is list for part in value)  # a list of the program would have copies
         if few_lists or not _fits_list(value):

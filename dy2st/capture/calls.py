@@ -33,6 +33,7 @@ from dy2st.capture import (
     number_operators,
     optional,
     ordering,
+    ranges,
     sets,
     spreading,
     tables,
@@ -179,6 +180,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return _with_sets(session, owner, method, args)
     if isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys":
         return tables.from_keys(session, owner, *args, **kwargs)
+    if ranges.is_asked_at_runtime(owner, *args) and not kwargs and len(args) == 1 and method.__name__ in ranges.METHODS:
+        return ranges.METHODS[method.__name__](session, owner, args[0])
     if isinstance(owner, (list, dict, set, collections.deque, types.MappingProxyType)):
         return _call_container(session, owner, method, args, kwargs)
     return _call_plain(session, method, args, kwargs)

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, iteration, keys, optional, tuples
+from dy2st.capture import choices, iteration, keys, optional, ranges, tuples
 from dy2st.capture.access import attr, of_class
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
@@ -84,14 +84,16 @@ def equal(left: Any, right: Any) -> Any:
 def _equal(session: Session, left: Any, right: Any) -> Any:
     if tuples.one_is(left, right):
         return tuples.are(left, right) and _equal_lists(session, tuples.as_list(session, left), tuples.as_list(session, right))
+    if isinstance(left, ranges.RuntimeRange) or isinstance(right, ranges.RuntimeRange):
+        return ranges.equal(session, left, right)
     if session.lists.of(left) is not None or session.lists.of(right) is not None:
         return _equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
         if len(left) != len(right) or not _holds_runtime(left, right):
             return left == right
-        return session.call(all, [equal(a, b) for a, b in zip(left, right, strict=True)])
+        return session.call(all, [same(session, a, b) for a, b in zip(left, right, strict=True)])
     if type(left) is dict and type(right) is dict and _holds_runtime(left.values(), right.values()):
-        return left.keys() == right.keys() and session.call(all, [equal(value, right[key]) for key, value in left.items()])
+        return left.keys() == right.keys() and session.call(all, [same(session, value, right[key]) for key, value in left.items()])
     return _equal_objects(session, left, right)
 
 
@@ -184,6 +186,8 @@ def in_(value: Any, container: Any) -> Any:
         return keys.over_choices(session, value, lambda known: in_(known, container))
     if isinstance(container, torch.Tensor):
         return (container == value).any()
+    if isinstance(container, ranges.RuntimeRange) or ranges.is_asked_at_runtime(container, value):
+        return ranges.contains(session, container, value)
     if isinstance(container, RuntimeIterable) or session.lists.of(container) is not None:
         return position(session, container, value) >= 0
     return _in_plain(session, value, container)

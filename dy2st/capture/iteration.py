@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import iterators, lists, optional
+from dy2st.capture import iterators, lists, optional, ranges
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.generators import UserGenerator
@@ -41,12 +41,10 @@ def range_(*bounds: Any) -> Any:
     """``range`` of numbers of which some are known only at run time."""
     session = need()
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-    start, stop, step = (session.to_number(bound) for bound in (start, stop, step))
+    start, stop, step = (ranges.whole(session, bound) for bound in (start, stop, step))
     if not any(isinstance(bound, SYMBOLIC_NUMBERS) for bound in (start, stop, step)):
         return range(start, stop, step)
-    length = session.number(scalars.range_length, (start, stop, step), "int")
-    session.shapes.constrain_size(length)
-    return RuntimeIterable(lambda: length, lambda k: start + k * step, "a range")
+    return ranges.RuntimeRange(start, stop, step)
 
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
@@ -98,6 +96,8 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, RuntimeIterable):
         return iterable
+    if isinstance(iterable, ranges.RuntimeRange):
+        return iterable.positions()
     known = session.lists.of(iterable)
     if known is not None:
         return lists.iterable(session, known)

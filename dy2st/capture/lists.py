@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture import elements, lattice
+from dy2st.capture import elements, lattice, ranges
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
@@ -53,7 +53,7 @@ def get(session: Session, items: RuntimeList, index: Any) -> Any:
         made = session.lists.new(items.element)
         session.builder.call(control.list_slice, (items, index), {}, made)
         return made.items
-    index = _reached(session, items, index, "list index out of range")
+    index = _reached(session, items, ranges.index_of(session, index, items.items), "list index out of range")
     return _at(session, items, index)
 
 
@@ -169,8 +169,8 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
     if known is None:
         if name in _CHANGING:
             session.write(ContentsPlace(target))
-        if name == "pop" and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
-            return _pop(session, required(session, target), *args, **kwargs)
+        if name in ("pop", "insert") and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
+            return _METHODS[name](session, required(session, target), *args, **kwargs)
         result = getattr(target, name)(*args, **kwargs)
         if name == "copy":
             session.lists.own(result)
@@ -202,12 +202,12 @@ def _extend(session: Session, items: RuntimeList, values: Any) -> None:
 
 def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
     item, builder = put_in(session, items, value), session.builder
-    builder.call_raw(control.list_insert, (builder.argument(items), builder.argument(session.to_number(index)), item))
+    builder.call_raw(control.list_insert, (builder.argument(items), builder.argument(ranges.whole(session, index)), item))
 
 
 def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
     empty = "pop from empty list"
-    index = session.to_number(index)
+    index = ranges.whole(session, index)
     if not _is_last(index) and items.element is not None and (session.pending or session.has_written()):
         check(session, length(session, items) > 0, IndexError, empty)
     index = _reached(session, items, index, empty if _is_last(index) else "pop index out of range")

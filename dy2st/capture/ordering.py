@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from dy2st.capture import access, comprehensions, iteration, keys, lattice, lists, lookup, text
 from dy2st.capture.assertions import check
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.comparisons import position, same
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import Stream
@@ -106,10 +108,21 @@ def _known(session: Session, target: list[Any]) -> RuntimeList:
 
 
 def _index(session: Session, target: list[Any], value: Any) -> Any:
-    found = position(session, target, value)
+    found = position(session, target, value) if session.lists.of(target) is not None else _first(session, value, target, 0)
     message = text.value(session, Text(((value, "r", ""), " is not in list")))
     check(session, found >= 0, ValueError, message)
     return found
+
+
+def _first(session: Session, value: Any, items: list[Any], start: int) -> Any:
+    """The first position from ``start`` at which a value stands; -1 if there is none."""
+    for index in range(start, len(items)):
+        test = same(session, value, items[index])
+        if is_symbolic(test):
+            return capture_if_exp(test, lambda: index, functools.partial(_first, session, value, items, index + 1))  # noqa: B023
+        if test:
+            return index
+    return -1
 
 
 def _count(session: Session, target: list[Any], value: Any) -> Any:

@@ -19,9 +19,10 @@ from torch.utils._pytree import tree_leaves
 from dy2st import errors
 from dy2st.capture import choices, lattice, text
 from dy2st.capture.generators import UserGenerator
-from dy2st.capture.iterables import Stream
+from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.optional import has_optional
+from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
 from dy2st.capture.values import (
@@ -260,6 +261,8 @@ class _Describer:
 
     def _known(self, value: Any, what: str) -> Structure:
         """What there is one of: a container of a fixed structure, or a constant."""
+        if isinstance(value, RuntimeRange):
+            return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
         if isinstance(value, (dict, frozenset)):
             self._check_keys(value, what)
             self.session.key_orders.check(value, self.session.here())
@@ -267,6 +270,12 @@ class _Describer:
         if parts is not None:
             items, describe = parts
             return describe(tuple(self.describe(item, what) for item in items))
+        if isinstance(value, (RuntimeIterable, Columns)) or (isinstance(value, slice) and _is_of_program(value)):
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a {'slice' if isinstance(value, slice) else 'range'} that is known only at run time",
+                self.session.here(),
+                fix="give its bounds, or a list of what is in it",
+            )
         made_here = id(value) in self.session.created or isinstance(value, (UserGenerator, Stream))
         if made_here and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
@@ -399,3 +408,8 @@ def _place_in(place: Place) -> Callable[[Any], Place]:
             return ContentsPlace
         case _:
             return lambda target: place
+
+
+def _is_of_program(value: slice) -> bool:
+    """Whether a bound of a slice is known only at run time."""
+    return any(isinstance(bound, (torch.Tensor, *SYMBOLIC_NUMBERS)) for bound in (value.start, value.stop, value.step))

@@ -11,6 +11,7 @@ from dy2st.capture import iteration, lists, text
 from dy2st.capture.assertions import check
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
+from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.values import RuntimeList, Text, contents
 
@@ -33,7 +34,7 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
         return value
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
-    if isinstance(value, (Stream, RuntimeIterable)):
+    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange)):
         value = iteration.collected(value)
     known = session.lists.of(contents(value))
     if known is not None:

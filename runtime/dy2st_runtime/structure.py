@@ -251,6 +251,7 @@ _FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int
 _COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "set": set,
     "tuple": tuple,
+    "range": lambda bounds: range(*bounds),
     "Counter": collections.Counter,
     **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
 }

@@ -382,3 +382,46 @@ def test_powers_of_negative_numbers():
         return (-3.0) ** k, (-2) ** k, -(2**k), (-2) ** k % 5, (-1.5) ** float(k), (-8) ** v
 
     agree(f, [num(v) for v in (3.0, 4.0, -2.0, -3.0, 0.0, 0.5)])
+
+
+def test_numbers_beyond_64_bits():
+    def f(x, n):
+        k = int(n) * 10**18
+        wide = k * 100, k**3, int(n) << 70, k + 2**63, (k * 2**62) // 3, k * 2**64 % 7, float(k * 2**70), k * 2**64 > 5, ~(k * 99)
+        return x[k:], x[:k], x[-k:], x[k:2], [10, 20, 30][k * 100 :], wide, str(k * 2**65)
+
+    agree(f, [(torch.arange(2.0), torch.tensor(v)) for v in (30, 0, -30, 1)])
+
+
+def test_an_index_beyond_64_bits():
+    def f(x, n):
+        return x[int(n) * 10**19]
+
+    agree(f, [(torch.arange(2.0), torch.tensor(v)) for v in (0, 3, -3)])
+
+
+def test_a_nan_is_found_by_its_identity():
+    def f(x):
+        v, w = x.item(), x.item()
+        items = [v, 1.0]
+        found = [v] == [v], items.index(v), v in items, items.count(v), (v,) == (v,), {"a": v} == {"a": v}, [v] != [v]
+        return found, v == v, [v] == [w], w in items, (1, v) == (1, w)
+
+    agree(f, [num(float("nan")), num(2.0)])
+
+
+def test_division_of_floats_by_zero():
+    def f(x, y):
+        return divmod(x.item(), y.item())
+
+    agree(f, [(num(7.0), num(v)) for v in (2.0, 0.0, -0.5)])
+    agree(f, [(num(7, torch.int64), num(v)) for v in (2.0, 0.0, -0.5)])
+
+
+def test_a_bool_that_is_rounded_and_functions_of_tensors_with_several_elements():
+    def f(x):
+        a = bool(x)
+        return round(a), round(a, 1), round(a, -1)
+
+    agree(f, [num(1.0), num(0.0)])
+    agree(lambda x: math.sqrt(x), [torch.ones(2)], programs=None)

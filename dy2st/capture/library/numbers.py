@@ -12,8 +12,10 @@ import torch
 
 from dy2st.capture import access, keys, lists
 from dy2st.capture.assertions import check
+from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
 from dy2st.capture.users_code import is_users_function
@@ -76,7 +78,7 @@ def _len(session: Session, value: Any) -> Any:
         if value.dim() == 0:
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
-    if isinstance(value, RuntimeIterable):
+    if isinstance(value, (RuntimeIterable, RuntimeRange)):
         return value.length()
     own = getattr(type(value), "__len__", None)
     if not isinstance(own, types.FunctionType):
@@ -96,11 +98,29 @@ def _arithmetic(function: Any, target: Any) -> Handler:
 
 def _round(session: Session, value: Any, digits: Any = None) -> Any:
     if number_kind(value) != "float":
-        return value if digits is None else session.number(round, (value, digits), "int")
+        return session.call(int, value) if digits is None else session.number(round, (value, digits), "int")
     return session.number(round, (value,) if digits is None else (value, digits), "int" if digits is None else "float")
 
 
+def _words_of_divmod() -> str:
+    """What Python says of a float that is divided by zero: it differs from version to version."""
+    try:
+        divmod(1.0, 0.0)
+    except ZeroDivisionError as error:
+        return str(error)
+    raise AssertionError("not reached")
+
+
+_DIVMOD = _words_of_divmod()
+
+
 def _divmod(session: Session, a: Any, b: Any) -> Any:
+    if "float" in (number_kind(a), number_kind(b)):
+        holds = b != 0
+        if is_symbolic(holds):
+            check(session, holds, ZeroDivisionError, _DIVMOD)
+        elif not holds:
+            raise raised(ZeroDivisionError(_DIVMOD))
     return a // b, a % b
 
 
@@ -131,7 +151,7 @@ def _math(name: str) -> Handler:
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         if kwargs or not any(map(is_symbolic, args)):
             return function(*args, **kwargs)
-        return session.number(function, [session.to_number(a) for a in args], kind)
+        return session.number(function, [_only_number(session, a) for a in args], kind)
 
     return handle
 

@@ -13,6 +13,7 @@ from torch import fx
 
 from dy2st_runtime import control, items, scalars
 from dy2st_runtime.errors import ProgramError
+from dy2st_runtime.executors.wide_numbers import OF_ANY_SIZE
 from dy2st_runtime.program import Block, Location, Program
 from dy2st_runtime.text import join_parts
 from dy2st_runtime.transforms import transformed
@@ -175,7 +176,7 @@ class Writer:
             return f"{args[0]}[{args[1]}]"
         function: Any = OPERATIONS[target] if isinstance(target, control.Control) else target
         if isinstance(target, torch._ops.OpOverload) and hasattr(target, "_op"):
-            base, function = target.overloadpacket.__name__, target._op
+            base, function = target.overloadpacket.__name__, OF_ANY_SIZE.get(target, target._op)
             self.names.setdefault("_kept", []).append(target)
             return f"{self.constant(function, base)}({', '.join([*args, *named])})"
         return f"{self.constant(function, _short(target))}({', '.join([*args, *named])})"
