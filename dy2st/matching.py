@@ -34,7 +34,7 @@ from torch.nn.modules import module as _module
 
 from dy2st.capture import expressions, leaving
 from dy2st.capture.capture import Captured
-from dy2st.capture.guards import HOOKS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen
+from dy2st.capture.guards import HOOKS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen, same_keys
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.sources import GONE, Source, fetch, held_item, step
 from dy2st.capture.tracking import CONSTANTS
@@ -259,7 +259,7 @@ class _Matcher:
             self.out.need(f"type({name}) is {self.out.constant(factory)}", f"len({name}) == {len(structure.items)}")
             keys: Sequence[Any] = structure.keys if isinstance(structure, DictOf) else range(len(structure.items))
             if isinstance(structure, DictOf):
-                self.out.need(f"[*{name}] == {self.out.constant(list(keys))}")
+                self.out.need(self._keys(name, list(keys)))
             if not isinstance(structure, TupleOf):
                 self._containers.append(name)
             for key, item in zip(keys, structure.items):
@@ -467,7 +467,7 @@ class _Matcher:
         if guard.kind == "keys":
             kind = type(guard.data) if is_frozen(guard.data) else guard.data
             kept = self.out.constant(kind)
-            keys = f"[*{value}] == {self.out.constant(guard.value)}" if issubclass(kind, dict) else f"len({value}) == {guard.value}"
+            keys = self._keys(value, guard.value) if issubclass(kind, dict) else f"len({value}) == {guard.value}"
             return [f"type({value}) is {kept}", keys]
         if guard.kind == "tensor" and isinstance(guard.data, TensorShape):
             return self._tensor(value, guard.data)
@@ -480,6 +480,12 @@ class _Matcher:
         if len(others) <= _FEW:
             return " and ".join(f"{value} is not {other}" for other in others)
         return f"id({value}) not in {{{', '.join(f'id({other})' for other in others)}}}"
+
+    def _keys(self, text: str, keys: list[Any]) -> str:
+        """The keys of a dict; equal strings are the same, equal numbers may be of another type."""
+        kept = self.out.constant(keys)
+        alike = all(type(key) is str for key in keys)
+        return f"[*{text}] == {kept}" if alike else f"{self.out.constant(same_keys)}({text}, {kept})"
 
     def _equal(self, text: str, value: Any) -> str:
         if value is None or value is True or value is False or value is ...:

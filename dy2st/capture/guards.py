@@ -21,6 +21,7 @@ from dy2st.capture.lattice import same_constant
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import GONE, Source, fetch
 from dy2st.capture.values import is_spread
+from dy2st_runtime.structure import exact
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 """The tables of a module that hold the hooks that run when it is called."""
@@ -163,7 +164,7 @@ class GuardTable:
         kind, keys = type(container), _keys(container)
         data = container if is_frozen(container) else kind
         self.add(
-            source, "keys", lambda now: type(now) is kind and _keys(now) == keys, f"is a {kind.__name__} with {keys}", keys, data
+            source, "keys", lambda now: type(now) is kind and same_keys(now, keys), f"is a {kind.__name__} with {keys}", keys, data
         )
 
     def same_module(self, source: Source, module: torch.nn.Module) -> None:
@@ -304,10 +305,8 @@ def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
 def _typed(container: Any) -> Any:
     """Contents that differ where a value or its type does."""
     if isinstance(container, (set, frozenset)):
-        return frozenset((type(item), item) for item in container)
-    if isinstance(container, dict):
-        return list(container.items()), list(map(type, container)), list(map(type, container.values()))
-    return list(container), list(map(type, container))
+        return frozenset(map(exact, container))
+    return exact(tuple(container.items() if isinstance(container, dict) else container))
 
 
 def is_frozen(value: Any) -> bool:
@@ -324,3 +323,8 @@ def same_frozen(now: Any, value: Any) -> bool:
 
 def _keys(container: Any) -> Any:
     return list(container) if isinstance(container, dict) else len(container)
+
+
+def same_keys(now: Any, keys: Any) -> bool:
+    """Whether a container has as many items, or the same keys in the same order: True is not 1."""
+    return bool(exact(tuple(now)) == exact(tuple(keys))) if isinstance(now, dict) else len(now) == keys

@@ -32,7 +32,7 @@ from dy2st.capture.values import (
     number_kind,
     runtime_list,
 )
-from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, flatten
+from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, exact, flatten
 
 
 class Mismatch(Exception):
@@ -160,9 +160,9 @@ def same_constant(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if isinstance(a, float):
-        return bool(a.hex() == b.hex())
-    if isinstance(a, (bool, int, str, bytes, complex, torch.dtype, torch.device, range, slice)):
+    if isinstance(a, (float, complex, range, slice)):
+        return bool(exact(a) == exact(b))
+    if isinstance(a, (bool, int, str, bytes, torch.dtype, torch.device)):
         return bool(a == b)
     if isinstance(a, types.MethodType):
         return bool(a.__func__ is b.__func__ and a.__self__ is b.__self__)

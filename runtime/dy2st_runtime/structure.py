@@ -20,6 +20,18 @@ from dy2st_runtime.document import Json
 from dy2st_runtime.errors import LoadError, SaveError
 
 
+def exact(value: Any) -> Any:
+    """What tells a constant from all that it cannot stand for: its type, the sign of a zero; a nan is like any other."""
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()
+    if kind is complex:
+        return kind, value.real.hex(), value.imag.hex()
+    if kind in (range, slice):
+        return kind, *map(exact, (value.start, value.stop, value.step))
+    return (kind, kind(map(exact, value))) if kind in (tuple, frozenset) else (kind, value)
+
+
 @dataclasses.dataclass(frozen=True)
 class Leaf:
     """The value at position ``index`` of the flat list."""
@@ -38,7 +50,7 @@ class Const:
 
     def __hash__(self) -> int:
         try:
-            return hash((type(self.value), self.value))
+            return hash(exact(self.value))
         except TypeError:
             return hash((type(self.value), id(self.value)))
 
@@ -65,6 +77,14 @@ class DictOf:
     keys: tuple[Any, ...]
     items: tuple[Structure, ...]
     factory: type = dict
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DictOf) or (self.factory, self.items) != (other.factory, other.items):
+            return False
+        return bool(exact(self.keys) == exact(other.keys))
+
+    def __hash__(self) -> int:
+        return hash((exact(self.keys), self.items, self.factory))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,10 +131,10 @@ Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | Col
 def _same_constant(a: Any, b: Any) -> bool:
     if a is b:
         return True
-    if type(a) is not type(b) or not isinstance(a, (int, float, complex, str, bytes, tuple, frozenset)):
+    if type(a) is not type(b) or type(a) not in (int, float, complex, str, bytes, tuple, frozenset, range, slice):
         compares = type(a).__eq__ is not object.__eq__  # type: ignore[comparison-overlap]  # a class may inherit it
         return type(a) is type(b) and compares and bool(a == b)
-    return bool(a == b) and repr(a) == repr(b)  # 0.0 is not -0.0, (1,) is not (True,)
+    return bool(exact(a) == exact(b))  # 0.0 is not -0.0, (1,) is not (True,)
 
 
 def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
