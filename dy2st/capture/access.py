@@ -76,6 +76,8 @@ def _attr(session: Session, value: Any, name: str) -> Any:
     if name in traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
         session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
         return traits.read(session, value, name)
+    if name == "_version" and isinstance(value, torch.Tensor):
+        return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
         raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
     if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):

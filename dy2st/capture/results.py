@@ -240,6 +240,8 @@ class _Describer:
             return self._set(value.table, what)
         if isinstance(value, StandInDeque):
             return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
+        if isinstance(value, RuntimeRange):
+            return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
         if isinstance(value, StandInTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
         return CollectionOf(str(kind_of_table(value)), (self.described(_items_of(self.session, value), what),))
@@ -261,8 +263,6 @@ class _Describer:
 
     def _known(self, value: Any, what: str) -> Structure:
         """What there is one of: a container of a fixed structure, or a constant."""
-        if isinstance(value, RuntimeRange):
-            return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
         if isinstance(value, (dict, frozenset)):
             self._check_keys(value, what)
             self.session.key_orders.check(value, self.session.here())

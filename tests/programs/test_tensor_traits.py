@@ -214,3 +214,18 @@ def test_identity_of_tensors_that_may_not_be_there():
         return h is x, x is h, h is k, h is None, k is not h
 
     agree(f, [(x, y.clone()) for x in PLAIN for y in PLAIN])
+
+
+def test_how_often_a_tensor_has_been_written():
+    def f(x):
+        y = x * 1
+        if x.sum() > 0:
+            y.add_(1)
+        return y._version, x._version, y * 2
+
+    agree(f, PLAIN)
+    static, x = dy2st.to_static(f), torch.ones(2)
+    for count in range(3):
+        assert static(x)[1] == x._version == count
+        x.add_(1)
+    agree(f, GRAD)
