@@ -489,6 +489,15 @@ def _del_item(session: Session | None, target: Any, key: Any) -> None:
     del target[key]
 
 
+_SET_CHANGES: dict[Callable[[Any, Any], Any], str] = {
+    python.ior: "update",
+    python.isub: "difference_update",
+    python.iand: "intersection_update",
+    python.ixor: "symmetric_difference_update",
+}
+"""The methods that do what ``|=`` and its kin do to a set."""
+
+
 def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any:
     """``target += value`` and its kin; gives the new value of the target."""
     session = current()
@@ -503,6 +512,9 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
         return tuples.concat(session, target, value)
     if isinstance(target, dict) and function is python.ior and not isinstance(target, collections.Counter):
         session.call(dict.update, target, value)
+        return target
+    if type(target) is set and function in _SET_CHANGES and isinstance(value, (set, frozenset)):
+        session.call(getattr(target, _SET_CHANGES[function]), value)
         return target
     if isinstance(target, (list, dict, set)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))

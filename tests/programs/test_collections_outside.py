@@ -190,3 +190,49 @@ def test_items_of_a_deque():
     for x in (CALLS[1], CALLS[0], CALLS[2]):
         assert make(eager)(x) == function(x)
         same(list(eager), list(static))
+
+
+def _or(s, t):
+    s |= t
+
+
+def _minus(s, t):
+    s -= t
+
+
+def _and(s, t):
+    s &= t
+
+
+def _xor(s, t):
+    s ^= t
+
+
+@pytest.mark.parametrize("change", [_or, _minus, _and, _xor])
+@pytest.mark.parametrize("where", ["always", "branch"])
+def test_operators_that_change_a_set_with_chosen_members(change, where):
+    class Seen:
+        def __init__(self):
+            self.names = {"a", "b"}
+
+    def make():
+        seen = Seen()
+        alias = seen.names
+
+        def f(x):
+            k = "a" if x.sum() > 0 else "c"
+            if where == "always":
+                change(seen.names, {k})
+            elif x[0] > 0:
+                change(seen.names, {k, "q"})
+            return len(alias), "a" in alias, seen.names is alias
+
+        return f, seen, alias
+
+    (eager, own, first), (static, seen, alias) = make(), make()
+    static = dy2st.to_static(static)
+    for x in (torch.ones(2), -torch.ones(2), torch.tensor([1.0, -5.0]), torch.tensor([-1.0, 5.0])):
+        assert eager(x) == static(x)
+        assert own.names == seen.names
+        assert own.names is first
+        assert seen.names is alias
