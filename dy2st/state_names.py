@@ -57,6 +57,7 @@ class Names:
             self._effect(effect, writer, place, taken, {slot.name for slot in slots})
             for effect, (writer, place) in zip(captured.program.effects, taken.writes(), strict=True)
         )
+        effects = tuple(sorted(effects, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
         arguments = ordered(captured.program.in_structure, captured.asked_orders)
         return dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
 
@@ -129,6 +130,12 @@ class Names:
         else:
             target = f"self.{path}"
         return target if paths.written(target) is not None else None
+
+
+def _depth(effect: Effect) -> int:
+    """How many steps lead from an attribute to what an effect writes."""
+    place = paths.written(effect.target)
+    return 0 if place is None else len(place.items)
 
 
 def _what(effect: Effect, place: Place) -> str:

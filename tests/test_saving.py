@@ -847,3 +847,31 @@ def test_an_exception_with_an_object_of_this_process_is_saved_with_its_text(tmp_
         with pytest.raises(kind) as found:
             loaded(x)
         assert str(found.value) == str(model.layer)
+
+
+class ReplacedOrWritten(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache, self.rows = {"k": torch.zeros(2)}, [[torch.zeros(2)], [torch.ones(2)]]
+
+    def forward(self, x):
+        if x.sum() > 0:
+            self.cache = {"k": x}
+            self.rows[0] = [x * 2]
+        else:
+            self.cache["k"] = self.cache["k"] + x
+            self.rows[0][0] = self.rows[0][0] - x
+        return self.cache["k"] + self.rows[0][0] + self.rows[1][0]
+
+
+@pytest.mark.parametrize("backend", ["python", "native"])
+def test_containers_that_are_replaced_or_written(tmp_path, backend):
+    eager, inputs = (
+        ReplacedOrWritten(),
+        [torch.tensor(v) for v in ([1.0, 2.0], [-1.0, -2.0], [-1.0, -3.0], [3.0, 3.0], [-1.0, 0.0])],
+    )
+    dy2st.save(ReplacedOrWritten(), tmp_path / "model.dy2st", [inputs[0]])
+    loaded = dy2st.load(tmp_path / "model.dy2st", backend=backend)
+    for x in inputs:
+        assert torch.equal(eager(x), loaded(x))
+        assert torch.equal(eager.cache["k"], loaded.cache["k"])

@@ -277,6 +277,7 @@ class _Describer:
                 fix="give its bounds, or a list of what is in it",
             )
         made_here = id(value) in self.session.created or isinstance(value, (UserGenerator, Stream))
+        made_here = made_here or self.session.tracker.is_fresh(value)
         if made_here and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
             raise errors.CaptureError(

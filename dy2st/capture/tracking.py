@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import ItemPlace, Place
 from dy2st.capture.sources import Source, SourceTable
+from dy2st.capture.values import CAPTURE_VALUES
 from dy2st.errors import CaptureError
 
 CONSTANTS = (
@@ -69,6 +71,14 @@ class Tracker:
         """Where an object or tensor came from, if it came from outside."""
         found = self._tensors.get(id(value)) or self._objects.get(id(value))
         return found[1] if found else None
+
+    def is_fresh(self, value: Any) -> bool:
+        """Whether a library has made a value in the capture that changes, or a function of the user's that holds stand-ins."""
+        if self.source_of(value) is not None:
+            return False
+        if isinstance(value, types.FunctionType):
+            return any(isinstance(held, (FakeTensor, *CAPTURE_VALUES)) for held in map(_held, value.__closure__ or ()))
+        return isinstance(value, (np.ndarray, torch._C.Future)) or gives_once(value)
 
     def stand_for(self, made: Any, value: Any, source: Source) -> None:
         """Something stands for a set or deque during the capture."""
@@ -208,7 +218,7 @@ class Tracker:
         """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
         self.met(type(value))
         self._objects[id(value)] = (value, source)
-        if _gives_once(value):
+        if gives_once(value):
             self.guards.never(source)
         elif value is os.environ:
             self.guards.same_environment(source)
@@ -307,7 +317,14 @@ def _tables(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
     return module._parameters, module._buffers, module.__dict__
 
 
-def _gives_once(value: Any) -> bool:
+def _held(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # not bound yet
+
+
+def gives_once(value: Any) -> bool:
     """Whether a value is an iterator, not one of the user's: what has read it is right once."""
     if not isinstance(value, collections.abc.Iterator) or isinstance(value, io.IOBase):
         return False

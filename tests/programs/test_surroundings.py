@@ -248,3 +248,25 @@ def test_what_the_environment_says_is_checked_at_each_call(monkeypatch, tmp_path
     check(5)
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", not torch.backends.mkldnn.enabled)
     check(6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: np.zeros(2), lambda x: iter([1, 2]), lambda x: zip([1], [2]), lambda x: torch.jit.fork(lambda y: y, x),
+        lambda x: lambda: x,
+    ],
+)  # fmt: skip
+def test_what_a_library_makes_at_each_call_cannot_be_returned(make):
+    with pytest.raises(dy2st.CaptureError, match=r"(?s)that it makes itself.*test_surroundings.py"):
+        dy2st.to_static(lambda x: (x, make(x)))(torch.ones(2))
+
+
+ARRAY = np.ones(2)
+
+
+def test_what_is_there_already_can_be_returned():
+    static = dy2st.to_static(lambda x: (x, ARRAY, torch.relu, opens))
+    for _ in range(2):
+        assert static(torch.ones(2))[1:] == (ARRAY, torch.relu, opens)
+        assert static(torch.ones(2))[1] is ARRAY
