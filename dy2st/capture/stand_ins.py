@@ -61,7 +61,7 @@ def _one_of(kind: lattice.Type, choice: Any, given: dict[int, Any]) -> list[Any]
         return [column[0] for column in columns]
     rows = zip(*(column for column, same in zip(columns, alike) if not same))
     chosen = iter(choice.session.over(Choice(choice.session, choice.tag, dict(zip(found, rows))), tuple))
-    return [column[0] if same else next(chosen) for column, same in zip(columns, alike)]
+    return [column[0] if same else _program_value(next(chosen)) for column, same in zip(columns, alike)]
 
 
 def _with_any_for_missing(column: tuple[Any, ...]) -> tuple[Any, ...]:
