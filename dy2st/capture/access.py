@@ -431,14 +431,23 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
         lookup.put(session, target, key, lambda known: _set_item(session, target, known, value))
         return
     _note_items(session, target, key)
-    if type(target) is dict and key in target and may_be_undefined(target[key]):
-        session.key_orders.write(target, key)
+    if isinstance(target, dict) and may_be_undefined(dict.get(target, key)):
+        session.key_orders.write(target, key, _where_there)
     target[key] = value
+
+
+def _where_there(value: Any, there: Any, missing: Any) -> Any:
+    """One of two values: whether a third is there decides."""
+    present = choices.presence(value)
+    if isinstance(present, bool):
+        return there if present else missing
+    return capture_if_exp(present, lambda: there, lambda: missing)
 
 
 def _note_items(session: Session, target: Any, key: Any) -> None:
     if isinstance(target, dict) and isinstance(dict.get(target, key), Undefined):
         session.write(ContentsPlace(target))
+        session.key_orders.removed(target, key)
         del target[key]  # it has been taken out on this way, and comes last now
     elif isinstance(target, dict):
         session.write(ItemPlace(target, key))

@@ -16,7 +16,6 @@ from dy2st.capture import lattice, stand_ins, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Place, Write
-from dy2st.capture.key_order import Order, orders_of
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -39,7 +38,6 @@ class Outcome:
         writes: the places it changed.
         result: the value of the expression; ``None`` for a statement.
         dead: whether it always raises.
-        orders: the keys of the dicts that it changed, as it leaves them.
     """
 
     start: int
@@ -47,7 +45,6 @@ class Outcome:
     writes: dict[tuple[Any, ...], Write]
     result: Any
     dead: bool
-    orders: Sequence[Order]
 
     @property
     def value(self) -> Any:
@@ -111,8 +108,7 @@ def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Plac
                 raise
             result, dead = None, True
         session.emit_checks()
-        writes = region.journal.writes()
-        return Outcome(region.start, region.builder, writes, result, dead, [] if dead else orders_of(writes.values()))
+        return Outcome(region.start, region.builder, session.writes_of(region), result, dead)
 
 
 def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[str] | None) -> Any:
@@ -134,8 +130,6 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
         raise Unreachable
     for place, value in joined:
         session.put(place, value)
-    for outcome in outcomes:
-        session.key_orders.compare(outcome.orders)
     return result
 
 
@@ -175,6 +169,8 @@ class Joiner:
         a, b = (stand_ins.absent(place) if value is MISSING else value for value in (a, b))
         if a is b:
             return None if a is stand_ins.ABSENT else a
+        for value in (a, b):
+            self._check_order(value, place)
         a, b = (self._without_text(builder, value) for builder, value in zip(self.builders, (a, b)))
         if (id(a), id(b)) in self._made:
             return self._made[id(a), id(b)]
@@ -184,6 +180,11 @@ class Joiner:
         if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
             self._made[id(a), id(b)] = value
         return value
+
+    def _check_order(self, value: Any, place: Place | None) -> None:
+        """A dict of a branch, of which another is made, has its keys in one order."""
+        if isinstance(value, dict) and not isinstance(place, ContentsPlace) and not self._is_older(value):
+            self.session.key_orders.check(value, self.session.here())
 
     def _without_text(self, builder: BlockBuilder, value: Any) -> Any:
         """The string of the program that a text is; any other value as it is."""

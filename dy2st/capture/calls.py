@@ -59,8 +59,9 @@ from dy2st.capture.library import (
 from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
+from dy2st.capture.tables import FAMILY
 from dy2st.capture.users_code import as_written, is_in_skipped_package, is_skipped, is_users_function
-from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents
+from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents, with_option
 
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
@@ -90,6 +91,13 @@ _WITHOUT_ORDER: tuple[Any, ...] = (
     all,
 )
 """What asks a dict for something else than the order of its keys."""
+_ASKING: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, filter, str, repr, print, min, max, next)
+"""What goes through the keys of a dict in their order."""
+_STEPPING = frozenset(("join", "extend"))
+"""Methods that go through what they get."""
+_KEEPING = frozenset(("append", "appendleft", "insert", "setdefault", "get", "pop", "add", "update"))
+"""Methods of containers that keep a dict as it is, or know its order themselves."""
+_OF_ORDER = frozenset(("keys", "values", "items", "popitem", "copy"))
 _OF_OBJECTS = (getattr, setattr, hasattr, delattr, isinstance, type, vars)
 """What asks for the object, not for what is in it."""
 
@@ -109,10 +117,11 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if optional.has_optional(kwargs):
         return optional.settled(session, kwargs, lambda given: call(function, *args, **given))
     handler = handler_of(function)
-    _check_key_orders(session, function, args)
-    table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)
-    if table is not None and _looks_into(function, handler, table):
-        return optional.settled(session, table, lambda one: call(function, *_replaced(args, table, one), **kwargs))
+    table = _looked_into(session, function, handler, args)
+    if table is not None:
+        in_order = all(function is not known for known in _WITHOUT_ORDER)
+        again = lambda one: call(function, *_replaced(args, table, one), **kwargs)  # noqa: E731
+        return optional.settled(session, table, again, ordered=in_order)
     if handler is not None:
         choice = None if takes_choices(handler) else _choice_among(args, kwargs)
         return handler(session, *args, **kwargs) if choice is None else _over_argument(session, choice, function, args, kwargs)
@@ -122,19 +131,33 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     return _call_object(session, function, args, kwargs)
 
 
-def _check_key_orders(session: Session, function: Any, args: tuple[Any, ...]) -> None:
-    """Code that is not converted may ask for the order of the keys of a dict that it gets."""
-    asks = type(function) is not types.FunctionType and all(function is not known for known in _WITHOUT_ORDER)
-    if asks:
-        for value in args:
-            session.key_orders.check(value, session.here())
+def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, ...]) -> Any:
+    """The dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
+    table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)
+    if table is not None and _looks_into(function, handler, table):
+        return table
+    return _asked_for_order(session, function, args)
+
+
+def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> Any:
+    """The dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
+    if type(function) is types.FunctionType or any(function is known for known in _WITHOUT_ORDER):
+        return None
+    tables = [value for value in args if session.key_orders.asks(value) is not None]
+    if not tables:
+        return None
+    if any(function is known for known in _ASKING) or getattr(function, "__name__", None) in _STEPPING:
+        return tables[0]
+    if getattr(function, "__name__", None) not in _KEEPING and function not in FAMILY:
+        session.key_orders.check(tables[0], session.here())
+    return None
 
 
 def _looks_into(function: Any, handler: Any, table: Any) -> bool:
     """Whether a function needs to know what is in a dict or set."""
     if handler is not None:
         return optional.has_optional(table) and function not in _OF_OBJECTS
-    return function in _SETTLING
+    return function in _SETTLING or getattr(function, "__name__", None) in _STEPPING
 
 
 def _original(function: Any) -> Any:
@@ -342,10 +365,12 @@ def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list):
         return ordering.method(session, owner, function.__name__, args, kwargs)
-    if isinstance(owner, dict) and function.__name__ in ("keys", "values", "items", "popitem", "copy"):
-        session.key_orders.check(owner, session.here())
+    if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.key_orders.asks(owner) is not None:
+        return _with_order(session, owner, function)
     if tables.is_keyed(owner, function.__name__, args):
         return tables.method(session, owner, function, args, kwargs)
+    if isinstance(owner, collections.OrderedDict) and function.__name__ == "move_to_end":
+        return tables.move_to_end(session, owner, *args, **kwargs)
     if isinstance(owner, dict) and function.__name__ == "update":
         return tables.update(session, owner, *args, **kwargs)
     if isinstance(owner, (set, collections.deque)) and keys.any_open(args):
@@ -355,6 +380,16 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
     return function(*args, **kwargs)
+
+
+def _with_order(session: Session, table: Any, method: Any) -> Any:
+    """A method of a dict that gives its keys in their order, which is not that of the Python object."""
+    name = method.__name__
+    if name == "popitem":
+        session.key_orders.check(table, session.here())
+    if name == "copy":
+        return optional.copied(session, table)
+    return optional.settled(session, table, lambda one: getattr(one, name)(), ordered=True)
 
 
 def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...]) -> Any:
@@ -419,25 +454,10 @@ def _over_argument(session: Session, choice: Choice, function: Any, args: Any, k
     """Call once for each option of an argument."""
 
     def once(option: Any) -> Any:
-        given, named = (_with_option(part, choice, option) for part in (args, kwargs))
+        given, named = (with_option(part, choice, option) for part in (args, kwargs))
         return call(function, *given, **named)
 
     return session.over(choice, once)
-
-
-def _with_option(value: Any, choice: Choice, option: Any) -> Any:
-    """A value with an option for a choice in it; the same object where it is not in there."""
-    if value is choice:
-        return option
-    if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
-        return value
-    parts = list(value.values()) if isinstance(value, dict) else value
-    made = [_with_option(part, choice, option) for part in parts]
-    if all(new is old for new, old in zip(made, parts)):
-        return value
-    if isinstance(value, dict):
-        return dict(zip(value, made))
-    return type(value)._make(made) if hasattr(value, "_make") else type(value)(made)
 
 
 @contextlib.contextmanager

@@ -153,13 +153,14 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         through, live = iterable.through, (*live, *iterable.bound)
         capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
         return
-    session.key_orders.check(iterable, session.here())
     if isinstance(iterable, Columns):
         return _over_columns(iterable, body, live, test)
     if isinstance(iterable, Choice):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
     if optional.has_optional(iterable):
-        return optional.settled(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]
+        return optional.settled(session, iterable, lambda table: capture_for(table, body, live, test), ordered=True)  # type: ignore[no-any-return]
+    if session.key_orders.asks(iterable) is not None:
+        return session.key_orders.ordered(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]
     items = as_runtime(iterable)
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")

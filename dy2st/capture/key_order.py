@@ -1,75 +1,247 @@
 """The order of a dict's keys, where it differs from way to way.
 
 if x.sum() > 0:
-    d["a"] = x; d["b"] = x          the program has one order for both ways, so nobody may ask for it afterwards:
-else:                               d["a"] is fine, list(d) and `return d` are refused
-    d["b"] = x; d["a"] = x
+    d["a"] = x; d["b"] = x          a value beside the dict says which order its keys have: a choice of orders, which
+else:                               branches join and loops carry like any other. What asks for the order (list(d), a
+    d["b"] = x; d["a"] = x          loop, `return d`) is done for each that it may be.
+
+A key that is not there has no place in the order, so orders that agree about the keys they share are one. Of more orders than a
+choice has options nobody knows which it is, and what asks is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from dy2st import errors
-from dy2st.capture.journal import ItemPlace, Place, Write
-from dy2st.capture.values import Undefined, may_be_undefined
+from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.values import Choice, Order, Undefined, may_be_undefined
 
-Order = tuple[dict[Any, Any], tuple[Any, ...]]
-"""A dict with its keys."""
+if TYPE_CHECKING:
+    from dy2st.capture.session import Session
+
+Known = dict[int, tuple[dict[Any, Any], Any]]
+"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a choice."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OrderPlace:
+    """The order of the keys of a dict."""
+
+    orders: KeyOrders
+    owner: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("order", id(self.owner))
+
+    def read(self) -> Any:
+        return self.orders.now(self.owner)
+
+    def write(self, value: Any) -> None:
+        self.orders.put(self.owner, value)
+
+    def __str__(self) -> str:
+        return "the order of a dict's keys"
 
 
 class KeyOrders:
-    """Dicts whose keys are in an order that only the run of the program knows."""
+    """The orders of the keys of dicts in one capture."""
 
     def __init__(self) -> None:
-        self._unknown: dict[int, tuple[dict[Any, Any], Place]] = {}
+        self._known: Known = {}
         self.asked: set[tuple[Any, ...]] = set()
         """The keys, in order, of the dicts whose order was asked."""
         self._together: dict[int, tuple[Any, object]] = {}
+
+    def mark(self) -> Known:
+        """What is known now, for :meth:`undo`."""
+        return self._known.copy()
+
+    def undo(self, mark: Known, is_new: Callable[[Any], bool]) -> None:
+        """Go back to what was known of dicts that are not new."""
+        self._known = {**mark, **{number: known for number, known in self._known.items() if is_new(known[0])}}
+
+    def of(self, table: Any) -> Any:
+        """The order of a dict's keys; ``None`` if it is that of the Python object."""
+        _, order = self._known.get(id(table), (None, None))
+        if (
+            order is None
+            or len(table) < 2
+            or (isinstance(order, Order) and order.keys is not None and in_order(table, order) == [*table])
+        ):
+            return None
+        return order
+
+    def asks(self, table: Any) -> Any:
+        """The same, for code that asks for the order."""
+        if isinstance(table, dict) and len(table) > 1:
+            self.asked.add(tuple(table))
+        return self.of(table) if isinstance(table, dict) else None
+
+    def tables(self) -> list[dict[Any, Any]]:
+        """The dicts of which the keys are in another order than those of the Python object."""
+        return [table for table, _ in self._known.values() if self.of(table) is not None]
+
+    def now(self, table: dict[Any, Any]) -> Any:
+        """The order of a dict's keys."""
+        present = [key for key, value in table.items() if not isinstance(value, Undefined)]
+        return _completed(self.of(table), present)
+
+    def put(self, table: dict[Any, Any], order: Any) -> None:
+        """From now on the keys of a dict are in an order."""
+        self._known[id(table)] = table, order
+
+    def follow(self, made: Any, table: Any) -> Any:
+        """A copy of a dict has its keys in the same order; gives the copy."""
+        order = self.of(table)
+        if order is not None:
+            self.put(made, order)
+        return made
+
+    def removed(self, table: dict[Any, Any], key: Any) -> None:
+        """A key is taken out: if it comes back, it comes last."""
+        if id(table) in self._known:
+            self.put(table, _each(self._known[id(table)][1], lambda order: order.without(key)))
+
+    def moved(self, table: dict[Any, Any], key: Any, last: bool = True) -> None:
+        """A key that is there becomes the last or first one."""
+        self.put(table, _each(self.now(table), lambda order: order.with_at(key, last)))
 
     def begin_trip(self, place: Place, value: Any, final: Any, loop: object) -> None:
         """What a trip of a loop finds in a place. Keys that each trip leaves are there all, or none of them in the first trip."""
         if isinstance(place, ItemPlace) and may_be_undefined(value) and not may_be_undefined(final):
             self._together[id(value)] = value, loop
 
-    def write(self, table: dict[Any, Any], key: Any) -> None:
-        """A key is written that is not there, or on some ways only: then it comes after the others."""
+    def write(self, table: dict[Any, Any], key: Any, choose: Callable[[Any, Any, Any], Any]) -> None:
+        """A key is written that is there on some ways only: on the others it comes after those that are there.
+
+        Args:
+            table: the dict.
+            key: the key.
+            choose: gives the second value if the first is there, else the third.
+        """
+        order = self.now(table)
+        after = _each(order, lambda one: one.with_at(key, True))
+        if _same(order, after) or self._are_together(table, key):
+            return
+        self.put(table, choose(table[key], order, after))
+
+    def _are_together(self, table: dict[Any, Any], key: Any) -> bool:
+        """Whether a key is there if the keys behind it are."""
         loop = self._together.get(id(table[key]), (None, None))[1]
-        keys = list(table)
-        for later in keys[keys.index(key) + 1 :]:
-            if loop is None or self._together.get(id(table[later]), (None, None))[1] is not loop:
-                self._unknown.setdefault(id(table), (table, ItemPlace(table, key)))
+        keys = [*table]
+        later = keys[keys.index(key) + 1 :]
+        is_plain = self.of(table) is None
+        return is_plain and loop is not None and all(self._together.get(id(table[one]), (None, None))[1] is loop for one in later)
 
-    def compare(self, orders: Iterable[Order]) -> None:
-        """The ways through a block have left dicts with their keys in some orders."""
-        for table, left in orders:
-            now = [key for key in table if key in left]
-            if now != [key for key in left if key in table]:
-                self._unknown.setdefault(id(table), (table, ItemPlace(table, left[-1])))
+    def writes(
+        self, mark: Known, writes: Mapping[tuple[Any, ...], Write], is_new: Callable[[Any], bool]
+    ) -> dict[tuple[Any, ...], Write]:
+        """What a block has written, with the orders that it leaves where keys have come."""
+        tables = {
+            id(write.place.owner): write.place.owner
+            for write in writes.values()
+            if isinstance(write.place, (ItemPlace, ContentsPlace))
+        }
+        tables |= {
+            number: table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order
+        }
+        found = dict(writes)
+        for table in tables.values():
+            if isinstance(table, dict) and not is_new(table):
+                place, new, old = OrderPlace(self, table), self.now(table), _before(table, mark, writes)
+                if not _same(old, new):
+                    found[place.key] = Write(cast(Place, place), old, new)
+        return found
 
-    def check(self, table: Any, here: errors.Location | None) -> None:
-        """The order of the keys of a dict is asked.
+    def ordered(self, session: Session, table: Any, use: Callable[[Any], Any]) -> Any:
+        """Do something with a dict, once for each order that its keys may have."""
+        order = self.asks(table)
+        if order is None:
+            return use(table)
+        self.check(table, session.here(), is_unknown)
+        if isinstance(order, Order):
+            return use(reordered(table, order))
+        if len({tuple(in_order(table, option)) for option in order.options.values()}) == 1:
+            return use(reordered(table, next(iter(order.options.values()))))
+        return session.over(order, lambda option: use(reordered(table, option)))
+
+    def check(
+        self, table: Any, here: errors.Location | None, refused: Callable[[Any], bool] = lambda order: order is not None
+    ) -> None:
+        """The order of the keys of a dict is asked by what takes one order.
 
         Raises:
             CaptureError: it is known only at run time.
         """
-        if isinstance(table, dict) and len(table) > 1:
-            self.asked.add(tuple(table))
-        if id(table) in self._unknown and len(table) > 1:
-            place = self._unknown[id(table)][1]
+        if refused(self.asks(table)):
             raise errors.CaptureError(
-                f"the order of a dict's keys depends on a branch or loop, which writes {place}, and is used",
+                "the order of a dict's keys depends on a branch or loop, and is used",
                 here,
                 fix="write the keys in the same order on all ways, or give all of them a value before",
             )
 
 
-def orders_of(writes: Iterable[Write]) -> list[Order]:
-    """The keys that a block leaves in the dicts that it has written."""
-    tables = {id(place.owner): place.owner for write in writes if isinstance(place := write.place, ItemPlace)}
-    return [
-        (table, tuple(key for key, value in table.items() if not isinstance(value, Undefined)))
-        for table in tables.values()
-        if isinstance(table, dict)
-    ]
+def is_unknown(order: Any) -> bool:
+    """Whether nobody knows which of many orders it is."""
+    options = order.options.values() if isinstance(order, Choice) else (order,)
+    return any(isinstance(option, Order) and option.keys is None for option in options)
+
+
+def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
+    """The keys of a dict; those that an order does not have come last."""
+    assert order.keys is not None
+    first = [key for key in order.keys if key in table]
+    return [*first, *(key for key in table if key not in order.keys)]
+
+
+def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
+    """A copy of a dict with its keys in an order."""
+    made = table.copy()
+    for key in in_order(table, order):
+        if isinstance(made, collections.OrderedDict):
+            made.move_to_end(key)
+        else:
+            dict.__setitem__(made, key, dict.pop(made, key))
+    return made
+
+
+def _before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write]) -> Any:
+    """The order that a block has found."""
+    known = mark.get(id(table), (None, None))[1]
+    whole = writes.get(ContentsPlace(table).key)
+    if whole is not None:
+        return _completed(known, [key for key, value in whole.old.items() if not isinstance(value, Undefined)])
+    olds = {
+        write.place.item: write.old
+        for write in writes.values()
+        if isinstance(write.place, ItemPlace) and write.place.owner is table
+    }
+    return _completed(known, [key for key, value in table.items() if _is_there(olds.get(key, value))])
+
+
+def _completed(order: Any, keys: list[Any]) -> Any:
+    """An order of some keys: those that it does not have come last."""
+    if order is None:
+        return Order(tuple(keys))
+    return _each(order, lambda one: one if one.keys is None else Order(tuple(in_order(dict.fromkeys(keys), one))))
+
+
+def _is_there(value: Any) -> bool:
+    return value is not MISSING and not isinstance(value, Undefined)
+
+
+def _each(order: Any, change: Callable[[Order], Order]) -> Any:
+    if isinstance(order, Choice):
+        return Choice(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
+    return change(order)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Choice) and isinstance(b, Choice):
+        return a.tag is b.tag and a.options == b.options
+    return isinstance(a, Order) and isinstance(b, Order) and a == b

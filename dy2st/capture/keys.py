@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -40,12 +39,12 @@ def over(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
     for part in _all(key, _OPEN) if type(key) not in _PLAIN else ():
         choice = part if isinstance(part, Choice) else _ways(session, part)
         if choice is not None:
-            return session.over(choice, functools.partial(_over_option, session, key, part, use))
+            return _over_part(session, key, part, choice, use)
     return use(key)
 
 
-def _over_option(session: Session, key: Any, part: Any, use: Callable[[Any], Any], option: Any) -> Any:
-    return over(session, _replaced(key, part, option), use)
+def _over_part(session: Session, key: Any, part: Any, choice: Choice, use: Callable[[Any], Any]) -> Any:
+    return session.over(choice, lambda option: over(session, _replaced(key, part, option), use))
 
 
 def over_choices(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:

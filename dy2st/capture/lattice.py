@@ -21,6 +21,7 @@ import torch
 from dy2st.capture import traits
 from dy2st.capture.values import (
     Choice,
+    Order,
     RuntimeList,
     RuntimeString,
     StandInDeque,
@@ -122,6 +123,13 @@ class StringType:
 
 
 @dataclasses.dataclass(frozen=True)
+class OrderType:
+    """An order of the keys of a dict."""
+
+    order: Order
+
+
+@dataclasses.dataclass(frozen=True)
 class UnboundType:
     """A name that is not bound, or an item or attribute that is not there; see :class:`~dy2st.capture.values.Undefined`."""
 
@@ -147,7 +155,7 @@ class ContainerType:
 
 _MAX_OPTIONS = 8
 
-Type = TensorType | NumberType | SameType | ListType | StringType | UnboundType | ChoiceType | ContainerType
+Type = TensorType | NumberType | SameType | ListType | StringType | OrderType | UnboundType | ChoiceType | ContainerType
 
 
 CONTAINERS = (ContainerType, ListType)
@@ -179,8 +187,8 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
         return UnboundType(value.name, value.kind, value.arguments)
     if isinstance(value, Choice):
         return ChoiceType(tuple(type_of(option, is_kept) for option in value.options.values()))
-    if isinstance(value, torch.Tensor):
-        return TensorType.of(value)
+    if isinstance(value, (Order, torch.Tensor)):
+        return OrderType(value) if isinstance(value, Order) else TensorType.of(value)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return NumberType(number_kind(value))
     if isinstance(value, RuntimeString) or (isinstance(value, Text) and value.string is not None):
@@ -247,6 +255,8 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
     if len(options) >= _MAX_OPTIONS and _is_string(new):
         rest = tuple(option for option in options if not _is_string(option))
         return (*rest, StringType())
+    if len(options) >= _MAX_OPTIONS and isinstance(new, OrderType):
+        return (OrderType(Order(None)),)
     if len(options) >= _MAX_OPTIONS:
         kinds = ", ".join(map(text, options[:2]))
         raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths: {kinds} and so on")
@@ -264,6 +274,8 @@ def join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
         return a
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         return _join_tensors(a, b)
+    if isinstance(a, OrderType) and isinstance(b, OrderType) and (merged := a.order.merged(b.order)) is not None:
+        return OrderType(merged)
     kind, other = _kind(a), _kind(b)
     if kind is not None and other is not None:
         return _join_numbers(kind, other)

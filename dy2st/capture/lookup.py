@@ -119,11 +119,16 @@ def first(known: Sequence[Any], test: Callable[[Any], Any], use: Callable[[Any],
     for index, key in enumerate(known):
         alike = test(key)
         if not isinstance(alike, bool):
-            otherwise = functools.partial(first, known[index + 1 :], test, use, missing)
-            return capture_if_exp(alike, functools.partial(use, key), otherwise)
+            return _this_or_another(alike, key, known[index + 1 :], test, use, missing)
         if alike:
             return use(key)
     return missing()
+
+
+def _this_or_another(
+    alike: Any, key: Any, rest: Sequence[Any], test: Callable[[Any], Any], use: Callable[[Any], Any], missing: Callable[[], Any]
+) -> Any:
+    return capture_if_exp(alike, lambda: use(key), lambda: first(rest, test, use, missing))
 
 
 def _equal(session: Session, key: Any, other: Any) -> Any:

@@ -19,7 +19,6 @@ from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
-from dy2st.capture.key_order import orders_of
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -174,14 +173,13 @@ def _attempt(
                 raise
             dead, again = True, False
         session.emit_checks()
-        writes = region.journal.writes()
+        writes = session.writes_of(region)
         settled = True
         for key, write in writes.items():
             if session.is_dead(write.place, live):
                 continue
             if not dead:
                 settled &= _update(session, carries, key, write.place, write.old, write.new)
-        orders = [] if dead else orders_of(writes.values())
         for key, carry in carries.items():
             carry.final = writes[key].new if key in writes else carry.place.read()
         if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
@@ -194,7 +192,6 @@ def _attempt(
         operands = align_operands(builder)
         assert len(inputs) == len(outputs) - 1
     _record(session, pred, block, operands, carries)
-    session.key_orders.compare(orders)
     return True
 
 
@@ -345,6 +342,8 @@ def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
 def _seen(session: Session, carry: Carry, value: Any) -> Any:
     if value is MISSING:
         return stand_ins.absent(carry.place)
+    if not isinstance(carry.place, ContentsPlace):
+        session.key_orders.check(value, session.here())
     if isinstance(value, Text) and value.string is None:
         return text.made_string(session, value)
     return value if carry.by_identity else session.lists.of(value) or value

@@ -18,7 +18,7 @@ from dy2st.capture.session import Session
 from dy2st.capture.values import StandInSet, Undefined, may_be_undefined
 
 _ABSENT = object()
-_MARKS_ALLOWED = frozenset(("update", "clear", "copy", "__setitem__"))
+_MARKS_ALLOWED = frozenset(("update", "clear", "__setitem__"))
 
 
 def has_optional(value: Any) -> bool:
@@ -28,19 +28,30 @@ def has_optional(value: Any) -> bool:
     return isinstance(value, dict) and any(map(may_be_undefined, value.values()))
 
 
-def settled(session: Session, table: Any, use: Callable[[Any], Any]) -> Any:
-    """Do something with a dict or set: once for each set of keys that it may have."""
+def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered: bool = False) -> Any:
+    """Do something with a dict or set: once for each set of keys that it may have, and if asked, for each order of them."""
     if isinstance(table, StandInSet):
         return settled(session, table.table, lambda keys: use(set(keys)))
     key = next((key for key, value in table.items() if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
-        return use(table)
-    value, without, full = table[key], table.copy(), table.copy()
+        return session.key_orders.ordered(session, table, use) if ordered else use(table)
+    value, without, full = table[key], copied(session, table), copied(session, table)
     del without[key]
+
+    def once(keys: Any) -> Any:
+        return settled(session, keys, use, ordered=ordered)
+
     if isinstance(value, Undefined):
-        return settled(session, without, use)
+        return once(without)
     full[key] = value.without_unbound()
-    return capture_if_exp(choices.presence(value), lambda: settled(session, full, use), lambda: settled(session, without, use))
+    return capture_if_exp(choices.presence(value), lambda: once(full), lambda: once(without))
+
+
+def copied(session: Session, table: Any) -> Any:
+    """``table.copy()``, with its items as they are and its keys in their order."""
+    made = table.copy()
+    session.births.own(made)
+    return session.key_orders.follow(made, table)
 
 
 def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs: Any) -> Any:
@@ -61,9 +72,11 @@ def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs
         raise errors.CaptureError(
             "popitem() of a dict whose keys depend on a branch", session.here(), fix="pop a key that you name"
         )
+    if name == "copy":
+        return copied(session, table)
     if name in _MARKS_ALLOWED:
         return getattr(table, name)(*args, **kwargs)
-    return settled(session, table, lambda keys: getattr(keys, name)(*args, **kwargs))
+    return settled(session, table, lambda keys: getattr(keys, name)(*args, **kwargs), ordered=name in ("keys", "values", "items"))
 
 
 def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any:
@@ -82,6 +95,7 @@ def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any
 def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
     """Take an item that is there out of a dict. In a branch, a marker keeps its place in the order of the keys."""
     session.write(ItemPlace(table, key))
+    session.key_orders.removed(table, key)
     if session.nesting > 1:
         table[key] = Undefined(f"[{key!r}]", KeyError, (key,))
     else:

@@ -63,6 +63,7 @@ class Region:
         journal: what was written since the region began.
         facts: what was known about sizes when it began.
         twins: how many changes had told of other objects when it began.
+        orders: what was known about the order of dicts' keys when it began.
         repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch
             may be used after.
         lists: identities of the lists that became lists of the program in it.
@@ -74,6 +75,7 @@ class Region:
     journal: Journal
     facts: dict[str, Any]
     twins: int
+    orders: dict[int, Any]
     repeats: bool
     lists: list[int] = dataclasses.field(default_factory=list)
     iterators: list[Any] = dataclasses.field(default_factory=list)

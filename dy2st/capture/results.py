@@ -17,7 +17,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import choices, lattice, text
+from dy2st.capture import choices, key_order, lattice, text
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
@@ -168,7 +168,13 @@ def outside(session: Session, journal: Journal) -> list[Write]:
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
             write = Write(ContentsPlace(members), None, members)
+        if isinstance(write.place, ItemPlace) and session.key_orders.of(write.place.owner) is not None:
+            write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
         found[write.place.key] = write
+    for table in session.key_orders.tables():  # of which the keys may have changed places only
+        place = ContentsPlace(table)
+        if session.tracker.source_of(table) is not None and not _is_inside(session, place):
+            found.setdefault(place.key, Write(place, None, table))
     return list(found.values())
 
 
@@ -265,7 +271,8 @@ class _Describer:
         """What there is one of: a container of a fixed structure, or a constant."""
         if isinstance(value, (dict, frozenset)):
             self._check_keys(value, what)
-            self.session.key_orders.check(value, self.session.here())
+        if self.session.key_orders.asks(value) is not None:
+            return self._each_order(value, what)
         parts = children(value)
         if parts is not None:
             items, describe = parts
@@ -288,6 +295,15 @@ class _Describer:
         self.session.tracker.identity(value)
         return Const(value)
 
+    def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
+        """A dict whose keys are in one of several orders: one of as many dicts."""
+        self.session.key_orders.check(table, self.session.here(), key_order.is_unknown)
+        order = self.session.key_orders.of(table)
+        if not isinstance(order, Choice):
+            return self._known(key_order.reordered(table, order), what)
+        ways = tuple(self._known(key_order.reordered(table, option), what) for option in order.options.values())
+        return ChoiceOf(self.describe(order.tag, what), tuple(order.options), ways)
+
     def _set(self, table: dict[Any, Any], what: str) -> Structure:
         """The members of a set: the keys of a dict where there are some on some ways only."""
         if not any(map(may_be_undefined, table.values())):
@@ -306,22 +322,19 @@ class _Describer:
 
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""
-        self.session.key_orders.check(table, self.session.here())
         key, value = next((key, value) for key, value in table.items() if may_be_undefined(value))
-        without = table.copy()
+        without, full = (self.session.key_orders.follow(table.copy(), table) for _ in range(2))
         del without[key]
         if isinstance(value, Undefined):
             return self.described(without, what)
         there = self.session.number(scalars.where, (choices.presence(value), 1, 0), "int")
-        full = table.copy()
         full[key] = value.without_unbound()
         return ChoiceOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
 
 
 def _items_of(session: Session, table: Any) -> dict[Any, Any]:
     """What is in a dict, in one of Python's own."""
-    session.key_orders.check(table, session.here())
-    return dict(table)
+    return session.key_orders.follow(dict(table), table)  # type: ignore[no-any-return]
 
 
 def _is_list(value: Any) -> bool:
@@ -378,7 +391,7 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
         new = Choice(
             session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
         )
-    if isinstance(write.place, ContentsPlace) and isinstance(new, StandInSet):
+    if isinstance(write.place, ContentsPlace) and (isinstance(new, StandInSet) or new is write.place.owner):
         return Effect(name, kind, describer.described(new, f"writes to {name}"))
     if isinstance(write.place, ContentsPlace) and isinstance(new, list):
         same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))

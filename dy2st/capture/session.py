@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -23,8 +24,8 @@ from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
-from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place
-from dy2st.capture.key_order import KeyOrders
+from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
+from dy2st.capture.key_order import KeyOrders, OrderPlace
 from dy2st.capture.list_table import ListTable
 from dy2st.capture.outside import Outside
 from dy2st.capture.position import Position
@@ -267,7 +268,8 @@ class Session:
             _local.session = self
 
     def _push(self, builder: BlockBuilder, repeats: bool = False) -> Region:
-        region = Region(self.births.now(), builder, Journal(), self.shapes.facts(), self.twins.mark(), repeats)
+        orders = self.key_orders.mark()
+        region = Region(self.births.now(), builder, Journal(), self.shapes.facts(), self.twins.mark(), orders, repeats)
         self._regions.append(region)
         return region
 
@@ -316,6 +318,7 @@ class Session:
             inner.journal.undo()
             self.lists.forget(inner.lists)
             self.twins.undo(inner.twins)
+            self.key_orders.undo(inner.orders, functools.partial(self._is_born_in, inner))
             if inner is region:
                 break
         self.shapes.forget_since(region.facts)
@@ -386,8 +389,19 @@ class Session:
             self.write(AttributePlace(twin, name))
             setattr(twin, name, stale)
 
+    def writes_of(self, region: Region) -> dict[tuple[Any, ...], Write]:
+        """What a block has written by now."""
+        return self.key_orders.writes(region.orders, region.journal.writes(), functools.partial(self._is_born_in, region))
+
+    def _is_born_in(self, region: Region, table: Any) -> bool:
+        born = self.births.born(table)
+        return born is not None and born >= region.start
+
     def put(self, place: Place, value: Any) -> None:
         """Write what a control-flow statement leaves in a place; what is not bound does not exist there, save for a variable."""
+        if isinstance(place, OrderPlace):
+            place.write(value)
+            return
         self.write(place)
         place.write(MISSING if isinstance(value, Undefined) and not isinstance(place, CellPlace) else value)
 

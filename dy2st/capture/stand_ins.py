@@ -16,7 +16,7 @@ def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:
         out += _one_of(kind, value, value.options)
         return
     match kind:
-        case lattice.SameType() | lattice.UnboundType():
+        case lattice.SameType() | lattice.UnboundType() | lattice.OrderType():
             return
         case lattice.ChoiceType(options):
             _choice_leaves(options, value, out)
@@ -125,7 +125,7 @@ class Maker(Protocol):
 def fresh(kind: lattice.Type, maker: Maker, out: list[Any]) -> Any:
     """A new value of a type; its tensors, numbers and lists are appended to ``out`` in the order of :func:`leaves`."""
     match kind:
-        case lattice.SameType(value):
+        case lattice.SameType(value) | lattice.OrderType(value):
             return value
         case lattice.UnboundType(name, exception, arguments):
             return Undefined(name, exception, arguments)

@@ -17,7 +17,7 @@ from dy2st.capture.values import StandInSet, is_symbolic, may_be_undefined
 _KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))
 """The methods of dicts that get a key."""
 
-_FAMILY = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+FAMILY = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 _OWN: dict[str, Callable[..., Any]] = {
     "__getitem__": access.item, "__setitem__": access.set_item, "__delitem__": access.del_item,
     "__contains__": lambda table, key: comparisons.in_(key, table),
@@ -56,12 +56,15 @@ def is_keyed(owner: Any, name: str, args: tuple[Any, ...]) -> bool:
 
 def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A dict that is made of keys known only at run time; ``None`` for any other."""
-    if kind not in _FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
+    if kind not in FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
         return None
     *before, source = args
     source = _looked_at(session, source)
     if not _is_special(session, kind, source):
-        table = kind(*before, source, **kwargs)
+        table = kind(*before, source)
+        session.births.own(table)
+        session.key_orders.follow(table, source)
+        update(session, table, **kwargs)
     else:
         table = kind(*before)
         session.births.own(table)
@@ -73,7 +76,7 @@ def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, A
 def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any:
     """``dict.fromkeys(items, value)``."""
     items = _looked_at(session, items)
-    if not (kind in _FAMILY and isinstance(items, list) and keys.any_open(items)):
+    if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
         return kind.fromkeys(items, value)
     table: Any = kind()
     session.births.own(table)
@@ -88,7 +91,10 @@ def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
     table: dict[Any, Any] = {}
     session.births.own(table)
     for part in parts:
-        if len(part) == 1:
+        if len(part) == 1 and not table and type(part[0]) in FAMILY:
+            session.key_orders.follow(table, part[0])
+            table.update(part[0])
+        elif len(part) == 1:
             update(session, table, part[0])
         elif keys.is_open(part[0]) or (part[0] in table and may_be_undefined(table[part[0]])):
             access.set_item(table, *part)
@@ -99,24 +105,34 @@ def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
 
 def merged(session: Session, left: Any, right: Any) -> Any:
     """``left | right``."""
-    known = not (optional.has_optional(left) or optional.has_optional(right))
-    if known or isinstance(left, collections.Counter) or type(left) not in _FAMILY:
+    known = not any(optional.has_optional(table) or session.key_orders.of(table) is not None for table in (left, right))
+    if known or isinstance(left, collections.Counter) or type(left) not in FAMILY:
         for table in (left, right):
             session.key_orders.check(table, session.here())
         made = left | right
         session.births.own(made)
         return made
-    made = session.call(left.copy)
-    session.births.own(made)
+    made = optional.copied(session, left)
     update(session, made, right)
     return made
+
+
+def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> None:
+    """``table.move_to_end(key, last)``."""
+    if session.nesting == 1 and session.key_orders.of(table) is None and not optional.has_optional(table):
+        session.write(ContentsPlace(table))
+        table.move_to_end(key, last)
+        return
+    access.item(table, key)
+    session.key_orders.moved(table, key, last)
 
 
 def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = False, **named: Any) -> None:
     """``table.update(source, **named)``; a ``Counter`` counts."""
     for source in sources:
         source = _looked_at(session, source)
-        if not _is_special(session, type(table), source) and not optional.has_optional(table):
+        if not _is_special(session, type(table), source) and not optional.has_optional(table) and not optional.has_optional(source):
+            session.key_orders.check(source, session.here())
             session.write(ContentsPlace(table))
             (table.subtract if subtracts else table.update)(source)
         elif isinstance(table, collections.Counter):
@@ -183,8 +199,7 @@ def _looked_at(session: Session, source: Any) -> Any:
 def _is_special(session: Session, kind: type, source: Any) -> bool:
     """Whether the items have to be put in one by one."""
     if isinstance(source, dict):
-        session.key_orders.check(source, session.here())
-        return optional.has_optional(source)
+        return optional.has_optional(source) and kind is collections.Counter
     if not isinstance(source, (list, tuple)):
         return False
     if kind is collections.Counter:

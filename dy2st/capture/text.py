@@ -15,7 +15,17 @@ from torch import fx
 
 from dy2st import errors
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, RuntimeString, Text, is_symbolic, options_of
+from dy2st.capture.values import (
+    SYMBOLIC_NUMBERS,
+    Choice,
+    RuntimeList,
+    RuntimeString,
+    Text,
+    choice_in,
+    is_symbolic,
+    options_of,
+    with_option,
+)
 from dy2st_runtime import control, scalars, text
 
 _FINAL = (*SYMBOLIC_NUMBERS, RuntimeString, fx.Node)
@@ -230,8 +240,9 @@ def _flat(session: Session, parts: Sequence[Any]) -> tuple[Any, ...]:
             _add(flat, part)
             continue
         inner, conversion, specification = part
-        if isinstance(inner, Choice):
-            inner = _chosen(session, inner, conversion, specification)
+        choice = choice_in(inner)
+        if choice is not None:
+            inner = _chosen(session, choice, inner, conversion, specification)
             conversion, specification = None, ""
         if isinstance(inner, Text) and conversion in (None, "s") and specification == "":
             for piece in _flat(session, inner.parts):
@@ -249,10 +260,9 @@ def _parts(specification: Text | tuple[Any, ...]) -> tuple[Any, ...]:
     return specification.parts if isinstance(specification, Text) else specification
 
 
-def _chosen(session: Session, choice: Choice, conversion: str | None, specification: Any) -> Any:
-    """The text of a value that is one of several, made in the branch of each."""
-    made = session.over(choice, lambda option: _string(session, option, conversion, specification))
-    return made
+def _chosen(session: Session, choice: Choice, value: Any, conversion: str | None, specification: Any) -> Any:
+    """The text of a value that is one of several, or has one in it, made in the branch of each."""
+    return session.over(choice, lambda option: _string(session, with_option(value, choice, option), conversion, specification))
 
 
 def _string(session: Session, option: Any, conversion: str | None, specification: Any) -> RuntimeString:

@@ -141,6 +141,29 @@ def _refuse_hash(value: Any) -> NoReturn:
     )
 
 
+def with_option(value: Any, choice: Choice, option: Any) -> Any:
+    """A value with an option for a choice in it; the same object where it is not in there."""
+    if value is choice:
+        return option
+    if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
+        return value
+    parts = list(value.values()) if isinstance(value, dict) else value
+    made = [with_option(part, choice, option) for part in parts]
+    if all(new is old for new, old in zip(made, parts)):
+        return value
+    if isinstance(value, dict):
+        return dict(zip(value, made))
+    return type(value)._make(made) if hasattr(value, "_make") else type(value)(made)
+
+
+def choice_in(value: Any) -> Choice | None:
+    """The first choice among a value and what is in it."""
+    if isinstance(value, Choice):
+        return value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return next((found for found in map(choice_in, parts) if found is not None), None)
+
+
 def _add_operators() -> None:
     """``choice + x``, ``x + choice``, ``choice < x``, ``-choice``…"""
 
@@ -331,6 +354,48 @@ def contents(value: Any) -> Any:
 
 class RuntimeString:
     """A string that an operation of the program makes."""
+
+
+class Order:
+    """An order of the keys of a dict; ``None`` for one that nobody knows."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: tuple[Any, ...] | None) -> None:
+        self.keys = keys
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Order) and self.keys == other.keys
+
+    def __hash__(self) -> int:
+        return hash(self.keys)
+
+    def without(self, key: Any) -> Order:
+        """The same without a key."""
+        return self if self.keys is None else Order(tuple(other for other in self.keys if other != key))
+
+    def with_at(self, key: Any, last: bool) -> Order:
+        """The same with a key at an end."""
+        others = self.without(key).keys
+        if others is None:
+            return self
+        return Order((*others, key) if last else (key, *others))
+
+    def merged(self, other: Order) -> Order | None:
+        """One order for both, if they agree about the keys they share."""
+        if self.keys is None or other.keys is None:
+            return Order(None)
+        mine, theirs = ([key for key in keys if key in rest] for keys, rest in ((self.keys, other.keys), (other.keys, self.keys)))
+        if mine != theirs:
+            return None
+        made, left = [], [*other.keys]
+        for key in self.keys:
+            if key in left:
+                place = left.index(key)
+                made += left[:place]
+                del left[: place + 1]
+            made.append(key)
+        return Order((*made, *left))
 
 
 class RuntimeFunction:
