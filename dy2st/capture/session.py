@@ -240,6 +240,7 @@ class Session:
         """Everything inside is captured; gives the root block."""
         root = BlockBuilder(None, self.position.locate, self.outside.adopt)
         outer, _local.session = getattr(_local, "session", None), self
+        grad = torch.is_grad_enabled()
         try:
             with _no_saved_tensor_hooks(), self.fake, enable_python_dispatcher(), self.functions, self.recorder:
                 self._push(root)
@@ -253,6 +254,7 @@ class Session:
                     journal.forget_if(self._is_own)
                     journal.undo()
         finally:
+            _set_grad_mode(grad)  # what the function switches, its program switches when it runs
             _local.session = outer
             self.raised.clear()
             self.failed = None
@@ -280,7 +282,8 @@ class Session:
         for place in (*cells, *self.written_globals.values()):
             region.journal.note(place)
         try:
-            yield region
+            with self._same_grad_mode(self.here):
+                yield region
         except errors.Dy2stError:
             raise
         except Exception as error:
@@ -288,6 +291,21 @@ class Session:
             raise
         finally:
             self.close_block(region)
+
+    @contextlib.contextmanager
+    def _same_grad_mode(self, here: Callable[[], errors.Location | None]) -> Iterator[None]:
+        """What a block has switched is switched back, and must not stay so where only some ways go through the block."""
+        before = torch.is_grad_enabled()
+        try:
+            yield
+            if torch.is_grad_enabled() is not before:
+                raise CaptureError(
+                    "gradients are switched on or off where a tensor decides, and stay so after the branch or loop",
+                    here(),
+                    fix="write `with torch.no_grad():` around what is in one of the branches",
+                )
+        finally:
+            _set_grad_mode(before)
 
     def _check_not_caught(self, error: Exception) -> None:
         """An error leaves a block that may not be entered at run time: no handler outside of it may take it for granted."""
@@ -563,6 +581,13 @@ def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
         return contextlib.nullcontext()
     return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)
+
+
+def _set_grad_mode(on: bool) -> None:
+    """Switch the mode back, without a record."""
+    if torch.is_grad_enabled() is not on:
+        with torch._C.DisableTorchFunction():
+            torch._C._set_grad_enabled(on)
 
 
 def current() -> Session | None:

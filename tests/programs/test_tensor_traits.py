@@ -229,3 +229,27 @@ def test_how_often_a_tensor_has_been_written():
         assert static(x)[1] == x._version == count
         x.add_(1)
     agree(f, GRAD)
+
+
+def test_gradients_that_the_function_switches_off_are_on_before_at_the_first_call_too():
+    def f(x):
+        y = x * 2
+        torch.set_grad_enabled(False)
+        return y, x * 3
+
+    static = dy2st.to_static(f)
+    for _ in range(2):
+        torch.set_grad_enabled(True)
+        made = static(GRAD[0])
+        assert [part.requires_grad for part in made] == [True, False] and not torch.is_grad_enabled()
+
+
+def test_gradients_that_a_branch_switches_off_for_good_are_refused_and_stay_on():
+    def f(x):
+        if x.sum() > 0:
+            torch.set_grad_enabled(False)
+        return x * 2
+
+    with pytest.raises(dy2st.errors.CaptureError, match="switched on or off where a tensor decides"):
+        dy2st.to_static(f)(GRAD[0])
+    assert torch.is_grad_enabled()
