@@ -1,0 +1,60 @@
+"""Random programs do on the backends that round what they do in eager, up to rounding."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+from tests.fuzz import backends
+from tests.fuzz.carries import Carries
+from tests.fuzz.choices import Seeded
+from tests.fuzz.grammar import Program
+from tests.fuzz.oracle import Kind
+from tests.fuzz.rounding import Difference, close, spread
+
+SIGN = """import torch
+
+
+def program(x, y, s, n):
+    return torch.where(x * y - y * x > {limit}, x, y) + s
+"""
+
+
+def judged(backend: str, seed: str, numbers: range, size: int) -> None:
+    for number in numbers:
+        program = Carries(Seeded(f"{seed}-{number}"), size).program()
+        verdict = backends.judge(program, backend, carries=True)
+        assert not verdict.bad, f"{seed}-{number} on {backend}: {verdict.reason}\n{program.source}\n{verdict.detail}"
+
+
+@pytest.mark.parametrize(("backend", "count"), [("cpp", 4), ("onnxruntime", 1), ("inductor", 2)])
+def test_random_programs(backend, count):
+    with backends.uncompiled() if backend == "inductor" else contextlib.nullcontext():
+        judged(backend, "ci", range(count), 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", backends.NAMES)
+def test_many_random_programs(backend):
+    judged(backend, "slow", range(300), 8)
+
+
+def test_programs_are_python():
+    for number in range(100):
+        compile(Carries(Seeded(f"carries-{number}"), 8).program().source, "<carries>", "exec")
+
+
+def test_a_decision_that_rounding_may_change_is_left_out():
+    near, far = (backends.judge(Program(SIGN.format(limit=limit)), "cpp", carries=True) for limit in ("0", "0.1"))
+    assert (near.kind, far.kind) == (Kind.SAME, Kind.SAME)
+    assert near.calls < far.calls == 6
+
+
+def test_what_is_close():
+    allowed = spread((torch.ones(2), 0.5), [(torch.ones(2) + 1e-6, 0.5)])
+    close((torch.ones(2), 0.5), (torch.ones(2) + 4e-6, 0.5), allowed)
+    for other in ((torch.ones(2) + 2e-5, 0.5), (torch.ones(2), 0.6), (torch.ones(2), 1), (torch.full((2,), torch.nan), 0.5)):
+        with pytest.raises(Difference):
+            close((torch.ones(2), 0.5), other, allowed)
