@@ -24,8 +24,8 @@ from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
-from dy2st.capture.values import Choice, StandIn, Text, is_symbolic, unpack_list
-from dy2st_runtime import control
+from dy2st.capture.values import Choice, StandIn, Text, is_mutable, is_symbolic, unpack_list
+from dy2st_runtime import control, scalars
 from dy2st_runtime.structure import children
 
 _LONGEST = 120
@@ -41,14 +41,20 @@ class Carry:
         kind: the type that fits it at the start of every trip.
         by_identity: whether all containers that it may hold are older than the loop: it holds one of these objects then, and else
             a container with what is in them.
+        from_outside: what it holds before the loop, if that is a container from outside which a trip may replace.
         final: what the trip that was captured last leaves in it.
+        start, tag: what it held when that trip began, and the number that is carried along with what may be from outside: 0 as long
+            as that has not been replaced.
     """
 
     place: Place
     initial: Any
     kind: lattice.Type
     by_identity: bool
+    from_outside: Any = None
     final: Any = None
+    start: Any = None
+    tag: Any = None
 
 
 def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
@@ -184,15 +190,25 @@ def _attempt(
             carry.final = writes[key].new if key in writes else carry.place.read()
         if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
-        outputs: list[Any] = [again]
-        for carry in carries.values():
-            _leaves(session, carry, stand_ins.ABSENT if dead else _seen(session, carry, carry.final), outputs)
+        outputs = [again, *_outputs(session, carries, dead)]
         builder = region.builder
         block = builder.finish(tuple(outputs))
         operands = align_operands(builder)
         assert len(inputs) == len(outputs) - 1
+    for carry in carries.values():
+        session.twins.forget(carry.start)
     _record(session, pred, block, operands, carries)
     return True
+
+
+def _outputs(session: Session, carries: dict[tuple[Any, ...], Carry], dead: bool) -> list[Any]:
+    """What a trip passes on to the next one; nothing where it ends with an exception."""
+    found: list[Any] = []
+    for carry in carries.values():
+        _leaves(session, carry, stand_ins.ABSENT if dead else _seen(session, carry, carry.final), found)
+        if carry.from_outside is not None:
+            found.append(None if dead else _tag_after(session, carry))
+    return found
 
 
 def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tuple[list[Any], set[Any]]:
@@ -209,7 +225,11 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tupl
             node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
             session.builder.bind(leaf, node)
         inputs += made
-        value = _unite(unite, number, carry, unpack_list(value))
+        if carry.from_outside is not None:
+            carry.tag = session.new_value(lattice.NumberType("int"))
+            session.builder.bind(carry.tag, session.builder.placeholder("replaced", carry.tag))
+            inputs.append(carry.tag)
+        carry.start = value = _unite(unite, number, carry, unpack_list(value))
         session.put(carry.place, value)
         session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
         _link(session, carry, value, same)
@@ -230,12 +250,21 @@ def _united(session: Session, carries: dict[tuple[Any, ...], Carry]) -> set[Any]
     return unite.found
 
 
-def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any]) -> None:
-    """What a loop carries may be what was there before it; the contents of a list are a copy in any case."""
+def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], *, is_new: bool = False) -> None:
+    """What a loop carries may be what was there before it; the contents of a list are a copy in any case.
+
+    Args:
+        is_new: whether the value is known to have been made in the loop; what is in it may have been there.
+    """
     session.own_all(value)
     session.copies.follow(value, carry.initial, carry.final)
     if not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
-        session.twins.link(value, carry.initial)
+        pairs = [(value, carry.initial)]
+        if is_new:
+            (parts, _), (others, _) = lattice.shallow(value), lattice.shallow(carry.initial)
+            pairs = list(zip(parts, others)) if len(parts) == len(others) else []
+        for one, other in pairs:
+            session.twins.link(one, other)
         session.twins.link_parts(value, carry.final, same)
 
 
@@ -261,10 +290,35 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
 def _begun(session: Session, place: Place, old: Any, new: Any) -> Carry:
     """A place that turns out to be carried."""
     by_identity = all(_is_all_older(session, place, value) for value in (old, new))
-    carry = Carry(place, old, lattice.SameType(None), by_identity)
+    outside = old if is_mutable(old) and session.tracker.source_of(old) is not None and not by_identity else None
+    carry = Carry(place, old, lattice.SameType(None), by_identity, None if isinstance(place, ContentsPlace) else outside)
     carry.initial = _seen(session, carry, old)
     carry.kind = _join(place, _type(session, carry, old), _type(session, carry, new))
     return carry
+
+
+def _tag_after(session: Session, carry: Carry) -> Any:
+    """The tag of a carried value after a trip."""
+
+    def number(option: Any) -> Any:
+        if option is carry.start:
+            return carry.tag
+        if option is not carry.from_outside and is_mutable(option) and session.tracker.source_of(option) is not None:
+            raise errors.LoopVariableError(
+                f"'{spelled(session, carry.place, carry.initial, option)}' is one of several objects from outside, or a new one, "
+                "after a trip of this loop",
+                session.here(),
+                fix="give the new one another name",
+            )
+        return int(option is not carry.from_outside)
+
+    if not isinstance(carry.final, Choice):
+        return number(carry.final)
+    (_, last), *others = reversed(carry.final.options.items())
+    made = number(last)
+    for tag, option in others:
+        made = session.number(scalars.where, (carry.final.tag == tag, number(option), made), "int")
+    return made
 
 
 def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
@@ -375,8 +429,13 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
     for number, carry in enumerate(carries.values()):
         _leaves(session, carry, carry.initial, started)
         value = _unite(unite, number, carry, unpack_list(stand_ins.fresh(carry.kind, session, made)))
-        values.append((carry.place, value))
-        _link(session, carry, value, same)
+        if carry.from_outside is not None:
+            started.append(0)
+            made.append(session.new_value(lattice.NumberType("int")))
+            values.append((carry.place, session.new_choice(made[-1], {0: carry.from_outside, 1: value})))
+        else:
+            values.append((carry.place, value))
+        _link(session, carry, value, same, is_new=carry.from_outside is not None)
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)

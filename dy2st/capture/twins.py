@@ -59,6 +59,18 @@ class Twins:
             for part, twin in zip(parts[0], others[0]):
                 self.link(part, twin)
 
+    def forget(self, value: Any) -> None:
+        """A value, and what is in it, is gone: it stood for something in a trip that has been recorded."""
+        for part in options_of(value):
+            for gone in (part, *(children(part) or ((),))[0]):
+                if children(gone) is None:
+                    continue
+                if gone is not part:
+                    self.forget(gone)
+                for other in self._others.pop(id(gone), (None, []))[1]:
+                    known = self._others.get(id(other), (None, []))[1]
+                    known[:] = [twin for twin in known if twin is not gone]
+
     def take(self, changed: Any) -> list[Any]:
         """The objects that are out of date when one is changed; they are told once, unless the change is undone."""
         found = list(self._others.get(id(changed), (None, []))[1])

@@ -592,6 +592,18 @@ def outside_list_grows_in_loop():
 
 
 @world
+def cow_loop():
+    def f(x, kw):
+        kw2 = kw
+        for _ in range(int(x.abs().sum())):
+            kw2 = {**kw2, "n": kw2["n"] + 1}
+        kw2["n"] += 100
+        return kw["n"], kw2["n"], kw is kw2
+
+    return World(f, [0], [lambda f: f(P, {"n": 0}), lambda f: f(Z, {"n": 0}), lambda f: f(P * 2, {"n": 5})])
+
+
+@world
 def dict_in_dict_arg():
 
     ns = {"torch": torch, "state": {"n": 0, "h": torch.zeros(2)}, "other": None}
@@ -879,6 +891,88 @@ def linked():
         return o.x["v"]
 
     return World(f, [o], calls(P, N, P))
+
+
+@world
+def copy_in_loop():
+    o = Box()
+    o.items = [torch.zeros(2)]
+    old = o.items
+
+    def f(x):
+        n = x.sum() * 1
+        while n > 0:
+            n = n - 1
+            o.items = o.items.copy()
+        return o.items is old
+
+    return World(f, [o, old], calls(P, N, P))
+
+
+@world
+def maybe_replaced():
+    o = Box()
+    o.h = {"t": torch.zeros(2)}
+    old = o.h
+
+    def f(x):
+        h = o.h
+        for i in range(int(x.abs().sum())):
+            if x.sum() > 0:
+                h = {"t": h["t"] + x}
+        o.h = h
+        return h, h["t"], h is old
+
+    return World(f, [o, old], calls(P, N, Z, P))
+
+
+@world
+def written_after():
+    o = Box()
+    o.h = {"t": torch.zeros(2)}
+    old = o.h
+
+    def f(x):
+        h = o.h
+        while x.sum() > 0:
+            h = {"t": h["t"] + x}
+            x = x - 0.6
+        h["t"] = h["t"] + 1
+        return h, o.h["t"]
+
+    return World(f, [o, old], calls(P, N, P))
+
+
+@world
+def two_loops():
+    o = Box()
+    o.h = [torch.zeros(2)]
+
+    def f(x):
+        for i in range(int(x.abs().sum())):
+            o.h = [o.h[0] + x]
+            if x[0] > 0:
+                break
+        for j in range(int(x.abs().sum())):
+            o.h = [o.h[0] * 2]
+        return o.h
+
+    return World(f, [o, o.h], calls(P, N, Z))
+
+
+@world
+def nested_loops():
+    o = Box()
+    o.h = [torch.zeros(2)]
+
+    def f(x):
+        n = int(x.abs().sum())
+        for i in range(n):
+            for j in range(n - 1):
+                o.h = [o.h[0] + x]
+        return o.h
+
+    return World(f, [o, o.h], calls(P, N, Z, P * 0.5))
 
 
 @pytest.mark.parametrize("make", WORLDS)
