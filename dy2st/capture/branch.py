@@ -20,7 +20,7 @@ from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.tracking import CONSTANTS
-from dy2st.capture.uniting import Uniting, holds_container
+from dy2st.capture.uniting import with_parts
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInDeque, Text, is_mutable, options_of, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
@@ -155,8 +155,9 @@ class Joiner:
 
     def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder], start: int) -> None:
         self.session, self.builders, self._start = session, builders, start
-        self._made: dict[tuple[int, int], Any] = {}
-        self._unite = Uniting(session)
+        self._made: dict[tuple[int, ...], Any] = {}
+        """What stands for objects of the branches, by their identities."""
+        self._stands_for: dict[int, Any] = {}
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
 
@@ -178,7 +179,7 @@ class Joiner:
         self.session.own_all(value)
         self.session.copies.follow(value, a, b)
         if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
-            self._made[id(a), id(b)] = value
+            self._first((id(a), id(b)), value)
         return value
 
     def _check_order(self, value: Any, place: Place | None) -> None:
@@ -227,8 +228,59 @@ class Joiner:
         self.fresh += made
         if isinstance(value, torch.SymInt):
             self.session.shapes.one_of(value, *(given for given in (a, b) if given is not stand_ins.ABSENT))
-        final, initial = (a, b) if holds_container(a) else (b, a)
-        return self._unite(unpack_list(value), initial, final, (len(self.fresh),), is_object=not isinstance(place, ContentsPlace))
+        given = [part for part in (a, b) if part is not stand_ins.ABSENT]
+        return self._united(kind, unpack_list(value), given, is_object=not isinstance(place, ContentsPlace))
+
+    def _united(self, kind: lattice.Type, value: Any, given: Sequence[Any], *, is_object: bool = True) -> Any:
+        """A value that has been made, with the objects in it that stand for the same ones of the branches elsewhere.
+
+        Args:
+            kind: of the value.
+            value: what has been made.
+            given: what it stands for in the branches.
+            is_object: whether it is an object itself; else what is in one.
+        """
+        options = [option for part in given for option in options_of(part)]
+        if isinstance(kind, lattice.ChoiceType):
+            return self._united_options(kind, value, options)
+        if not isinstance(kind, lattice.CONTAINERS):
+            return value
+        if is_object and is_mutable(value):
+            first = self._first(tuple(id(unpack_list(option)) for option in options), value)
+            if first is not value:
+                return first
+        if not isinstance(kind, lattice.ContainerType):
+            return value
+        parts = lattice.shallow(value)[0]
+        rows = zip(*(lattice.shallow(option)[0] for option in options))
+        made = [self._united(item, part, row) for item, part, row in zip(kind.items, parts, rows)]
+        if all(new is old for new, old in zip(made, parts)):
+            return value
+        return with_parts(value, made)
+
+    def _first(self, key: tuple[int, ...], value: Any) -> Any:
+        """What has been made for objects of the branches before, or else ``value``.
+
+        What stands for two objects stands for each of them on its own way.
+        """
+        known = self._made.get(key, self._stands_for.get(key[0]) if len(key) == 1 else None)
+        if known is None:
+            self._made[key] = known = value
+        if not isinstance(known, Choice):
+            self._stands_for.update(dict.fromkeys(key, known))
+        return known
+
+    def _united_options(self, kind: lattice.ChoiceType, value: Choice, given: Sequence[Any]) -> Any:
+        by_option: dict[int, list[Any]] = {}
+        for option in given:
+            by_option.setdefault(stand_ins.place(kind.options, option), []).append(option)
+        made = {
+            tag: self._united(item, value.options[tag], by_option.get(tag, ())) if tag in by_option else value.options[tag]
+            for tag, item in enumerate(kind.options)
+        }
+        return (
+            value if all(made[tag] is option for tag, option in value.options.items()) else Choice(value.session, value.tag, made)
+        )
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
         for option in (*options_of(a), *options_of(b)):

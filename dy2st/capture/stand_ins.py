@@ -35,14 +35,14 @@ def _program_value(value: Any) -> Any:
 def _choice_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any]) -> None:
     given: dict[int, dict[int, Any]] = {}
     if isinstance(value, Choice):
-        places = {tag: _place(options, option) for tag, option in value.options.items()}
+        places = {tag: place(options, option) for tag, option in value.options.items()}
         out.append(value.retagged(places))
         for tag, option in value.options.items():
             given.setdefault(places[tag], {})[tag] = option
     elif value is ABSENT:
         out.append(None)
     else:
-        out.append(_place(options, value))
+        out.append(place(options, value))
         given = {out[-1]: {0: value}}
     for position, option in enumerate(options):
         out += _one_of(option, value, given.get(position) or {0: ABSENT})
@@ -70,8 +70,12 @@ def _with_any_for_missing(column: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(present if part is None else part for part in column)
 
 
-def _place(options: tuple[lattice.Type, ...], value: Any) -> int:
-    """The option that a value fits; the object itself comes first."""
+def place(options: tuple[lattice.Type, ...], value: Any) -> int:
+    """The position of the option that a value fits; the object itself comes first.
+
+    Raises:
+        Mismatch: it fits none.
+    """
     exact = (position for position, option in enumerate(options) if isinstance(option, lattice.SameType) and option.value is value)
     fitting = (position for position, option in enumerate(options) if _fits(option, value))
     for position in (*exact, *fitting):

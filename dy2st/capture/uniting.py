@@ -80,10 +80,11 @@ class Uniting:
         made = [self(part, b, f, (*position, i)) for i, (part, b, f) in enumerate(zip(parts, before, finals))]
         if all(new is old for new, old in zip(made, parts)):
             return value
-        return _with_parts(value, made)
+        return with_parts(value, made)
 
 
-def _with_parts(value: Any, made: list[Any]) -> Any:
+def with_parts(value: Any, made: list[Any]) -> Any:
+    """A container with other parts: the same object unless it is a tuple."""
     if isinstance(value, list):
         value[:] = made
     elif type(value) is dict:
@@ -91,11 +92,6 @@ def _with_parts(value: Any, made: list[Any]) -> Any:
     elif isinstance(value, tuple):
         return unflatten(shallow(value)[1], made)
     return value
-
-
-def holds_container(value: Any) -> bool:
-    """Whether a value is a container, or may be one."""
-    return _is_container(value) or (isinstance(value, Choice) and any(map(_is_container, value.options.values())))
 
 
 def _is_container(value: Any) -> bool:

@@ -975,6 +975,135 @@ def nested_loops():
     return World(f, [o, o.h], calls(P, N, Z, P * 0.5))
 
 
+@world
+def returned_and_kept():
+    o = Box()
+    o.t = {"a": torch.zeros(2)}
+
+    def f(x):
+        if x.sum() > 1:
+            o.t = dict(o.t)
+            return x, o.t
+        return o.t
+
+    return World(f, [o, o.t], calls(P, N, P))
+
+
+@world
+def three_ways():
+    o = Box()
+    o.t = {"a": torch.zeros(2)}
+    o.u = None
+
+    def f(x):
+        if x.sum() > 1:
+            o.t = o.u = {"a": x}
+            return x, o.t, o.u
+        elif x.sum() < 0:
+            o.u = [x]
+            return o.u
+        return o.t
+
+    return World(f, [o, o.t], calls(P, N, Z, P))
+
+
+@world
+def nested_ifs():
+    o = Box()
+    o.t = {"a": torch.zeros(2)}
+    o.u = None
+
+    def f(x):
+        d = {"n": x}
+        l = None
+        if x.sum() > 1:
+            if x[0] > 2:
+                o.t = l = [d]
+            else:
+                l = [x]
+                o.u = (l, d)
+        return l, d
+
+    return World(f, [o, o.t], calls(P, N, P * 3, P))
+
+
+@world
+def union_of_chosen():
+    e0 = {"b": torch.ones(2)}
+    st = Box()
+    st.table = {"a": torch.zeros(2)}
+    st.other = st
+    g = {"e": e0}
+
+    def f(x, ob):
+        e = g["e"]
+        if x[0] > 5:
+            e = g["e"] = st.table
+        ob.table = e | {"k": torch.zeros(2)}
+        st.other.table |= {"a": x}
+        return st.table
+
+    return World(f, [st, g, e0], [lambda f: f(P, st), lambda f: f(P * 7, st), lambda f: f(P, Box())])
+
+
+@world
+def different_structures():
+    o = Box()
+    o.a = None
+    o.b = None
+
+    def f(x):
+        if x.sum() > 0:
+            h = {"x": x}
+            o.a = h
+            o.b = [h]
+        else:
+            h = {"x": x, "y": x}
+            o.a = {"h": h}
+            o.b = h
+        h["x"] = h["x"] + 1
+        return h
+
+    return World(f, [o], calls(P, N, P))
+
+
+@world
+def two_keys_one_list():
+    d = {}
+
+    def f(x):
+        if x.sum() > 0:
+            l = d["a"] = []
+        else:
+            l = d["b"] = []
+        l.append(1)
+        l.append(x)
+        return l
+
+    return World(f, [d], calls(P, N, P))
+
+
+@world
+def older_in_fresh():
+    o = Box()
+    o.l = None
+    o.m = None
+
+    def f(x):
+        l = [x] if x.sum() > 0 else [x * 2]
+        if x[0] > 1:
+            o.l = l
+            k = {"q": l}
+        else:
+            o.m = l
+            k = {"q": l}
+        l.append(x)
+        k["q"].append(x + 1)
+        return k
+
+    return World(f, [o], calls(P, N, P * 3))
+
+
 @pytest.mark.parametrize("make", WORLDS)
 def test_objects_are_those_of_eager_python(make):
     agree(make, programs=7)
