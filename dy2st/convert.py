@@ -31,10 +31,12 @@ from dy2st.constructs.undefined import lost_names
 from dy2st.constructs.walk import run_phase
 from dy2st.names import Namer
 from dy2st.source.compile import compile_function
+from dy2st.source.locate import compiled_from, text_of
 from dy2st.source.parse import identifiers, parse_function
 from dy2st.source.unparse import unparse, user_lines
 
 _GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_FREE_WRITES = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__kwdefaults__")
 
 
@@ -51,6 +53,7 @@ class ConvertedFunction:
     """The globals and builtins that it reads or writes itself, not in nested functions of the user's."""
     written_globals: tuple[str, ...]
     written_free: tuple[str, ...]
+    """The variables of enclosing functions that it assigns or deletes, or a function inside it does."""
 
     @functools.cached_property
     def source(self) -> str:
@@ -122,6 +125,7 @@ def _convert(function: types.FunctionType) -> ConvertedFunction:
     context = _rewritten(code, function.__globals__, Phase.ACCESS)
     free = (context.operators, *code.co_freevars)
     compiled = compile_function(context.root, code, function.__qualname__, free, frozenset(context.generated))
+    compiled_from(compiled, text_of(code, function.__globals__))
     return ConvertedFunction(
         code=compiled,
         original=weakref.ref(code, functools.partial(_forget, _cache, id(code))),
@@ -129,7 +133,7 @@ def _convert(function: types.FunctionType) -> ConvertedFunction:
         free_names=tuple(name for name in compiled.co_freevars if name != context.operators),
         global_names=tuple(dict.fromkeys(_global_names(compiled))),
         written_globals=tuple(name for name in context.declared_globals if name in context.assigned),
-        written_free=tuple(name for name in context.declared_nonlocals if name in context.assigned),
+        written_free=tuple(dict.fromkeys(_written_free(code))),
     )
 
 
@@ -185,3 +189,13 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             yield from _global_names(const)
+
+
+def _written_free(code: types.CodeType) -> Iterator[str]:
+    """The variables of enclosing functions that a code object, or one inside it, writes."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _FREE_WRITES and instruction.argval in code.co_freevars:
+            yield instruction.argval
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from (name for name in _written_free(const) if name in code.co_freevars)

@@ -112,7 +112,9 @@ class SourceNotFoundError(ConversionError):
     Fix: define it in a file or a notebook cell, or keep it as it is with `@dy2st.not_to_static`.
     """
 
-    def __init__(self, code: types.CodeType, reason: str) -> None:
+    def __init__(self, code: types.CodeType, reason: str, edited: bool = False) -> None:
+        self.edited = edited
+        """Whether there was a source, and its file holds another one now."""
         message = (
             f"cannot find the source of {code.co_name!r}: {reason}. "
             "Define it in a file or a notebook cell, or mark it with @dy2st.not_to_static"

@@ -54,13 +54,16 @@ def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:
     """The converted form of a function that converted code calls; ``None`` when it is called as it is.
 
     Functions without source and coroutines are called as they are: tensor operations inside are recorded, and asking a tensor for
-    its truth value there is an error that names them.
+    its truth value there is an error that names them. One whose file has changed since it was imported has a source that nobody
+    can read any more: what it does there would be lost.
     """
     if function.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return None
     try:
         converted = convert(function)
     except SourceNotFoundError as error:
+        if error.edited:
+            raise
         logs.transform.info("%s is called as it is: %s", function.__qualname__, error.msg)
         return None
     if (level := logs.code_level()) is not None:

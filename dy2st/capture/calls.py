@@ -298,10 +298,10 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
         source = table.cell(table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell"), name)
         if name in converted.written_free:
             session.shared_cells.add(id(cell))
-            if (time := session.births.born(function)) is not None:
-                session.births.own(cell, since=time)
             if outside:
-                session.outside.cells[id(cell)] = source
+                session.outside.writes_variable(CellPlace(cell, name), source)
+            elif id(cell) not in session.outside.cells and (time := session.births.born(function)) is not None:
+                session.births.own(cell, since=time)
             session.write(CellPlace(cell, name))
         elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
             session.outside.read(CellPlace(cell, name), source)

@@ -210,13 +210,21 @@ class Outside:
         if self.session.was_written(place.key):
             return
         source = source or self.source_of(place)
-        if source is None:
-            return
+        if source is not None:
+            self._found(place, source)
+
+    def _found(self, place: Place, source: Source) -> None:
         value = place.read()
         if value is MISSING:
             self.session.tracker.guards.missing(source)
         else:
             self.session.tracker.read(value, source, place)
+
+    def writes_variable(self, place: CellPlace, source: Source) -> None:
+        """A function that is called now may write a variable from outside; blocks around may have noted it, but nobody wrote it."""
+        if id(place.cell) not in self.cells:
+            self.cells[id(place.cell)] = source
+            self._found(place, source)
 
     def is_carried(self, place: Place) -> bool:
         """Whether what a place holds is an input of the program: what it held at the capture says nothing then."""

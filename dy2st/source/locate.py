@@ -1,7 +1,8 @@
 """From a code object to the node of the file that it was compiled from.
 
 A file is parsed once (per content); a function is found by its first line and name, several lambdas on one line by the
-columns that their bytecode records, or by compiling the candidates where Python records none.
+columns that their bytecode records, or by compiling the candidates where Python records none. A function that a rewritten one
+defines is looked up in the text that its definer was found in.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import linecache
 import os
 import time
 import types
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -33,9 +35,13 @@ class Located:
     class_name: str | None
 
 
+_texts: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
+"""For code that was compiled from a rewritten tree, by its identity, the text that this tree was parsed from."""
+
+
 def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> Located:
     """The definition that `code` was compiled from; SourceNotFoundError when there is none, or more than one."""
-    text = _source(code, module_globals)
+    text = text_of(code, module_globals)
     try:
         definitions = _definitions(code.co_filename, text)
     except SyntaxError as error:
@@ -45,12 +51,26 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
         found = _narrow(found, code)
     if not found:
         line = code.co_firstlineno
-        raise SourceNotFoundError(code, f"line {line} of the file holds no such definition; was it edited?")
+        raise SourceNotFoundError(code, f"line {line} of the file holds no such definition; was it edited?", edited=_is_recent(code.co_filename))
     if len({ast.dump(located.node) for located in found}) > 1:
         raise SourceNotFoundError(code, "several look-alike functions share its line; put each on its own line")
-    if _is_recent(code.co_filename) and not any(_same(code, compiled) for compiled in _compiled(code.co_filename, text)):
-        raise SourceNotFoundError(code, "its file was edited after it was imported; restart, or reload the module")
+    is_certain = _known_text(code) is not None or not _is_recent(code.co_filename)
+    if not is_certain and not any(_same(code, compiled) for compiled in _compiled(code.co_filename, text)):
+        raise SourceNotFoundError(code, "its file was edited after it was imported; restart, or reload the module", edited=True)
     return found[0]
+
+
+def compiled_from(code: types.CodeType, text: str) -> None:
+    """The functions that `code` defines come from this text, whatever their file holds later."""
+    for inside in filter(_is_code, code.co_consts):
+        key = id(inside)
+        _texts[key] = weakref.ref(inside, lambda _, key=key, texts=_texts: texts.pop(key, None)), text  # type: ignore[misc]
+        compiled_from(inside, text)
+
+
+def _known_text(code: types.CodeType) -> str | None:
+    found = _texts.get(id(code))
+    return found[1] if found is not None and found[0]() is code else None
 
 
 def source_line(filename: str, line: int) -> str:
@@ -58,7 +78,11 @@ def source_line(filename: str, line: int) -> str:
     return linecache.getline(filename, line)
 
 
-def _source(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
+def text_of(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
+    """The text of the file that `code` comes from."""
+    known = _known_text(code)
+    if known is not None:
+        return known
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, module_globals)
     if not lines:
