@@ -28,7 +28,7 @@ from dy2st.constructs.labels import label_blocks
 from dy2st.constructs.private_names import mangle
 from dy2st.constructs.registry import LAST_READABLE, Phase
 from dy2st.constructs.undefined import lost_names
-from dy2st.constructs.walk import run_phase
+from dy2st.constructs.walk import insert_at_start, run_phase
 from dy2st.names import Namer
 from dy2st.source.compile import compile_function
 from dy2st.source.locate import compiled_from, text_of
@@ -157,6 +157,9 @@ def _rewritten(code: types.CodeType, module_globals: dict[str, Any] | None, last
         run_phase(context, phase)
         if phase is last:
             break
+    if last is Phase.ACCESS and context.root.args.kwarg is not None:
+        own = context.statements("_dy2st.own(given)", context.root, given=context.root.args.kwarg.id)
+        insert_at_start(context.root, own)  # each call makes a dict of its own
     return context
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-import functools
-import inspect
 import operator as python
 import types
 from collections.abc import Callable
@@ -19,13 +17,14 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, keys, lists, lookup, optional, ranges, traits, tuples
+from dy2st.capture import choices, keys, lists, lookup, optional, ranges, storage, tuples
 from dy2st.capture.assertions import check
+from dy2st.capture.attributes import LIBRARIES, attr, of_class
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.exceptions import raised
-from dy2st.capture.journal import AttributePlace, ContentsPlace, ItemPlace
+from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.users_code import definition, user_method
+from dy2st.capture.users_code import user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -40,7 +39,6 @@ from dy2st.capture.values import (
 
 _FEW = 8
 """Of so many lists the one at a position known only at run time is one of several values."""
-_LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
 
 
 def ld(value: Any, name: str, free: bool = False) -> Any:
@@ -58,58 +56,6 @@ def ld(value: Any, name: str, free: bool = False) -> Any:
                 check(need(), value.tag != tag, kind, message)
                 return value.without_unbound()
     return value
-
-
-def attr(value: Any, name: str) -> Any:
-    """``value.name``."""
-    session = current()
-    if session is None:
-        return getattr(value, name)
-    if keys.is_open(name):
-        return _over_names(session, name, lambda known: attr(value, known))
-    if isinstance(value, Choice):
-        return session.over(value, lambda option: attr(option, name))
-    return _attr(session, value, name)
-
-
-def _attr(session: Session, value: Any, name: str) -> Any:
-    if name in traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
-        session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
-        return traits.read(session, value, name)
-    if name == "_version" and isinstance(value, torch.Tensor):
-        return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
-    if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
-        raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
-    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
-        return getattr(value, name) if name != "__class__" else session.call(type, value)
-    if session.is_spent(value):
-        raise spent(session)
-    fallback = _user_fallback(value, name)
-    if fallback is not None:
-        return session.call(types.MethodType(fallback, value), name)
-    descriptor = _python_descriptor(value, name)
-    if descriptor is not None:
-        return _described(session, descriptor, value, name)
-    getter = _user_property(value, name, "fget")
-    if getter is not None:
-        of_class(session, value, name)
-        return session.call(types.MethodType(getter, value))
-    source = None if isinstance(value, StandIn) else _source(session, value)
-    if source is not None:
-        session.outside.read(AttributePlace(value, name))
-    found = getattr(value, name)
-    return choices.certain(found) if session is not None and may_be_undefined(found) else found
-
-
-def _over_names(session: Session, name: Any, use: Callable[[Any], Any]) -> Any:
-    """Do something with an attribute, once for each that it may be."""
-
-    def known(one: Any) -> Any:
-        if keys.is_open(one):
-            raise keys.refused(session, one, "is the name of an attribute")
-        return use(one)
-
-    return keys.over(session, name, known)
 
 
 def look_into(session: Session, *values: Any) -> None:
@@ -131,146 +77,9 @@ def look_into(session: Session, *values: Any) -> None:
             waiting += value
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
         names = {field.name for field in fields} | getattr(value, "__dict__", {}).keys()
-        if type(value).__module__.partition(".")[0] not in _LIBRARIES:
+        if type(value).__module__.partition(".")[0] not in LIBRARIES:
             known = session.tracker.source_of(value) is not None
             waiting += [attr(value, name) if known else getattr(value, name) for name in names if hasattr(value, name)]
-
-
-def spent(session: Session) -> errors.CaptureError:
-    """The error for the use of an iterator from which a tensor decides how many items have been taken."""
-    return errors.CaptureError(
-        "this uses an iterator from which a tensor decides how many items have been taken",
-        session.here(),
-        fix="loop over a list by position, or collect the items in a list first",
-    )
-
-
-def has_attr(value: Any, name: str) -> Any:
-    """``hasattr(value, name)``."""
-    session = need()
-    if isinstance(value, Choice):
-        return session.over(value, lambda option: has_attr(option, name))
-    if keys.is_open(name):
-        return _over_names(session, name, lambda known: has_attr(value, known))
-    if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
-        return False
-    there = hasattr(value, name)
-    found = inspect.getattr_static(value, name, None)
-    if isinstance(found, types.MemberDescriptorType):  # of __slots__
-        found = getattr(value, name, None)
-    if may_be_undefined(found):
-        return choices.presence(found)
-    source = None if session.was_written(AttributePlace(value, name).key) else _source(session, value)
-    if source is not None:
-        step = session.tracker.table.attribute(source, name)
-        (session.tracker.guards.present if there else session.tracker.guards.missing)(step)
-    return there
-
-
-def of_class(session: Session, value: Any, name: str) -> None:
-    """Python itself has looked up a method or property in the class of a value."""
-    kind = type(value)
-    if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
-        table, written = session.tracker.table, user_method(kind, name)
-        if written is None:
-            step = table.attribute(table.held(kind, kind.__qualname__), name)
-        else:
-            step = table.attribute(table.held(definition(kind, name), f"{kind.__qualname__}.{name}"), "method")
-        session.tracker.guards.same(step, written or inspect.getattr_static(kind, name))
-
-
-def _is_constant(module: str) -> bool:
-    """Whether what a module holds stays; settings of torch's backends do not."""
-    return module.partition(".")[0] in _LIBRARIES and not module.startswith("torch.backends.")
-
-
-def _source(session: Session, value: Any) -> Any:
-    if isinstance(value, types.ModuleType) and _is_constant(value.__name__):
-        return None
-    source = session.tracker.source_of(value)
-    if source is None and isinstance(value, (torch.nn.Module, type, types.ModuleType)) and id(value) not in session.created:
-        source = session.tracker.table.held(value, getattr(value, "__name__", type(value).__name__))
-        session.tracker.read(value, source)
-    return source
-
-
-def _user_fallback(value: Any, name: str) -> Callable[..., Any] | None:
-    """The ``__getattr__`` that the user wrote, if Python would call it for this name."""
-    found = getattr(type(value), "__getattr__", None)
-    if not isinstance(found, types.FunctionType) or found.__module__.partition(".")[0] in _LIBRARIES:
-        return None
-    try:
-        inspect.getattr_static(value, name)
-    except AttributeError:
-        return found
-    return None
-
-
-def _python_descriptor(value: Any, name: str) -> Any:
-    """What in the class of a value makes this attribute, by a ``__get__`` written in Python."""
-    if isinstance(value, (type, types.ModuleType)) or name in getattr(value, "__dict__", ()):
-        return None
-    found = inspect.getattr_static(type(value), name, None)
-    return found if isinstance(getattr(type(found), "__get__", None), types.FunctionType) else None
-
-
-def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
-    """The attribute that a descriptor makes; a cached one is written where it is kept."""
-    source, table, guards = _source(session, value), session.tracker.table, session.tracker.guards
-    if source is not None:
-        owner = next(kind for kind in type(value).__mro__ if name in kind.__dict__)
-        guards.same(table.item(table.attribute(table.held(owner, owner.__qualname__), "__dict__"), name), descriptor)
-    if not isinstance(descriptor, functools.cached_property):
-        return session.call(types.MethodType(type(descriptor).__get__, descriptor), value, type(value))
-    if source is not None:
-        guards.missing(table.item(table.attribute(source, "__dict__"), name))
-    made = session.call(types.MethodType(descriptor.func, value))
-    set_attr(value, name, made)
-    return made
-
-
-def _user_property(value: Any, name: str, part: str) -> Callable[..., Any] | None:
-    """The getter or setter of a property that the user wrote."""
-    if isinstance(value, (type, types.ModuleType)):
-        return None
-    found = inspect.getattr_static(type(value), name, None)
-    function = getattr(found, part, None) if isinstance(found, property) else None
-    module = getattr(function, "__module__", None) or "builtins"
-    return function if function is not None and module.partition(".")[0] not in _LIBRARIES else None
-
-
-def set_attr(target: Any, name: str, value: Any) -> None:
-    """``target.name = value``."""
-    session = current()
-    if session is not None and keys.is_open(name):
-        _over_names(session, name, lambda known: set_attr(target, known, value))
-        return
-    if session is None or isinstance(target, torch.Tensor):
-        setattr(target, name, value)
-        return
-    if isinstance(target, Choice):
-        session.over(target, lambda option: set_attr(option, name, value))
-        return
-    setter = _user_property(target, name, "fset")
-    if setter is not None:
-        session.call(types.MethodType(setter, target), value)
-        return
-    session.write(AttributePlace(target, name))
-    setattr(target, name, value)
-
-
-def del_attr(target: Any, name: str) -> None:
-    """``del target.name``."""
-    session = current()
-    if session is not None and isinstance(target, Choice):
-        session.over(target, lambda option: del_attr(option, name))
-        return
-    if session is not None and keys.is_open(name):
-        _over_names(session, name, lambda known: del_attr(target, known))
-        return
-    if session is not None:
-        session.write(AttributePlace(target, name))
-    delattr(target, name)
 
 
 def item(value: Any, key: Any) -> Any:
@@ -307,11 +116,18 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     return _plain_item(session, value, key)
 
 
-def _plain_item(session: Session, value: Any, key: Any) -> Any:
+def _item_of_container(session: Session, value: Any, key: Any) -> Any:
+    """What ``dict.__getitem__`` gives, and its like."""
+    if _is_runtime(key):
+        return _item_at_runtime(session, value, key)
+    return _plain_item(session, value, key, storage.base_of(value).__getitem__)
+
+
+def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any], Any] = python.getitem) -> Any:
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.write(ItemPlace(value, key))
-    found = value[key]
+    found = get(value, key)
     if isinstance(value, dict) and may_be_undefined(found):
         return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else choices.certain(found)
     if isinstance(found, list) and (makes or isinstance(key, slice)):
@@ -424,6 +240,12 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
         of_class(session, target, "__setitem__")
         session.call(types.MethodType(own, target), key, value)
         return
+    _set_plainly(session, target, key, value)
+
+
+def _set_plainly(
+    session: Session, target: Any, key: Any, value: Any, put: Callable[[Any, Any, Any], None] = python.setitem
+) -> None:
     if isinstance(target, list) and _is_runtime(key):
         lists.set_item(session, lists.required(session, target), key, value)
         return
@@ -433,7 +255,16 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
     _note_items(session, target, key)
     if isinstance(target, dict) and may_be_undefined(dict.get(target, key)):
         session.key_orders.write(target, key, _where_there)
-    target[key] = value
+    put(target, key, value)
+
+
+def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> None:
+    """What ``dict.__setitem__`` does, and its like."""
+    _set_plainly(session, target, key, value, storage.base_of(target).__setitem__)
+
+
+OF_CONTAINERS: dict[str, Callable[..., Any]] = {"__getitem__": _item_of_container, "__setitem__": _set_in_container}
+"""What special methods do that a container has from the class of Python's own."""
 
 
 def _where_there(value: Any, there: Any, missing: Any) -> Any:

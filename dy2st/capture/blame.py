@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import types
 
 import sympy
 import torch
@@ -18,6 +19,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_leaves
 
 import dy2st_runtime
 from dy2st import errors
@@ -45,6 +47,11 @@ _INTERNAL = (
     *(os.path.dirname(module.__file__ or "") + os.sep for module in (dy2st_runtime, sympy)),
 )
 _TENSOR = torch._tensor.__file__
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_TRACING = (
+    "_dynamo", "_dispatch", "_functorch", "_higher_order_ops", "_inductor", "_library", "_ops.py", "_prims", "_refs", "_decomp",
+    "_meta_registrations.py", "_subclasses", "fx", "overrides.py", "utils/_", "_guards.py", "_export", "export",
+)  # fmt: skip
 _NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
 _CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b")
 """What only an error that stand-ins cause speaks of."""
@@ -93,11 +100,26 @@ def runs_in_capture(session: Session, error: RecursionError) -> bool:
 
 def _innermost_is_users(error: Exception) -> bool:
     file = ""
+    frames: list[types.FrameType] = []
     for step in steps(error):
         file = step.tb_frame.f_code.co_filename
+        frames = [*frames, step.tb_frame] if _is_plain_torch(file) else []
+    if frames and not any(map(_holds_tensor, frames)):
+        return True
     if file.startswith(_ACTING) and file not in _INTERNAL:
         return not isinstance(error, (AssertionError, NameError)) and not _is_own(getattr(error, "obj", None))
     return file == _TENSOR or not file.startswith((_OWN, *_INTERNAL, *MACHINERY))
+
+
+def _is_plain_torch(file: str) -> bool:
+    """Whether a file is of torch's Python code, and no part of how it traces."""
+    return file.startswith(_TORCH) and not file[len(_TORCH) :].startswith(_TRACING)
+
+
+def _holds_tensor(frame: types.FrameType) -> bool:
+    """Whether code that runs has a tensor at hand, so that an error may be due to the one that stands for it."""
+    parts = tree_leaves([*frame.f_locals.values()])
+    return any(isinstance(part, (torch.Tensor, *CAPTURE_VALUES)) for part in parts)
 
 
 def _is_own(value: object) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import enum
 import functools
 import inspect
@@ -18,13 +17,16 @@ import operator
 import random
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture import (
+    access,
+    attributes,
+    construction,
     deques,
     iteration,
     keys,
@@ -39,7 +41,7 @@ from dy2st.capture import (
     tables,
     text,
 )
-from dy2st.capture.access import of_class
+from dy2st.capture.attributes import of_class
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
@@ -60,7 +62,7 @@ from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.tables import FAMILY
-from dy2st.capture.users_code import as_written, is_in_skipped_package, is_skipped, is_users_function
+from dy2st.capture.users_code import as_written, is_in_skipped_package, is_skipped
 from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents, with_option
 
 _MAX_DEPTH = 200
@@ -72,6 +74,11 @@ _READING_METHODS = frozenset(
 """The methods of dicts, sets and deques that leave them as they are."""
 
 
+_READING_WRAPPERS = frozenset(
+    f"__{name}__" for name in (
+        "contains", "len", "iter", "reversed", "eq", "ne", "lt", "le", "gt", "ge", "add", "mul", "rmul", "or", "ror", "and", "sub",
+        "xor", "getattribute", "repr", "str", "hash", "sizeof", "format", "bool")
+)  # fmt: skip
 _SETTLING = (len, list, tuple, set, frozenset, sorted, iter, enumerate, bool)
 """What needs to know the keys of a dict, and has no handler or one that does not need it."""
 _WITHOUT_ORDER: tuple[Any, ...] = (
@@ -207,13 +214,31 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return ranges.METHODS[method.__name__](session, owner, args[0])
     if isinstance(owner, (list, dict, set, collections.deque, types.MappingProxyType)):
         return _call_container(session, owner, method, args, kwargs)
+    made = _call_plain(session, method, args, kwargs)
+    return construction.registered(session, made) if method.__name__ == "__new__" and isinstance(owner, type) else made
+
+
+def _call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    """A special method of a class written in C, bound to an object: it does what the statement does that calls it."""
+    unbound, owner = getattr(method.__objclass__, method.__name__), method.__self__
+    if isinstance(owner, type) and method.__name__ == "__call__":
+        return construction.made_by_type(session, owner, args, kwargs, _call_plain)
+    handler = handler_of(unbound)
+    if handler is not None:
+        return handler(session, owner, *args, **kwargs)
+    if isinstance(owner, (list, dict, set, collections.deque)):
+        step = access.OF_CONTAINERS.get(method.__name__)
+        if step is not None and not kwargs:
+            return step(session, owner, *args)
+        if method.__name__ not in _READING_WRAPPERS:
+            session.write(ContentsPlace(owner))
     return _call_plain(session, method, args, kwargs)
 
 
-def _call_of_class(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    """``dict.get(d, key)``: the method of a container, by its class."""
+def _call_unbound(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """``dict.get(d, key)``: a method of a class written in C, with the object as the first argument."""
     owner = args[0] if args else None
-    if function.__objclass__ not in (list, dict, set, collections.deque, str) or not isinstance(owner, function.__objclass__):
+    if not isinstance(owner, function.__objclass__) or isinstance(owner, torch.Tensor):
         return _call_plain(session, function, args, kwargs)
     method = getattr(owner, function.__name__) if isinstance(owner, StandIn) else function.__get__(owner)
     return call(method, *args[1:], **kwargs)
@@ -312,19 +337,6 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
-    session.tracker.met(kind)
-    own_init = kind.__init__  # type: ignore[misc]
-    new = cast(Any, kind).__new__
-    is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
-    plain = type(kind) is type and (new is object.__new__ or is_error) and isinstance(own_init, types.FunctionType)
-    if plain and not is_skipped(own_init):
-        converted = session.convert(own_init)
-        if converted is not None:
-            made: Any = new(kind, *args) if is_error else new(kind)
-            session.created[id(made)] = made
-            session.births.own(made)
-            enter(session, own_init, converted, (made, *args), kwargs)
-            return made
     if issubclass(kind, enum.Enum) and keys.any_open(args):
         return keys.over(session, args, lambda known: _call_plain(session, kind, known, kwargs))
     if kind is collections.deque:
@@ -333,38 +345,16 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
         return sets.collected(session, kind, *args)
     table = tables.made(session, kind, args, kwargs)
     if table is not None:
-        session.births.own(table)
-        session.created[id(table)] = table
-        return table
-    other = _call_plain(session, kind, args, kwargs | _made_defaults(session, kind, args, kwargs))
-    if kind is set:
-        return sets.owned(session, other)
-    session.tracker.met(type(other))
-    session.created[id(other)] = other
-    session.births.own(other)
-    return other
-
-
-def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Fields of a dataclass that functions of the user's make when they are not given."""
-    makers: dict[str, Any] = {
-        field.name: field.default_factory
-        for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
-        if field.init and is_users_function(field.default_factory)
-    }
-    if not makers:
-        return {}
-    try:
-        given = inspect.signature(kind).bind(*args, **kwargs).arguments
-    except TypeError:
-        return {}  # the call itself says what is wrong with it
-    outside = session.tracker.source_of(kind) is not None
-    return {name: _call_function(session, maker, (), {}, outside) for name, maker in makers.items() if name not in given}
+        return construction.registered(session, table)
+    made = construction.construct(session, kind, args, kwargs, _call_plain)
+    return sets.owned(session, made) if kind is set else made
 
 
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list):
         return ordering.method(session, owner, function.__name__, args, kwargs)
+    if id(owner) in session.tables and function.__name__ not in _READING_METHODS:
+        return attributes.call_on_table(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.key_orders.asks(owner) is not None:
         return _with_order(session, owner, function)
     if tables.is_keyed(owner, function.__name__, args):
@@ -479,7 +469,9 @@ _KINDS: dict[type, Callable[[Session, Any, Any, Any], Any]] = {
     types.FunctionType: _call_function,
     type: _construct,
     types.BuiltinMethodType: _call_builtin_method,
-    types.MethodDescriptorType: _call_of_class,
+    types.MethodWrapperType: _call_wrapper,
+    types.WrapperDescriptorType: _call_unbound,
+    types.MethodDescriptorType: _call_unbound,
     operator.itemgetter: call_getter,
     operator.attrgetter: call_getter,
     operator.methodcaller: call_method_caller,

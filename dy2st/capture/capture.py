@@ -287,7 +287,8 @@ def _know_containers(session: Session, given: Any, made: Any, source: Source) ->
     elif isinstance(made, dict):
         steps = [(table.item(source, key), given[key], item) for key, item in made.items()]
     else:
-        steps = [(table.attribute(source, name), getattr(given, name), item) for name, item in vars(made).items()]
+        fields = [field.name for field in dataclasses.fields(made) if hasattr(made, field.name)]
+        steps = [(table.attribute(source, name), getattr(given, name), getattr(made, name)) for name in fields]
     for step, before, now in steps:
         if not isinstance(now, torch.Tensor):
             _know_containers(session, before, now, step)

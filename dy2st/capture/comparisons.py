@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from dy2st.capture import choices, iteration, keys, optional, ranges, tuples
-from dy2st.capture.access import attr, of_class
+from dy2st.capture.attributes import attr, of_class
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import torch
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 from torch.nested._internal.nested_tensor import NestedTensor
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_any
 
 from dy2st import errors
@@ -50,8 +51,19 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
             raise CaptureError(
                 "a nested tensor cannot be captured", self.session.here(), fix="pad to one length: to_padded_tensor()"
             )
+        _check_device(func, args, kwargs)
         made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
         return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
+
+
+def _check_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise what torch raises for a device that is not there; stand-ins would be on it all the same."""
+    asked = [kwargs.get("device"), *(args[1:2] if func is torch.Tensor.to else ())]
+    asked += ["cuda"] if func is torch.Tensor.cuda else []
+    for device in asked:
+        if isinstance(device, (str, torch.device)) and str(device).startswith("cuda") and not torch.cuda.is_available():
+            with _disable_current_modes():
+                torch.empty(0, device=device)
 
 
 def handles_torch(*functions: Any) -> Callable[[_Handler], _Handler]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture import access
+from dy2st.capture import attributes
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.regions import Frame, cells_of
 from dy2st.capture.session import Pending, Session, current
@@ -122,7 +122,7 @@ class UserGenerator:
         if self.step_by_step and builder is not None:
             return
         if builder is None or not session.builder.is_inside(builder) or session.repeats_since(self._frame.start):
-            raise access.spent(session)
+            raise attributes.spent(session)
         session.taken[id(position)] = (position, session.builder)
         session.region.iterators.append(position)
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access
+from dy2st.capture import access, attributes
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
@@ -44,7 +44,7 @@ def started(iterable: Any) -> Any:
         return iter(iterable.unbind(0))
     own = _written_by_user(iterable, "__iter__")
     if own is not None:
-        access.of_class(session, iterable, "__iter__")
+        attributes.of_class(session, iterable, "__iter__")
         return session.call(types.MethodType(own, iterable))
     if _written_by_user(iterable, "__getitem__") is not None and not hasattr(type(iterable), "__iter__"):
         return _by_position(iterable)
@@ -122,7 +122,7 @@ def take(session: Session, iterator: Any) -> None:
         return  # it looks itself, at each step
     taken = session.taken.get(id(iterator))
     if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
-        raise access.spent(session)
+        raise attributes.spent(session)
     if not session.at_root:
         check_pure(session, iterator)
     session.taken[id(iterator)] = (iterator, session.builder)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 from collections.abc import Callable
-from types import CellType, FunctionType
+from types import CellType
 from typing import Any
 
-MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
-"""What a place holds when it does not exist."""
+from dy2st.capture import storage
+from dy2st.capture.storage import MISSING as MISSING
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class CellPlace:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttributePlace:
-    """An attribute of an object."""
+    """An attribute that an object has itself."""
 
     owner: Any
     name: str
@@ -56,26 +55,16 @@ class AttributePlace:
         return ("attribute", id(self.owner), self.name)
 
     def read(self) -> Any:
-        of_class = inspect.getattr_static(type(self.owner), self.name, None)
-        if isinstance(getattr(type(of_class), "__get__", None), FunctionType) and not hasattr(of_class, "__set__"):
-            return getattr(self.owner, "__dict__", {}).get(self.name, MISSING)  # reading a cached property would compute it
-        return getattr(self.owner, self.name, MISSING)
-
-    def own(self) -> Any:
-        """What the object itself holds, not its class."""
-        of_class = inspect.getattr_static(type(self.owner), self.name, MISSING)
-        if hasattr(of_class, "__set__") or self.name in getattr(self.owner, "__dict__", ()):
-            return self.read()
-        return MISSING if of_class is not MISSING or isinstance(self.owner, type) else self.read()
+        return storage.own(self.owner, self.name)
 
     def write(self, value: Any) -> None:
-        if value is not MISSING:
-            setattr(self.owner, self.name, value)
-        elif self.own() is not MISSING:
-            delattr(self.owner, self.name)
+        if value is MISSING:
+            storage.drop(self.owner, self.name)
+        else:
+            storage.keep(self.owner, self.name, value)
 
     def __str__(self) -> str:
-        return f"{type(self.owner).__name__}.{self.name}"
+        return f"{(self.owner if isinstance(self.owner, type) else type(self.owner)).__name__}.{self.name}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,14 +80,17 @@ class ItemPlace:
 
     def read(self) -> Any:
         if isinstance(self.owner, dict):
-            return self.owner.get(self.item, MISSING)
+            return dict.get(self.owner, self.item, MISSING)
         return self.owner[self.item] if self.item < len(self.owner) else MISSING
 
     def write(self, value: Any) -> None:
-        if value is not MISSING:
-            self.owner[self.item] = value
-        elif isinstance(self.owner, dict):
-            self.owner.pop(self.item, None)
+        if not isinstance(self.owner, dict):
+            if value is not MISSING:
+                self.owner[self.item] = value
+        elif value is not MISSING:
+            storage.base_of(self.owner).__setitem__(self.owner, self.item, value)
+        elif dict.__contains__(self.owner, self.item):
+            storage.base_of(self.owner).__delitem__(self.owner, self.item)
 
     def __str__(self) -> str:
         return f"[{self.item!r}]"
@@ -115,14 +107,22 @@ class ContentsPlace:
         return ("contents", id(self.owner))
 
     def read(self) -> Any:
-        return dict(self.owner) if isinstance(self.owner, dict) else list(self.owner)
+        base = storage.base_of(self.owner)
+        if isinstance(self.owner, dict):
+            return {key: dict.__getitem__(self.owner, key) for key in base.__iter__(self.owner)}
+        return list(base.__iter__(self.owner))
 
     def write(self, value: Any) -> None:
+        base = storage.base_of(self.owner)
         if isinstance(self.owner, list):
-            self.owner[:] = value
+            base.__setitem__(self.owner, slice(None), value)
             return
-        self.owner.clear()
-        (self.owner.extend if hasattr(self.owner, "extend") else self.owner.update)(value)
+        base.clear(self.owner)
+        if isinstance(self.owner, dict):
+            for key, item in value.items():
+                base.__setitem__(self.owner, key, item)
+        else:
+            (base.extend if hasattr(base, "extend") else base.update)(self.owner, value)
 
     def __str__(self) -> str:
         return f"a {type(self.owner).__name__}"
@@ -142,11 +142,16 @@ class Write:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A place with what it held: ``raw`` is put back at the end, ``seen`` is what the captured code found there."""
+    """A place with what it held: ``raw`` is put back at the end, ``seen`` is what the captured code found there.
+
+    Attributes:
+        names: for an attribute, those that the object had, in order.
+    """
 
     place: Place
     raw: Any
     seen: Any
+    names: tuple[str, ...] = ()
 
 
 class Journal:
@@ -158,11 +163,13 @@ class Journal:
     def note(self, place: Place) -> None:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
-            self.entries[place.key] = self._older(Entry(place, _raw(place), place.read()))
+            held = place.read()
+            names = storage.names(place.owner) if isinstance(place, AttributePlace) and held is not MISSING else ()
+            self.entries[place.key] = self._older(Entry(place, held, held, names))
 
     def stand_in(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
-        raw = _raw(place)
+        raw = place.read()
         place.write(value)
         self.entries[place.key] = Entry(place, raw, value)
 
@@ -201,6 +208,8 @@ class Journal:
         for entry in reversed(self.entries.values()):
             if not _unchanged(entry.place, entry.raw, entry.place.read()):
                 entry.place.write(entry.raw)
+            if entry.names:
+                storage.put_in_order(entry.place.owner, entry.names)  # type: ignore[union-attr]  # no variable has them
 
     def forget_if(self, gone: Callable[[Place], bool]) -> None:
         """Drop the places for which ``gone``."""
@@ -222,10 +231,6 @@ def _parts(write: Write) -> dict[tuple[Any, ...], Write] | None:
         return None
     items = {key: (ItemPlace(write.place.owner, key), old.get(key, MISSING), new.get(key, MISSING)) for key in {**old, **new}}
     return {place.key: Write(place, a, b) for place, a, b in items.values() if not _unchanged(place, a, b)}
-
-
-def _raw(place: Place) -> Any:
-    return place.own() if isinstance(place, AttributePlace) else place.read()
 
 
 def _unchanged(place: Place, old: Any, new: Any) -> bool:

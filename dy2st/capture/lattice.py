@@ -374,13 +374,18 @@ def _join_containers(a: ContainerType, b: ContainerType, single: tuple[type, ...
     return ContainerType(a.structure, tuple(join(x, y, single) for x, y in zip(a.items, b.items)))
 
 
+_SHOWN = (bool, int, float, complex, str, bytes, type(None), type(...), type, range, slice, torch.dtype, torch.device)
+
+
 def _same_text(value: Any) -> str:
     """An object in words; what a set or deque holds may be known at run time only."""
     if isinstance(value, (StandInSet, StandInDeque)) or children(value) is not None:
         return f"a {value.__class__.__name__} from before"
     if isinstance(value, types.FunctionType):
         return f"the function {value.__qualname__}"
-    if type(value).__repr__ is object.__repr__:  # type: ignore[comparison-overlap]  # a class may inherit it
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if not isinstance(value, _SHOWN):  # the user's own way to show it is theirs to call, and it may not be complete yet
         return f"an instance of {type(value).__qualname__}"
     return f"{value!r} ({type(value).__name__})"
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture import elements, lattice, ranges
+from dy2st.capture import elements, lattice, ranges, storage
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
@@ -171,7 +171,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
             session.write(ContentsPlace(target))
         if name in ("pop", "insert") and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
             return _METHODS[name](session, required(session, target), *args, **kwargs)
-        result = getattr(target, name)(*args, **kwargs)
+        result = getattr(storage.base_of(target), name)(target, *args, **kwargs)
         if name == "copy":
             session.lists.own(result)
         return result

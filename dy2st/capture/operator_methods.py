@@ -16,7 +16,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dy2st.capture.access import look_into, of_class
+from dy2st.capture.access import look_into
+from dy2st.capture.attributes import of_class
 from dy2st.capture.session import Session, current
 from dy2st.capture.tracking import PATCH_MARK
 from dy2st.capture.users_code import is_users_function

@@ -94,9 +94,10 @@ def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any
 
 def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
     """Take an item that is there out of a dict. In a branch, a marker keeps its place in the order of the keys."""
-    session.write(ItemPlace(table, key))
+    place = ItemPlace(table, key)
+    session.write(place)
     session.key_orders.removed(table, key)
-    if session.nesting > 1:
+    if session.nesting > 1 and not session.births.is_inside(place, session.region):
         table[key] = Undefined(f"[{key!r}]", KeyError, (key,))
     else:
         del table[key]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dy2st.capture import lattice
-from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Place
+from dy2st.capture import lattice, storage
+from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.recorder import fresh_number
 from dy2st.capture.regions import NeedsStandIn, State
 from dy2st.capture.sources import Source
@@ -203,7 +203,11 @@ class Outside:
         owner = self.session.tracker.source_of(place.owner)
         if owner is None or isinstance(place, ContentsPlace):
             return None
-        return table.attribute(owner, place.name) if isinstance(place, AttributePlace) else table.item(owner, place.item)
+        if isinstance(place, ItemPlace):
+            return table.item(owner, place.item)
+        if not storage.is_shadowing(place.owner, place.name):
+            return table.attribute(owner, place.name)
+        return table.item(table.attribute(owner, "__dict__"), place.name, f"{owner.name}.{place.name}")
 
     def read(self, place: Place, source: Source | None = None) -> None:
         """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
@@ -212,6 +216,11 @@ class Outside:
         source = source or self.source_of(place)
         if source is not None:
             self._found(place, source)
+
+    def read_at(self, place: Place, value: Any, source: Source) -> None:
+        """The same of a value that is found at a place, and is held somewhere else."""
+        if not self.session.was_written(place.key):
+            self.session.tracker.read(value, source, place)
 
     def _found(self, place: Place, source: Source) -> None:
         value = place.read()

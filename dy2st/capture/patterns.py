@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from dy2st.capture import access, calls, comparisons, optional
+from dy2st.capture import access, attributes, calls, comparisons, optional
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.session import need
 from dy2st.capture.truth import condition, truth_value
@@ -270,7 +270,7 @@ class Class(_Parts):
 
     def part(self, subject: Any, position: int) -> Any:
         name = self._attributes()[position]
-        return subject if name is None else access.attr(subject, name)
+        return subject if name is None else attributes.attr(subject, name)
 
 
 def _all(tests: list[Callable[[], Any]]) -> Any:

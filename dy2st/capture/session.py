@@ -116,6 +116,8 @@ class Session:
         self.twins = Twins()
         self.copies = Copies()
         self.key_orders = KeyOrders()
+        self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
+        """The dicts of objects' attributes that the code has asked for, by their identity, with the objects."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
         """Global variables that the captured functions assign; each block may."""
         self.written_at: dict[tuple[Any, ...], Location | None] = {}
@@ -369,6 +371,11 @@ class Session:
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""
+        if not isinstance(place, (CellPlace, AttributePlace)) and id(place.owner) in self.tables:
+            owner = self.tables[id(place.owner)][1]
+            for name in [place.item] if isinstance(place, ItemPlace) else list(place.owner):
+                self.write(AttributePlace(owner, name))
+            return
         if self._is_outside(place):
             TURNS.go_alone()
         if not isinstance(place, CellPlace):

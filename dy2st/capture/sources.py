@@ -6,6 +6,7 @@ call, or an object held weakly where that is possible, so that a program never k
 
 from __future__ import annotations
 
+import enum
 import functools
 import operator
 import weakref
@@ -67,7 +68,7 @@ class SourceTable:
 
     def item(self, parent: Source, key: Any, name: str | None = None) -> Source:
         """An item of the parent's value."""
-        text = name if name is not None else f"{parent.name}[{key!r}]"
+        text = name if name is not None else f"{parent.name}[{_shown(key)}]"
         return self._make(("item", parent.index, type(key), key), parent, text, functools.partial(held_item, key=key))
 
     def cell(self, parent: Source, name: str) -> Source:
@@ -89,6 +90,13 @@ class SourceTable:
 def held_item(owner: Any, key: Any) -> Any:
     """An item of a container; its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it."""
     return dict.get(owner, key, GONE) if isinstance(owner, dict) else owner[key]
+
+
+def _shown(key: Any) -> str:
+    """A key as it is written; the way in which a class of the user's shows its objects is theirs to call."""
+    if isinstance(key, enum.Enum):
+        return f"{type(key).__name__}.{key.name}"
+    return repr(key) if type(key).__module__ in ("builtins", "torch") else object.__repr__(key)
 
 
 def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture import access, choices, comparisons, iteration, keys, lookup, optional
+from dy2st.capture import access, attributes, choices, comparisons, iteration, keys, lookup, optional
 from dy2st.capture.branch import capture_if
 from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session
@@ -154,7 +154,7 @@ def _put(session: Session, table: Any, source: Any) -> None:
                 table[key] = value
         return
     if hasattr(source, "keys"):
-        source = [(key, access.item(source, key)) for key in iteration.iterated(session.call(access.attr(source, "keys")))]
+        source = [(key, access.item(source, key)) for key in iteration.iterated(session.call(attributes.attr(source, "keys")))]
     for pair in source:
         key, value = iteration.iterated(pair)
         access.set_item(table, key, value)

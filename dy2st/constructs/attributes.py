@@ -9,7 +9,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import access
+from dy2st.capture import attributes
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
@@ -27,16 +27,16 @@ def rewrite_attribute(node: gast.Attribute, context: Context) -> gast.expr:
 @operator("attr")
 def attr(value: Any, name: str) -> Any:
     """`value.name`."""
-    return access.attr(value, name)
+    return attributes.attr(value, name)
 
 
 @operator("set_attr")
 def set_attr(target: Any, name: str, value: Any) -> None:
     """`target.name = value`."""
-    access.set_attr(target, name, value)
+    attributes.set_attr(target, name, value)
 
 
 @operator("del_attr")
 def del_attr(target: Any, name: str) -> None:
     """`del target.name`."""
-    access.del_attr(target, name)
+    attributes.del_attr(target, name)

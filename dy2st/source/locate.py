@@ -51,7 +51,8 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
         found = _narrow(found, code)
     if not found:
         line = code.co_firstlineno
-        raise SourceNotFoundError(code, f"line {line} of the file holds no such definition; was it edited?", edited=_is_recent(code.co_filename))
+        edited = _is_recent(code.co_filename)
+        raise SourceNotFoundError(code, f"line {line} of the file holds no such definition; was it edited?", edited)
     if len({ast.dump(located.node) for located in found}) > 1:
         raise SourceNotFoundError(code, "several look-alike functions share its line; put each on its own line")
     is_certain = _known_text(code) is not None or not _is_recent(code.co_filename)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import access, keys, lists
+from dy2st.capture import attributes, keys, lists
 from dy2st.capture.assertions import check
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import RuntimeIterable
@@ -83,7 +83,7 @@ def _len(session: Session, value: Any) -> Any:
     own = getattr(type(value), "__len__", None)
     if not isinstance(own, types.FunctionType):
         return len(value)
-    access.of_class(session, value, "__len__")
+    attributes.of_class(session, value, "__len__")
     return session.call(types.MethodType(own, value))
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import access, choices, text, traits
-from dy2st.capture.branch import capture_if_exp
+from dy2st.capture import attributes, choices, text, traits
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, is_symbolic, number_kind
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
 from dy2st_runtime import control
 
 
@@ -47,37 +46,64 @@ def _type(session: Session, *args: Any) -> Any:
     return type(*args)
 
 
-@handles(getattr)
+@handles(getattr, takes_choices=True)
 def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
-    there = access.has_attr(value, name) if default and not isinstance(value, Choice) else True
-    if is_symbolic(there):
-        return capture_if_exp(there, lambda: access.attr(value, name), lambda: default[0])
-    try:
-        return access.attr(value, name)
-    except AttributeError:
-        if not default:
-            raise
-        return default[0]
+    return attributes.attr_or(value, name, default[0]) if default else attributes.attr(value, name)
 
 
-@handles(hasattr)
+@handles(hasattr, takes_choices=True)
 def _hasattr(session: Session, value: Any, name: str) -> Any:
-    return access.has_attr(value, name)
+    return attributes.has_attr(value, name)
 
 
 @handles(vars)
 def _vars(session: Session, value: Any) -> Any:
-    return access.attr(value, "__dict__")
+    return attributes.attr(value, "__dict__")
 
 
 @handles(setattr)
 def _setattr(session: Session, target: Any, name: str, value: Any) -> None:
-    access.set_attr(target, name, value)
+    attributes.set_attr(target, name, value)
 
 
 @handles(delattr)
 def _delattr(session: Session, target: Any, name: str) -> None:
-    access.del_attr(target, name)
+    attributes.del_attr(target, name)
+
+
+@handles(object.__getattribute__, type.__getattribute__)
+def _getattribute(session: Session, value: Any, name: str) -> Any:
+    return attributes.plain(session, value, name, fallback=False)
+
+
+@handles(object.__setattr__)
+def _object_setattr(session: Session, target: Any, name: str, value: Any) -> None:
+    attributes.put(session, target, name, value, object.__setattr__)
+
+
+@handles(type.__setattr__)
+def _type_setattr(session: Session, target: Any, name: str, value: Any) -> None:
+    attributes.put(session, target, name, value, type.__setattr__)
+
+
+@handles(torch.nn.Module.__setattr__)
+def _module_setattr(session: Session, target: Any, name: str, value: Any) -> None:
+    attributes.put(session, target, name, value, torch.nn.Module.__setattr__)
+
+
+@handles(object.__delattr__)
+def _object_delattr(session: Session, target: Any, name: str) -> None:
+    attributes.remove(session, target, name, object.__delattr__)
+
+
+@handles(type.__delattr__)
+def _type_delattr(session: Session, target: Any, name: str) -> None:
+    attributes.remove(session, target, name, type.__delattr__)
+
+
+@handles(torch.nn.Module.__delattr__)
+def _module_delattr(session: Session, target: Any, name: str) -> None:
+    attributes.remove(session, target, name, torch.nn.Module.__delattr__)
 
 
 @handles(print, takes_choices=True)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from dy2st.capture import access, comparisons
+from dy2st.capture import access, attributes, comparisons
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -68,7 +68,7 @@ def _got(kind: type, target: Any, name: Any) -> Any:
     if kind is operator.itemgetter:
         return access.item(target, name)
     for part in name.split("."):
-        target = access.attr(target, part)
+        target = attributes.attr(target, part)
     return target
 
 
@@ -77,4 +77,4 @@ def call_method_caller(session: Session, caller: Any, args: Any, kwargs: Any) ->
     (target,) = args
     maker, given = cast(Any, caller.__reduce__())[:2]
     every = [*getattr(maker, "args", ()), *given]
-    return session.call(access.attr(target, every[0]), *every[1:], **getattr(maker, "keywords", {}))
+    return session.call(attributes.attr(target, every[0]), *every[1:], **getattr(maker, "keywords", {}))

@@ -1,0 +1,466 @@
+"""Attributes of objects, read and written as Python does: the user's methods for it, properties and descriptors, what an object has
+itself, what its class has, ``__getattr__``.
+
+What an object has itself may be there on some ways only. On the others its class gives the attribute, or the user's fallback.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st.capture import choices, keys, storage, traits
+from dy2st.capture.blame import is_users
+from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.exceptions import raised
+from dy2st.capture.journal import MISSING, AttributePlace
+from dy2st.capture.session import Session, current, need
+from dy2st.capture.users_code import as_written, definition, is_users_function, user_method
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
+from dy2st.errors import CaptureError
+
+LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
+
+
+def attr(value: Any, name: str) -> Any:
+    """``value.name``."""
+    session = current()
+    if session is None:
+        return getattr(value, name)
+    if keys.is_open(name):
+        return _over_names(session, name, lambda known: attr(value, known))
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: attr(option, name))
+    return _attr(session, value, name)
+
+
+def _attr(session: Session, value: Any, name: str) -> Any:
+    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        return _of_tensor(session, value, name)
+    if session.is_spent(value):
+        raise spent(session)
+    if isinstance(value, super):
+        return _through_super(session, value, name)
+    own_way = _method(value, "__getattribute__")
+    return plain(session, value, name) if own_way is None else _by_own_way(session, own_way, value, name)
+
+
+def _of_tensor(session: Session, value: Any, name: str) -> Any:
+    """An attribute of a tensor or number."""
+    if name in traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
+        session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
+        return traits.read(session, value, name)
+    if name == "_version" and isinstance(value, torch.Tensor):
+        return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
+    if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
+        raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
+    return getattr(value, name) if name != "__class__" else session.call(type, value)
+
+
+def _over_names(session: Session, name: Any, use: Callable[[Any], Any]) -> Any:
+    """Do something with an attribute, once for each that it may be."""
+
+    def known(one: Any) -> Any:
+        if keys.is_open(one):
+            raise keys.refused(session, one, "is the name of an attribute")
+        return use(one)
+
+    return keys.over(session, name, known)
+
+
+def spent(session: Session) -> CaptureError:
+    """The error for the use of an iterator from which a tensor decides how many items have been taken."""
+    return CaptureError(
+        "this uses an iterator from which a tensor decides how many items have been taken",
+        session.here(),
+        fix="loop over a list by position, or collect the items in a list first",
+    )
+
+
+def attr_or(value: Any, name: str, default: Any) -> Any:
+    """``getattr(value, name, default)``."""
+    session = need()
+    if keys.is_open(name):
+        return _over_names(session, name, lambda known: attr_or(value, known, default))
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: attr_or(option, name, default))
+    own = _sometimes(value, name)
+    if own is not None and not _has_other(value, name):
+        there = choices.presence(own)
+        return default if there is False else capture_if_exp(there, own.without_unbound, lambda: default)
+    try:
+        return attr(value, name)
+    except AttributeError as error:
+        if not is_users(session, error):
+            raise
+        _guard_missing(session, value, name)
+        return default
+
+
+def has_attr(value: Any, name: str) -> Any:
+    """``hasattr(value, name)``."""
+    session = need()
+    if keys.is_open(name):
+        return _over_names(session, name, lambda known: has_attr(value, known))
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: has_attr(option, name))
+    if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
+        return False
+    own = _sometimes(value, name)
+    if own is not None and not _has_other(value, name):
+        return choices.presence(own)
+    if own is not None or _asks_user(value, name):
+        try:
+            attr(value, name)
+        except AttributeError as error:
+            if not is_users(session, error):
+                raise
+            return False
+        return True
+    there = hasattr(value, name)
+    if not there:
+        _guard_missing(session, value, name)
+    elif (source := _unwritten_source(session, value, name)) is not None:
+        session.tracker.guards.present(session.tracker.table.attribute(source, name))
+    return there
+
+
+def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any:
+    """What ``object.__getattribute__`` gives, and after it the fallback, if the class has one."""
+    described = storage.of_class(type(value), name)
+    if storage.is_data(described) and not isinstance(described, types.MemberDescriptorType):
+        return _of_class(session, value, described, name)
+    held = storage.own(value, name)
+    if may_be_undefined(held):
+        there = choices.presence(held)
+        if not _has_other(value, name):
+            return choices.certain(held)
+        other = functools.partial(_otherwise, session, value, described, name, fallback)
+        return other() if there is False else capture_if_exp(there, held.without_unbound, other)
+    if held is MISSING or (fallback and _is_hidden_table_entry(value, name)):
+        return _otherwise(session, value, described, name, fallback)
+    if isinstance(value, type):
+        return _read_plainly(session, value, name)
+    if not isinstance(value, StandIn) and source_of(session, value) is not None:
+        session.outside.read(AttributePlace(value, name))
+        held = storage.own(value, name)  # a number that is an input stands there by now
+    return held
+
+
+def _is_hidden_table_entry(value: Any, name: str) -> bool:
+    """Whether a module has an attribute in one of its tables, and the user's fallback decides what it gives."""
+    if not isinstance(value, torch.nn.Module) or name in vars(value):
+        return False
+    return _method(value, "__getattr__") is not None
+
+
+def _by_own_way(session: Session, way: Any, value: Any, name: str) -> Any:
+    """An object whose class says how attributes are read."""
+    of_class(session, value, "__getattribute__")
+    try:
+        return session.call(types.MethodType(way, value), name)
+    except AttributeError as error:
+        fallback = _method(value, "__getattr__")
+        if fallback is None or not is_users(session, error):
+            raise
+        return session.call(types.MethodType(fallback, value), name)
+
+
+def _otherwise(session: Session, value: Any, described: Any, name: str, fallback: bool = True) -> Any:
+    """An attribute that an object does not have itself."""
+    if isinstance(value, type):
+        return _of_bases(session, value, name)
+    if described is not MISSING and not isinstance(described, types.MemberDescriptorType):
+        return _of_class(session, value, described, name)
+    method = _method(value, "__getattr__") if fallback else None
+    if method is not None:
+        of_class(session, value, "__getattr__")
+        return session.call(types.MethodType(method, value), name)
+    if fallback:
+        return _read_plainly(session, value, name)
+    return object.__getattribute__(value, name)
+
+
+def _of_bases(session: Session, kind: type, name: str) -> Any:
+    """An attribute of a class that is one of a base, or of its own class."""
+    base = next((base for base in kind.__mro__[1:] if name in vars(base)), None)
+    if base is None or not session.was_written(AttributePlace(kind, name).key):
+        return _read_plainly(session, kind, name)
+    made = plain(session, base, name)
+    described = vars(base)[name]
+    return type(described).__get__(described, None, kind) if isinstance(described, classmethod) else made
+
+
+def _read_plainly(session: Session, value: Any, name: str) -> Any:
+    source = None if isinstance(value, StandIn) else source_of(session, value)
+    try:
+        found = getattr(value, name)
+    except AttributeError:
+        _guard_missing(session, value, name)
+        raise
+    if source is not None and not session.was_written(AttributePlace(value, name).key):
+        session.outside.read_at(AttributePlace(value, name), found, session.tracker.table.attribute(source, name))
+        found = getattr(value, name)  # a number that is an input stands there by now
+    return found
+
+
+def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
+    """What the class of an object makes of an attribute that it defines."""
+    getter = described.fget if isinstance(described, property) else None
+    if getter is not None and not _is_librarys(getter):
+        of_class(session, value, name)
+        return session.call(types.MethodType(getter, value))
+    if isinstance(getattr(type(described), "__get__", None), types.FunctionType) and not isinstance(value, types.ModuleType):
+        return _described(session, described, value, name)
+    place = AttributePlace(value, name)
+    if not session.was_written(place.key) or storage.is_data(described):
+        return _read_held(session, value, described, name)
+    return _read_from_class(session, value, described, name)
+
+
+def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
+    """What the class holds for an object that has nothing of its own, or what a library computes."""
+    source, place = None if isinstance(value, StandIn) else source_of(session, value), AttributePlace(value, name)
+    found = getattr(value, name) if _method(value, "__getattribute__") is None else object.__getattribute__(value, name)
+    if source is not None:
+        session.outside.read_at(place, found, session.tracker.table.attribute(source, name))
+    if name == "__dict__" and type(found) is dict and not isinstance(value, (types.ModuleType, torch.nn.Module)):
+        session.tables[id(found)] = found, value
+    return choices.certain(found) if may_be_undefined(found) else found
+
+
+def _read_from_class(session: Session, value: Any, described: Any, name: str) -> Any:
+    """What the class holds, for an object that had it itself."""
+    kind = next(base for base in type(value).__mro__ if name in vars(base))
+    if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
+        plain(session, kind, name)
+    found = described.__get__(value, type(value)) if hasattr(type(described), "__get__") else described
+    return choices.certain(found) if may_be_undefined(found) else found
+
+
+def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
+    """The attribute that a descriptor makes; a cached one is written where it is kept."""
+    source, table, guards = source_of(session, value), session.tracker.table, session.tracker.guards
+    if source is not None:
+        owner = next(kind for kind in type(value).__mro__ if name in kind.__dict__)
+        guards.same(table.item(table.attribute(table.held(owner, owner.__qualname__), "__dict__"), name), descriptor)
+    if source is not None and not storage.is_data(descriptor):
+        session.outside.read(AttributePlace(value, name))
+    if not isinstance(descriptor, functools.cached_property):
+        return session.call(types.MethodType(type(descriptor).__get__, descriptor), value, type(value))
+    made = session.call(types.MethodType(descriptor.func, value))
+    put(session, value, name, made)
+    return made
+
+
+def _through_super(session: Session, value: Any, name: str) -> Any:
+    """``super().name``."""
+    bound, after = value.__self__, value.__thisclass__
+    mro = value.__self_class__.__mro__
+    bases = mro[mro.index(after) + 1 :]
+    described = next((vars(base)[name] for base in bases if name in vars(base)), MISSING)
+    written = as_written(described)
+    if written is not described:
+        return types.MethodType(written, bound)
+    if bound is value.__self_class__ or described is MISSING:
+        return getattr(value, name)
+    getter = described.fget if isinstance(described, property) else None
+    if getter is not None and not _is_librarys(getter):
+        return session.call(types.MethodType(getter, bound))
+    if isinstance(getattr(type(described), "__get__", None), types.FunctionType):
+        return session.call(types.MethodType(type(described).__get__, described), bound, type(bound))
+    return getattr(value, name)
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------------
+
+
+def set_attr(target: Any, name: str, value: Any) -> None:
+    """``target.name = value``."""
+    session = current()
+    if session is not None and keys.is_open(name):
+        _over_names(session, name, lambda known: set_attr(target, known, value))
+        return
+    if session is None or isinstance(target, torch.Tensor):
+        setattr(target, name, value)
+        return
+    if isinstance(target, Choice):
+        session.over(target, lambda option: set_attr(option, name, value))
+        return
+    own_way = _method(target, "__setattr__")
+    if own_way is None:
+        put(session, target, name, value)
+    else:
+        of_class(session, target, "__setattr__")
+        session.call(types.MethodType(own_way, target), name, value)
+
+
+def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[Any, str, Any], None] | None = None) -> None:
+    """What ``object.__setattr__`` does.
+
+    Args:
+        setter: what was called for it, where that is no statement.
+    """
+    described = storage.of_class(type(target), name)
+    if _of_user(session, target, described, "fset", "__set__", value):
+        return
+    session.write(AttributePlace(target, name))
+    if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
+        storage.keep(target, name, value)  # the module itself asks what the value is
+    else:
+        (setter or setattr)(target, name, value)
+
+
+def del_attr(target: Any, name: str) -> None:
+    """``del target.name``."""
+    session = current()
+    if session is None:
+        delattr(target, name)
+        return
+    if keys.is_open(name):
+        _over_names(session, name, lambda known: del_attr(target, known))
+        return
+    if isinstance(target, Choice):
+        session.over(target, lambda option: del_attr(option, name))
+        return
+    own_way = _method(target, "__delattr__")
+    if own_way is None:
+        remove(session, target, name)
+    else:
+        of_class(session, target, "__delattr__")
+        session.call(types.MethodType(own_way, target), name)
+
+
+def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str], None] = delattr) -> None:
+    """What ``object.__delattr__`` does."""
+    described = storage.of_class(type(target), name)
+    if _of_user(session, target, described, "fdel", "__delete__"):
+        return
+    held = storage.own(target, name)
+    if may_be_undefined(held):
+        choices.certain(held)
+    session.write(AttributePlace(target, name))
+    deleter(target, name)
+
+
+def _of_user(session: Session, target: Any, described: Any, part: str, method: str, *values: Any) -> bool:
+    """Let a property or descriptor of the user's do it; says whether there is one."""
+    if isinstance(described, property):
+        function = getattr(described, part)
+        if function is None or _is_librarys(function):
+            return False
+        session.call(types.MethodType(function, target), *values)
+        return True
+    written = getattr(type(described), method, None)
+    if not isinstance(written, types.FunctionType) or _is_librarys(written):
+        return False
+    session.call(types.MethodType(written, described), target, *values)
+    return True
+
+
+def call_on_table(session: Session, table: dict[str, Any], name: str, args: Any, kwargs: Any) -> Any:
+    """A method of the dict of an object's attributes that changes it: each of them is written by itself."""
+    owner, before, after = session.tables[id(table)][1], dict(table), dict(table)
+    session.births.own(after)
+    result = session.call(getattr(after, name), *args, **kwargs)
+    for key in [key for key in before if key not in after]:
+        session.write(AttributePlace(owner, key))
+        del table[key]
+    for key, item in after.items():
+        if key not in before or before[key] is not item:
+            session.write(AttributePlace(owner, key))
+            table[key] = item
+    return result
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------------
+
+
+def of_class(session: Session, value: Any, name: str) -> None:
+    """Python itself has looked up a method or property in the class of a value."""
+    kind = type(value)
+    if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
+        table, written = session.tracker.table, user_method(kind, name)
+        if written is None:
+            step = table.attribute(table.held(kind, kind.__qualname__), name)
+        else:
+            step = table.attribute(table.held(definition(kind, name), f"{kind.__qualname__}.{name}"), "method")
+        session.tracker.guards.same(step, written or inspect.getattr_static(kind, name))
+
+
+def _is_constant(module: str) -> bool:
+    """Whether what a module holds stays; settings of torch's backends do not."""
+    return module.partition(".")[0] in LIBRARIES and not module.startswith("torch.backends.")
+
+
+def source_of(session: Session, value: Any) -> Any:
+    """Where an object comes from whose attributes are guarded; ``None`` for one of the capture, and for libraries."""
+    if isinstance(value, types.ModuleType) and _is_constant(value.__name__):
+        return None
+    source = session.tracker.source_of(value)
+    if source is None and isinstance(value, (torch.nn.Module, type, types.ModuleType)) and id(value) not in session.created:
+        source = session.tracker.table.held(value, getattr(value, "__name__", type(value).__name__))
+        session.tracker.read(value, source)
+    return source
+
+
+def _method(value: Any, name: str) -> Any:
+    """The user's method with which the class of a value follows its attributes, if there is one."""
+    found = as_written(storage.of_class(type(value), name))
+    return found if is_users_function(found) else None
+
+
+def _is_librarys(function: Any) -> bool:
+    module = getattr(function, "__module__", None) or "builtins"
+    return module.partition(".")[0] in LIBRARIES
+
+
+def _sometimes(value: Any, name: str) -> Any:
+    """What an object has itself on some ways only; ``None`` for any other attribute."""
+    if isinstance(value, (torch.Tensor, StandIn, super, *SYMBOLIC_NUMBERS)) or _method(value, "__getattribute__") is not None:
+        return None
+    described = storage.of_class(type(value), name)
+    if storage.is_data(described) and not isinstance(described, types.MemberDescriptorType):
+        return None
+    held = storage.own(value, name)
+    return held if may_be_undefined(held) else None
+
+
+def _has_other(value: Any, name: str) -> bool:
+    """Whether something else gives an attribute that an object does not have itself."""
+    if isinstance(value, type) and any(name in vars(base) for base in value.__mro__[1:]):
+        return True
+    described = storage.of_class(type(value), name)
+    of_class = described is not MISSING and not isinstance(described, types.MemberDescriptorType)
+    return of_class or _method(value, "__getattr__") is not None
+
+
+def _asks_user(value: Any, name: str) -> bool:
+    """Whether the user's code decides if there is an attribute."""
+    if isinstance(value, (torch.Tensor, StandIn, *SYMBOLIC_NUMBERS)):
+        return False
+    if isinstance(value, super) or _method(value, "__getattribute__") is not None:
+        return True
+    described = storage.of_class(type(value), name)
+    if isinstance(described, property) and not _is_librarys(described.fget):
+        return True
+    if isinstance(getattr(type(described), "__get__", None), types.FunctionType):
+        return storage.is_data(described) or storage.own(value, name) is MISSING
+    return described is MISSING and storage.own(value, name) is MISSING and _method(value, "__getattr__") is not None
+
+
+def _guard_missing(session: Session, value: Any, name: str) -> None:
+    source = None if isinstance(value, (torch.Tensor, StandIn, super)) else _unwritten_source(session, value, name)
+    if source is not None and not _asks_user(value, name):
+        session.tracker.guards.missing(session.tracker.table.attribute(source, name))
+
+
+def _unwritten_source(session: Session, value: Any, name: str) -> Any:
+    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)) or session.was_written(AttributePlace(value, name).key):
+        return None
+    return source_of(session, value)

@@ -1,0 +1,83 @@
+"""Calls of classes: the metaclass, ``__new__`` and ``__init__`` of the user's are captured as other calls are."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, cast
+
+from dy2st.capture import storage
+from dy2st.capture.session import Session
+from dy2st.capture.tracking import CONSTANTS
+from dy2st.capture.users_code import is_skipped, is_users_function
+from dy2st.capture.values import Choice
+
+Plainly = Callable[[Session, Any, Any, Any], Any]
+"""Calls something as it is."""
+
+
+def construct(session: Session, kind: type, args: Any, kwargs: Any, plainly: Plainly) -> Any:
+    """Call a class."""
+    session.tracker.met(kind)
+    own_way = storage.of_class(type(kind), "__call__")
+    if is_users_function(own_way):
+        return session.call(types.MethodType(own_way, kind), *args, **kwargs)
+    if own_way is vars(type)["__call__"]:
+        return made_by_type(session, kind, args, kwargs, plainly)
+    return registered(session, plainly(session, kind, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: Plainly) -> Any:
+    """What ``type.__call__`` does."""
+    new, init = cast(Any, kind).__new__, kind.__init__  # type: ignore[misc]
+    is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
+    if is_users_function(new):
+        made = session.call(new, kind, *args, **kwargs)
+        _initialize(session, kind, made, args, kwargs)
+        return made
+    plain = (new is object.__new__ or is_error) and isinstance(init, types.FunctionType)
+    if plain and not is_skipped(init) and session.convert(cast(types.FunctionType, init)) is not None:
+        made = registered(session, new(kind, *args) if is_error else new(kind))
+        session.call(types.MethodType(init, made), *args, **kwargs)
+        return made
+    make = functools.partial(type.__call__, kind)
+    return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def registered(session: Session, made: Any) -> Any:
+    """An object that a class has made now; a constant may be older."""
+    if not isinstance(made, (Choice, *CONSTANTS)) and session.tracker.source_of(made) is None:
+        session.tracker.met(type(made))
+        session.created[id(made)] = made
+        session.births.own(made)
+    return made
+
+
+def _initialize(session: Session, kind: type, made: Any, args: Any, kwargs: Any) -> None:
+    if isinstance(made, Choice):
+        session.over(made, lambda option: _initialize(session, kind, option, args, kwargs))
+    elif isinstance(made, kind):
+        init = type(made).__init__
+        if isinstance(init, types.FunctionType):
+            session.call(types.MethodType(init, made), *args, **kwargs)
+        else:
+            init(made, *args, **kwargs)
+
+
+def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Fields of a dataclass that functions of the user's make when they are not given."""
+    makers: dict[str, Any] = {
+        field.name: field.default_factory
+        for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
+        if field.init and is_users_function(field.default_factory)
+    }
+    if not makers:
+        return {}
+    try:
+        given = inspect.signature(kind).bind(*args, **kwargs).arguments
+    except TypeError:
+        return {}  # the call itself says what is wrong with it
+    return {name: session.call(maker) for name, maker in makers.items() if name not in given}
