@@ -218,7 +218,8 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType) and not isinstance(value, types.ModuleType):
         return _described(session, described, value, name)
     place = AttributePlace(value, name)
-    if not session.was_written(place.key) or storage.is_data(described):
+    nothing_own = place.read() is MISSING and not session.was_written(place.key)
+    if storage.is_data(described) or nothing_own:
         return _read_held(session, value, described, name)
     return _read_from_class(session, value, described, name)
 

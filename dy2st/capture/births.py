@@ -8,6 +8,7 @@ from typing import Any
 
 from dy2st.capture.journal import AttributePlace, CellPlace, Place
 from dy2st.capture.regions import Region
+from dy2st_runtime.structure import children
 
 
 class Births:
@@ -37,7 +38,7 @@ class Births:
 
     def is_inside(self, place: Place, region: Region) -> bool:
         """Whether a place is part of what a block has made itself, so that nobody outside can see that it is written."""
-        if isinstance(place, AttributePlace) and not region.repeats:
-            return False
+        if isinstance(place, AttributePlace) and not region.repeats and children(place.owner) is None:
+            return False  # nobody passes on what is in it
         time = self.born(place.cell if isinstance(place, CellPlace) else place.owner)
         return time is not None and time > region.start

@@ -9,12 +9,18 @@ import types
 from collections.abc import Callable
 from typing import Any, cast
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 from dy2st.capture import storage
 from dy2st.capture.session import Session
 from dy2st.capture.tracking import CONSTANTS
-from dy2st.capture.users_code import is_skipped, is_users_function
+from dy2st.capture.users_code import is_library, is_skipped, is_users_function
 from dy2st.capture.values import Choice
 
+_HEAP_TYPE = 1 << 9
+_ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})
+"""Modules of which the classes that a plain one may have as bases hold nothing."""
 Plainly = Callable[[Session, Any, Any, Any], Any]
 """Calls something as it is."""
 
@@ -44,6 +50,10 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
         session.call(types.MethodType(init, made), *args, **kwargs)
         return made
     make = functools.partial(type.__call__, kind)
+    if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_choice((args, kwargs)):
+        made = registered(session, new(kind))
+        plainly(session, types.MethodType(init, made), args, kwargs | _made_defaults(session, kind, args, kwargs))
+        return made
     return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
 
 
@@ -53,7 +63,23 @@ def registered(session: Session, made: Any) -> Any:
         session.tracker.met(type(made))
         session.created[id(made)] = made
         session.births.own(made)
+        if _is_plain(type(made)):
+            session.followed[id(made)] = made
     return made
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether objects of a class are no more than their attributes: another one with the same is as good."""
+    if kind is object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__next__") or hasattr(kind, "__del__"):
+        return False
+    bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT]
+    made_by_class = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
+    return made_by_class and not any(is_library(base.__module__) for base in bases)
+
+
+def _has_choice(arguments: Any) -> bool:
+    """Whether an argument is one of several: then an object is made for each."""
+    return any(isinstance(leaf, Choice) for leaf in tree_leaves(arguments))
 
 
 def _initialize(session: Session, kind: type, made: Any, args: Any, kwargs: Any) -> None:

@@ -9,7 +9,7 @@ import collections
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import CellType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from dy2st.capture.optional import has_optional
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
+from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -46,12 +47,21 @@ from dy2st_runtime.structure import (
     Const,
     Leaf,
     ListOf,
+    ObjectOf,
     Shared,
     Structure,
+    attributes,
     children,
+    is_followed,
     kind_of_table,
     unflatten,
 )
+
+_UNIQUE = (
+    *CONSTANTS, torch.Tensor, torch.nn.Module, type, FunctionType, BuiltinFunctionType, MethodType, MethodWrapperType, ModuleType,
+    *SYMBOLIC_NUMBERS, frozenset, tuple,
+)  # fmt: skip
+"""What is there once, or is as good as another that is equal."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,13 +207,22 @@ class _Describer:
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
         if children(value) is None and not isinstance(value, StandIn) and not self._is_table(value):
-            return self.described(value, what)
+            return self._given(value) or self.described(value, what)
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
         source = self.session.tracker.source_of(value)
         if source is not None:
             self.existing[number] = source.index
         return Shared(number, (self.described(value, what),))
+
+    def _given(self, value: Any) -> Structure | None:
+        """An object that comes from outside: it is fetched again at each call."""
+        source = None if isinstance(value, _UNIQUE) else self.session.tracker.source_of(value)
+        if source is None:
+            return None
+        number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
+        self.existing[number] = source.index
+        return Shared(number, (Const(type(value)),))
 
     def _is_table(self, value: Any) -> bool:
         """Whether a value is a kind of dict that the function has made."""
@@ -228,6 +247,8 @@ class _Describer:
             return self._collection(value, what)
         if has_optional(value):
             return self._keys_by_way(value, what)
+        if is_followed(value) and any(map(may_be_undefined, attributes(value).values())):
+            return self._attributes_by_way(value, what)
         if isinstance(value, Choice):
             value = choices.bound(value)
         if isinstance(value, Choice):
@@ -319,6 +340,20 @@ class _Describer:
                 self.session.here(),
                 fix="keep the tensors in a list, or under names in a dict",
             )
+
+    def _attributes_by_way(self, value: Any, what: str) -> Structure:
+        """An object with an attribute that is there on some ways only: one of two objects."""
+        found = attributes(value)
+        name, given = next((name, item) for name, item in found.items() if may_be_undefined(item))
+        without = ObjectOf(type(value), tuple(other for other in found if other != name), ())
+        parts = {other: item for other, item in found.items() if other != name}
+        one = unflatten(dataclasses.replace(without, items=tuple(map(Leaf, range(len(parts))))), list(parts.values()))
+        if isinstance(given, Undefined):
+            return self.described(one, what)
+        parts = found | {name: given.without_unbound()}
+        other = unflatten(ObjectOf(type(value), tuple(parts), tuple(map(Leaf, range(len(parts))))), list(parts.values()))
+        there = self.session.number(scalars.where, (choices.presence(given), 1, 0), "int")
+        return ChoiceOf(self.describe(there, what), (0, 1), (self.described(one, what), self.described(other, what)))
 
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""

@@ -39,7 +39,7 @@ from dy2st.capture.values import CAPTURE_VALUES, Choice, RuntimeList, RuntimeStr
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
-from dy2st_runtime.structure import children
+from dy2st_runtime.structure import children, follow
 
 _local = threading.local()
 _PACKAGE = os.path.dirname(errors.__file__)
@@ -130,6 +130,8 @@ class Session:
         """Errors for those that nobody could close."""
         self.frames: list[Frame] = []
         self.created: dict[int, Any] = {}
+        self.followed: dict[int, Any] = {}
+        """The objects of plain classes that the capture has made: containers of their attributes."""
         self.depth = 0
         self.pending: list[Pending] = []
         """The handlers, `finally` clauses and context managers that the captured code is in, outside first."""
@@ -243,6 +245,7 @@ class Session:
         root = BlockBuilder(None, self.position.locate, self.outside.adopt)
         outer, _local.session = getattr(_local, "session", None), self
         grad = torch.is_grad_enabled()
+        followed = follow(self.followed)
         try:
             with _no_saved_tensor_hooks(), self.fake, enable_python_dispatcher(), self.functions, self.recorder:
                 self._push(root)
@@ -258,6 +261,7 @@ class Session:
         finally:
             _set_grad_mode(grad)  # what the function switches, its program switches when it runs
             _local.session = outer
+            follow(followed)
             self.raised.clear()
             self.failed = None
             self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session

@@ -7,6 +7,7 @@ that nobody sees the replacement.
 from __future__ import annotations
 
 import inspect
+import sys
 import sysconfig
 import types
 import weakref
@@ -43,6 +44,11 @@ def is_skipped(function: Any) -> bool:
 def is_in_skipped_package(function: Any) -> bool:
     """Whether a function is of one of :data:`SKIPPED_PACKAGES`, those parts that are converted as well."""
     return _is_in(getattr(function, "__module__", None) or "", SKIPPED_PACKAGES)
+
+
+def is_library(module: str) -> bool:
+    """Whether a module is of one of :data:`SKIPPED_PACKAGES`, or of the standard library."""
+    return _is_in(module, SKIPPED_PACKAGES) or (module.partition(".")[0] in sys.stdlib_module_names and module != "__main__")
 
 
 def is_users_function(function: Any) -> bool:

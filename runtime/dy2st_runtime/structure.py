@@ -8,8 +8,11 @@ object.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
+import threading
+import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -153,8 +156,62 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
         return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = tuple(f.name for f in dataclasses.fields(kind) if hasattr(value, f.name))
+        fields += tuple(name for name in attributes(value) if name not in fields)
         return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
+    if is_followed(value) and not _holds_itself(value):
+        found = attributes(value)
+        return list(found.values()), lambda items: ObjectOf(kind, tuple(found), items)
     return None
+
+
+_local = threading.local()
+
+
+def follow(objects: dict[int, Any] | None) -> dict[int, Any] | None:
+    """Take these objects of plain classes, by identity, as containers of their attributes, in this thread; gives those before."""
+    before: dict[int, Any] | None = getattr(_local, "objects", None)
+    _local.objects = objects
+    return before
+
+
+def is_followed(value: Any) -> bool:
+    """Whether an object of a plain class is a container of its attributes."""
+    objects = getattr(_local, "objects", None)
+    return objects is not None and id(value) in objects
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """What an object has in its slots and its dict; what this library keeps there is left out."""
+    found: dict[str, Any] = {}
+    for kind in type(value).__mro__:
+        for name, described in vars(kind).items():
+            if isinstance(described, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    found[name] = described.__get__(value, type(value))
+    try:
+        table = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return found
+    return found | {name: item for name, item in table.items() if not name.startswith("__dy2st_")}
+
+
+def _holds_itself(value: Any) -> bool:
+    """Whether there is a way from an object back to it."""
+    seen, waiting = set[int](), list(attributes(value).values())
+    while waiting:
+        part = waiting.pop()
+        if part is value:
+            return True
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, (list, tuple)):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif is_followed(part) or (dataclasses.is_dataclass(part) and not isinstance(part, type)):
+            waiting += attributes(part).values()
+    return False
 
 
 def flatten(
@@ -299,6 +356,9 @@ def _make_object(factory: type, fields: dict[str, Any]) -> Any:
     made = object.__new__(factory)
     for name, value in fields.items():
         object.__setattr__(made, name, value)
+    objects = getattr(_local, "objects", None)
+    if objects is not None:
+        objects[id(made)] = made
     return made
 
 

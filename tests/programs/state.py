@@ -47,7 +47,7 @@ def _calls(function: Any, state: Callable[[], Any], arguments: list[Any]) -> lis
     return found
 
 
-def described(value: Any, seen: dict[int, int] | None = None) -> Any:
+def described(value: Any, seen: dict[int, tuple[int, Any]] | None = None) -> Any:
     """A value in terms of constants, with the identity of the objects in it; no method of the user's is called."""
     seen = {} if seen is None else seen
     if isinstance(value, torch.Tensor):
@@ -59,8 +59,8 @@ def described(value: Any, seen: dict[int, int] | None = None) -> Any:
     if isinstance(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)):
         return type(value).__name__, value.__qualname__
     if id(value) in seen:
-        return "seen", seen[id(value)]
-    seen[id(value)] = len(seen)
+        return "seen", seen[id(value)][0]
+    seen[id(value)] = len(seen), value  # which must not go and leave its id
     if isinstance(value, dict):
         parts: Any = [(described(key, seen), described(dict.__getitem__(value, key), seen)) for key in dict.__iter__(value)]
     elif isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Objects of the user's classes: how they are made, keyword dicts, ``super``, containers with methods of their own, enums, metaclasses."""
+"""Objects that the function makes, of plain classes and dataclasses: joined, carried by loops, given back and left in state."""
 
 from __future__ import annotations
 
