@@ -22,7 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from dy2st import config, names
 from dy2st.capture.session import current
 from dy2st.capture.shapes import CaptureShapes
-from dy2st.capture.turns import Underway
+from dy2st.capture.turns import TURNS, Underway
 from dy2st.capture.users_code import is_in_skipped_package
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import LeakError
@@ -73,7 +73,11 @@ def _given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Step]:
 
 
 def _check(static: Any, roots: list[Step], error: Exception | None = None) -> None:
-    found = find([*roots, ("self", static.instance), (static.__name__, static.function)])
+    roots = [*roots, ("self", static.instance), (static.__name__, static.function)]
+    if find(roots) is None:
+        return
+    with TURNS:  # what another thread's capture has written is gone when that ends
+        found = find(roots)
     if found is None:
         return
     path, value = found

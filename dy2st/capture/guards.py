@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from dy2st.capture import traits
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import GONE, Source, fetch
@@ -193,8 +194,8 @@ class GuardTable:
 
     def same_leaf(self, source: Source, tensor: torch.Tensor) -> None:
         """A tensor must stay a leaf, or stay none."""
-        expected = tensor.is_leaf
-        self.add(source, "leaf", lambda now: now.is_leaf is expected, f"is {'a' if expected else 'no'} leaf")
+        expected = traits.autograd_of(tensor)[1]
+        self.add(source, "leaf", lambda now: traits.autograd_of(now)[1] is expected, f"is {'a' if expected else 'no'} leaf")
 
     def same_class(self, source: Source, tensor: torch.Tensor) -> None:
         """A tensor must keep its class."""

@@ -83,7 +83,7 @@ class TensorType:
         """That of exactly this tensor."""
         with torch._C.DisableTorchFunction():
             strides = tuple(map(size_of, tensor.stride())) if tensor.layout == torch.strided else None
-            autograd = (tensor.requires_grad, tensor.is_leaf)
+            autograd = traits.autograd_of(tensor)
             sizes = tuple(map(size_of, tensor.shape))
             kind, mixed = traits.class_of(tensor), traits.mixed(tensor)
             return cls(tensor.dtype, tensor.device, sizes, strides, *autograd, kind, mixed)

@@ -12,6 +12,7 @@ from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, ItemPlace, 
 from dy2st.capture.recorder import fresh_number
 from dy2st.capture.regions import NeedsStandIn, State
 from dy2st.capture.sources import Source
+from dy2st.capture.traits import autograd_of
 from dy2st.capture.turns import TURNS
 from dy2st.capture.values import StandIn, StandInSet, contents, refused_kind
 from dy2st.errors import CaptureError
@@ -98,7 +99,7 @@ class Outside:
         sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
         before = self.session.graph_is_partial
-        autograd = (real.requires_grad, real.is_leaf)
+        autograd = autograd_of(real)
         kind = type(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
         made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
         self.session.graph_is_partial = before  # it is a leaf, or stands for one

@@ -131,13 +131,13 @@ def before(session: Capturing, func: Any, args: Sequence[Any]) -> list[tuple[tor
         return []
     changed = [arg for arg, place in zip(args, func._schema.arguments) if isinstance(arg, torch.Tensor) and place.is_write]
     changed += [tensor._base for tensor in changed if tensor._base is not None]
-    return [(tensor, _autograd(tensor)) for tensor in changed if session.builder.is_operand(tensor)]
+    return [(tensor, autograd_of(tensor)) for tensor in changed if session.builder.is_operand(tensor)]
 
 
 def follow(session: Capturing, func: Any, operands: Any, result: Any, changed: Sequence[tuple[torch.Tensor, Any]]) -> None:
     """What is computed from a marked tensor is marked; so is one of an outer block that is another for autograd now."""
     for tensor, known in changed:
-        if _autograd(tensor) != known:
+        if autograd_of(tensor) != known:
             mark(tensor, (AUTOGRAD,))
             session.has_mixed = True
     if session.has_mixed:
@@ -151,9 +151,16 @@ def changed_in_place(session: Capturing, tensor: torch.Tensor) -> None:
         session.has_mixed = True
 
 
-def _autograd(tensor: torch.Tensor) -> Any:
+def autograd_of(tensor: torch.Tensor) -> tuple[bool, bool]:
+    """Whether a tensor requires a gradient, and whether it is a leaf.
+
+    An item of ``unbind``, ``split`` or ``chunk`` whose base has been changed in place raises when it is asked: it is none.
+    """
     with torch._C.DisableTorchFunction():
-        return tensor.requires_grad, tensor.is_leaf
+        try:
+            return tensor.requires_grad, tensor.is_leaf
+        except RuntimeError:
+            return tensor.requires_grad, False
 
 
 def _spread(func: Any, operands: Any, result: Any) -> None:

@@ -444,7 +444,7 @@ def importerr(x):
 @program
 def oserr(x):
     if x.sum() < 0:
-        open("/nonexistent/x")
+        raise FileNotFoundError(2, "No such file or directory", "/nonexistent/x")
     return x
 
 

@@ -253,3 +253,16 @@ def test_gradients_that_a_branch_switches_off_for_good_are_refused_and_stay_on()
     with pytest.raises(dy2st.errors.CaptureError, match="switched on or off where a tensor decides"):
         dy2st.to_static(f)(GRAD[0])
     assert torch.is_grad_enabled()
+
+
+def test_items_of_a_tensor_that_is_changed_in_place_after():
+    def f(x, w):
+        v = x * w
+        for y, z in zip(v, v.roll(1)):
+            if z > 1:
+                v = v + y
+            v[-1] += v.sum().detach()
+        return v * 2
+
+    w = torch.ones(3, requires_grad=True)
+    agree(f, [(torch.tensor([1.0, 2.0, 0.5]), w), (torch.tensor([-1.0, -2.0, 0.5]), w)])
