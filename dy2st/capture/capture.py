@@ -256,9 +256,7 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
             arguments.append(number)
             continue
         if not isinstance(leaf, torch.Tensor):
-            source = session.tracker.table.argument(position, name)
-            session.tracker.read(leaf, source)
-            arguments.append(session.outside.given(leaf) if type(leaf) in session.outside.makers else leaf)
+            arguments.append(leaf)
             continue
         dims = frozenset(dim for dim in dims if (position, dim) not in request.fixed)
         stand_in = stand_ins.get(id(leaf))
@@ -271,7 +269,16 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
         shape = tuple(s if isinstance(s, int) else str(s) for s in stand_in.shape)
         slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
         arguments.append(stand_in)
+    for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
+        if not isinstance(leaf, (torch.Tensor, NumberArgument)):
+            arguments[position] = _read_argument(session, leaf, position, name)
     return slots, arguments
+
+
+def _read_argument(session: Session, leaf: Any, position: int, name: str) -> Any:
+    """An opaque object among the arguments; what it holds may become an input of the program: these come after all arguments."""
+    session.tracker.read(leaf, session.tracker.table.argument(position, name))
+    return session.outside.given(leaf) if type(leaf) in session.outside.makers else leaf
 
 
 def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:

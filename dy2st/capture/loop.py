@@ -24,7 +24,7 @@ from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
-from dy2st.capture.values import Choice, StandIn, Text, is_mutable, is_symbolic, unpack_list
+from dy2st.capture.values import Choice, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
 from dy2st_runtime import control, scalars
 from dy2st_runtime.structure import children
 
@@ -261,8 +261,8 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], *, i
     if not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
         pairs = [(value, carry.initial)]
         if is_new:
-            (parts, _), (others, _) = lattice.shallow(value), lattice.shallow(carry.initial)
-            pairs = list(zip(parts, others)) if len(parts) == len(others) else []
+            rows = [lattice.shallow(option)[0] for option in options_of(carry.initial)]
+            pairs = [pair for row in rows for pair in zip(lattice.shallow(value)[0], row)]
         for one, other in pairs:
             session.twins.link(one, other)
         session.twins.link_parts(value, carry.final, same)
@@ -290,8 +290,11 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
 def _begun(session: Session, place: Place, old: Any, new: Any) -> Carry:
     """A place that turns out to be carried."""
     by_identity = all(_is_all_older(session, place, value) for value in (old, new))
-    outside = old if is_mutable(old) and session.tracker.source_of(old) is not None and not by_identity else None
-    carry = Carry(place, old, lattice.SameType(None), by_identity, None if isinstance(place, ContentsPlace) else outside)
+    outside = None
+    if not by_identity and not isinstance(place, ContentsPlace):
+        found = [part for part in options_of(old) if is_mutable(part) and session.tracker.source_of(part) is not None]
+        outside = old if found else None
+    carry = Carry(place, old, lattice.SameType(None), by_identity, outside)
     carry.initial = _seen(session, carry, old)
     carry.kind = _join(place, _type(session, carry, old), _type(session, carry, new))
     return carry
@@ -312,7 +315,7 @@ def _tag_after(session: Session, carry: Carry) -> Any:
             )
         return int(option is not carry.from_outside)
 
-    if not isinstance(carry.final, Choice):
+    if carry.final is carry.from_outside or not isinstance(carry.final, Choice):
         return number(carry.final)
     (_, last), *others = reversed(carry.final.options.items())
     made = number(last)
@@ -429,15 +432,25 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
     for number, carry in enumerate(carries.values()):
         _leaves(session, carry, carry.initial, started)
         value = _unite(unite, number, carry, unpack_list(stand_ins.fresh(carry.kind, session, made)))
-        if carry.from_outside is not None:
+        tag = None if carry.from_outside is None else session.new_value(lattice.NumberType("int"))
+        if tag is not None:
             started.append(0)
-            made.append(session.new_value(lattice.NumberType("int")))
-            values.append((carry.place, session.new_choice(made[-1], {0: carry.from_outside, 1: value})))
-        else:
-            values.append((carry.place, value))
+            made.append(tag)
+        values.append((carry, value, tag))
         _link(session, carry, value, same, is_new=carry.from_outside is not None)
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)
-    for place, value in values:
-        session.put(place, value)
+    for carry, value, tag in values:
+        session.put(carry.place, value if tag is None else _after(session, carry, value, tag))
+
+
+def _after(session: Session, carry: Carry, value: Any, tag: Any) -> Any:
+    """What a place holds after the loop: ``value``, or where no trip has replaced it what it held before."""
+    before = carry.from_outside
+    if not isinstance(before, Choice):
+        return session.new_choice(tag, {0: before, 1: value})
+    last = len(before.options)
+    held = before.retagged({old: new for new, old in enumerate(before.options)})
+    chosen = session.number(scalars.where, (tag == 0, held, last), "int")
+    return session.new_choice(chosen, {**dict(enumerate(before.options.values())), last: value})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 import pytest
@@ -1104,6 +1105,36 @@ def older_in_fresh():
     return World(f, [o], calls(P, N, P * 3))
 
 
+@world
+def replaced_before_and_in_a_loop():
+    o = Box()
+    o.items = [torch.zeros(2)]
+
+    def f(x):
+        n = int(x.abs().sum())
+        if n > 0:
+            o.items = [x]
+        while n > 1:
+            n = n - 1
+            o.items = [o.items[0] + x]
+        return o.items
+
+    return World(f, [o, o.items], calls(Z, P, P * 0.5, Z))
+
+
 @pytest.mark.parametrize("make", WORLDS)
 def test_objects_are_those_of_eager_python(make):
     agree(make, programs=7)
+
+
+def test_numbers_of_an_opaque_argument_become_inputs_after_all_arguments():
+    def make():
+        counts = collections.Counter()
+
+        def f(x, counts, y):
+            counts.update("a")
+            return x + y * counts["a"]
+
+        return World(f, [counts], [lambda f: f(P, counts, N) for _ in range(4)])
+
+    agree(make, programs=3)
