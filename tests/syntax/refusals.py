@@ -186,14 +186,10 @@ def length_of_a_text(x):
 
 
 @CHAPTER.refused(
-    "an object that the function makes, returned", calls=signs(), error=CaptureError, says="named tuples or dataclasses"
+    "a generator that the function makes, returned", calls=signs(), error=CaptureError, says="named tuples or dataclasses"
 )
-def returns_an_object(x):
-    class Result:
-        def __init__(self, x):
-            self.x = x
-
-    return Result(x)
+def returns_a_generator(x):
+    return (x * k for k in range(3))
 
 
 @CHAPTER.refused("a random number of Python's own generators", calls=signs(), error=CaptureError, says="torch's random functions")
