@@ -93,7 +93,8 @@ class _Managed:
         if isinstance(error, Unreachable):
             return False  # the blocks that raise have called it
         if isinstance(error, (Signal, errors.Dy2stError)):
-            self.exit(kind, error, traceback)
+            with contextlib.suppress(Signal, Exception):  # what it writes is noted, and undone with the block that is left
+                self.session.call(self.exit, kind, error, traceback)
             return False
         return self.session.call(self.exit, kind, error, traceback)
 

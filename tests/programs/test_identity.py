@@ -8,6 +8,7 @@ import dataclasses
 import pytest
 import torch
 
+import dy2st
 from tests.worlds import World, agree, calls
 
 P, N, Z = torch.ones(2), -torch.ones(2), torch.zeros(2)
@@ -1138,3 +1139,23 @@ def test_numbers_of_an_opaque_argument_become_inputs_after_all_arguments():
         return World(f, [counts], [lambda f: f(P, counts, N) for _ in range(4)])
 
     agree(make, programs=3)
+
+
+def test_a_manager_that_is_left_by_a_refusal_leaves_the_users_object_as_it_was():
+    class Manager:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.items = []
+
+    m = Manager()
+    m.items = items = [torch.zeros(2)]
+
+    def f(x):
+        with m:
+            return float(x.detach().numpy().sum())
+
+    with pytest.raises(dy2st.Dy2stError):
+        dy2st.to_static(f)(P)
+    assert m.items is items and len(items) == 1
