@@ -294,6 +294,8 @@ class _Describer:
             self._check_keys(value, what)
         if self.session.key_orders.asks(value) is not None:
             return self._each_order(value, what)
+        if kind_of_table(value) is not None and self.session.tracker.source_of(value) is None:
+            value = dict(value)  # what a Counter or defaultdict of the user's will hold on one of several ways
         parts = children(value)
         if parts is not None:
             items, describe = parts

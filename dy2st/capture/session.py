@@ -255,9 +255,10 @@ class Session:
                     for generator in [*self.generators]:
                         if generator.is_suspended:
                             generator.drop()
-                    journal = self._regions.pop().journal
-                    journal.forget_if(self._is_own)
-                    journal.undo()
+                    while self._regions:  # attempts that an exception of the program has left open come before the root
+                        journal = self._regions.pop().journal
+                        journal.forget_if(self._is_own)
+                        journal.undo()
         finally:
             _set_grad_mode(grad)  # what the function switches, its program switches when it runs
             _local.session = outer

@@ -1123,6 +1123,34 @@ def replaced_before_and_in_a_loop():
     return World(f, [o, o.items], calls(Z, P, P * 0.5, Z))
 
 
+@world
+def an_exception_in_a_loop_of_python_after_a_write():
+    o = Box()
+    o.opt, o.items = torch.zeros(2), [1]
+
+    def f(x):
+        if x.sum() > 0:
+            o.opt = None
+        for _ in o.items:
+            return missing  # noqa: F821
+
+    return World(f, [o], calls(P, N))
+
+
+@world
+def chosen_keys_of_tables_from_outside():
+    counts, lists = collections.Counter(), collections.defaultdict(list)
+
+    def f(x, counts):
+        k = "a" if x.sum() > 0 else "_x"
+        counts.update([k, "a"])
+        before = lists[k]
+        lists[k] = x
+        return before
+
+    return World(f, [counts, lists], [lambda f, x=x: f(x, counts) for x in (P, N, P)])
+
+
 @pytest.mark.parametrize("make", WORLDS)
 def test_objects_are_those_of_eager_python(make):
     agree(make, programs=7)
