@@ -331,8 +331,9 @@ def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
 
 def _is_all_older(session: Session, place: Place, value: Any) -> bool:
     """Whether all containers that a place may hold were there before the loop."""
-    parts = [*value.values()] if isinstance(value, dict) else value
-    todo = [*parts] if isinstance(place, ContentsPlace) else [value]
+    todo = [value]
+    if isinstance(place, ContentsPlace):
+        todo = [*(value.values() if isinstance(value, dict) else value)]
     while todo:
         part = todo.pop()
         if isinstance(part, (Choice, tuple)):

@@ -165,19 +165,24 @@ def _executable(module: types.ModuleType, program: Program) -> set[int]:
 
 
 @contextlib.contextmanager
-def _lines_of(file: str, found: set[int]) -> Iterator[None]:
-    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_filename != file or frame.f_code.co_name == "__init__":
-            return None
-        found.add(frame.f_lineno)
-        return trace
-
+def tracing(trace: Callable[[types.FrameType, str, Any], Any]) -> Iterator[None]:
+    """Have a function told of what runs, in the place of the one that is told now."""
     before = sys.gettrace()
     sys.settrace(trace)
     try:
         yield
     finally:
         sys.settrace(before)
+
+
+def _lines_of(file: str, found: set[int]) -> contextlib.AbstractContextManager[None]:
+    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != file or frame.f_code.co_name == "__init__":
+            return None
+        found.add(frame.f_lineno)
+        return trace
+
+    return tracing(trace)
 
 
 def _arguments(program: Program, call: Call, grad: bool | None = None) -> tuple[tuple[Any, ...], list[Any]]:

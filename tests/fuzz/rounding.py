@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.fuzz.oracle import tracing
 
 _UNITS = 16
 """How many units in the last place each result is off."""
@@ -62,8 +63,7 @@ def _aliases(func: Any) -> bool:
     return any(result.alias_info is not None and not result.alias_info.is_write for result in func._schema.returns)
 
 
-@contextlib.contextmanager
-def way_of(file: str, lines: list[int]) -> Iterator[None]:
+def way_of(file: str, lines: list[int]) -> contextlib.AbstractContextManager[None]:
     """Note the lines of a file that run, in order."""
 
     def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
@@ -73,12 +73,7 @@ def way_of(file: str, lines: list[int]) -> Iterator[None]:
             lines.append(frame.f_lineno)
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
+    return tracing(trace)
 
 
 @dataclasses.dataclass(frozen=True)
