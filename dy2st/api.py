@@ -13,6 +13,7 @@ import torch
 
 from dy2st import config, exporting, saving
 from dy2st.capture import users_code
+from dy2st.copying import bind_copies
 from dy2st.errors import SignatureError
 from dy2st.frames import plainly
 from dy2st.lowering.verification import Options
@@ -125,6 +126,7 @@ def _made_static(function: Any, specs: Specs | None, full_graph: bool, backend: 
     if isinstance(function, torch.nn.Module):
         forward = _plain(function.forward)
         function.forward = StaticFunction(forward, specs, function, backend, full_graph=full_graph)
+        bind_copies(function)
         return function
     if isinstance(function, (staticmethod, classmethod)):
         bound = isinstance(function, classmethod)

@@ -319,12 +319,17 @@ class _Matcher:
         fragile: set[int] = set()
         wanted, frozen = self._wanted(), self._frozen()
         texts: dict[str, str] = {}
+        libraries: list[str] = []
         together: list[tuple[str, TensorShape, torch.Tensor]] = []
         for source in self.captured.sources:
             if source.index not in wanted or (source.parent is not None and source.parent.index in frozen):
                 continue
             parent = None if source.parent is None else self.registers[source.parent.index]
             own = guards.get(source.index, ())
+            if source.key[0] == "library":
+                text = self.registers[source.index] = f"{self.out.held(source.key[1])}.{source.key[2]}"
+                libraries += [f"{text} is {self.out.held(guard.data)}" for guard in own]
+                continue
             if any(guard.kind == "missing" for guard in own) or (source.parent is not None and source.parent.index in fragile):
                 fragile.add(source.index)
                 text = f"{self.out.constant(step)}({self.out.constant(source)}, {parent or self._all(given)})"
@@ -345,6 +350,7 @@ class _Matcher:
                     together.append((name, guard.data, value))
                 else:
                     self.out.need(*self._guard(guard))
+        self.out.need(*libraries)
         self._tensors(together)
 
     def _is_only_alias(self, own: Sequence[Guard], source: Source, name: str) -> bool:

@@ -159,7 +159,7 @@ class StaticFunction:
         of_class = getattr(type(self.instance), self.__name__, None)
         own = None if self._function in (of_class, getattr(of_class, "function", None)) else self._function
         options = self._input_spec, self._backend, self.full_graph, self.passes, self.unroll
-        return _restore, (self.instance, self.__name__, own, *options)
+        return restore, (self.instance, self.__name__, own, *options)
 
     @property
     def __dy2st_original__(self) -> Callable[..., Any]:
@@ -482,7 +482,7 @@ def _trips(unroll: bool | int | None) -> int:
     return (sys.maxsize if unroll else 1) if isinstance(unroll, bool) else unroll
 
 
-def _restore(
+def restore(
     instance: Any,
     name: str,
     function: types.FunctionType | None,

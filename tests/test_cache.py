@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import gc
 import pickle
 import warnings
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+import dy2st
 from dy2st import config, to_static
 from tests.oracle import same
 
@@ -376,3 +378,47 @@ def test_entries_can_be_looked_at() -> None:
     assert len(programs) == 2 and all("Small.forward" in program.name for program in programs)
     assert net.forward.program(X) in programs
     assert repr(net.forward) == "<StaticFunction Small.forward, 2 programs>"
+
+
+class Counted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.lin = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        if x.sum() > 0:
+            return self.lin(x) * self.count
+        return x
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_a_copy_of_a_static_module_has_its_own_state(again: Any) -> None:
+    torch.manual_seed(0)
+    eager = Counted()
+    static = dy2st.to_static(copy.deepcopy(eager))
+    static(torch.ones(2)), eager(torch.ones(2))
+    other, expected = again(static), again(eager)
+    other.count = expected.count = 10
+    for x in (torch.ones(2), -torch.ones(2)):
+        assert torch.equal(other(x), expected(x))
+        assert torch.equal(static(x), eager(x))
+    assert (other.count, static.count) == (expected.count, eager.count)
+    assert type(other) is Counted and isinstance(other.forward, dy2st.StaticFunction) and other.forward.instance is other
+    assert (other.lin is static.lin) == (expected.lin is eager.lin)
+    twice = copy.copy(other)
+    assert twice.forward.instance is twice
+
+
+def test_classes_of_static_modules_that_are_gone_are_forgotten() -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    net = dy2st.to_static(Net())
+    other = copy.copy(net)
+    assert Net in copyreg.dispatch_table
+    del net, other
+    gc.collect()
+    assert Net not in copyreg.dispatch_table

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import dataclasses
 import enum
 import functools
+import math
 import types
 from collections import OrderedDict, namedtuple
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import dy2st
@@ -893,3 +897,56 @@ def test_what_is_not_in_a_table_makes_no_new_program(read):
     for _ in range(3):
         assert static(X).tolist() == (X + 1).tolist()
     assert len(static.program_cache) == 2
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, function: Any) -> Iterator[None]:
+    own = name in vars(owner)
+    before = getattr(owner, name)
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before) if own else delattr(owner, name)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "other"),
+    [
+        (F, "relu", lambda v: v * 1000),
+        (F, "linear", lambda v, w, b=None: v + 7),
+        (torch, "sin", lambda v: v - 9),
+        (torch.Tensor, "sum", lambda v: torch.tensor(-1.0)),
+        (math, "sqrt", lambda v: v + 0.5),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("backend", ["python", "native"])
+def test_a_function_of_a_library_is_replaced(owner: Any, name: str, other: Any, backend: str) -> None:
+    inner = nn.Linear(2, 2)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = inner(x)
+        if x.sum() > 0:
+            return F.relu(y) * math.sqrt(4)
+        return torch.sin(y)
+
+    static = dy2st.to_static(program, backend=backend)
+    inputs = [torch.ones(2), -torch.ones(2)]
+
+    def check() -> None:
+        for x in inputs:
+            assert torch.equal(program(x), static(x))
+
+    check()
+    with _replaced(owner, name, other):
+        check()
+    check()
+    assert len(static.program_cache) == 2
+
+    fresh = dy2st.to_static(program, backend=backend)
+    with _replaced(owner, name, other):
+        for x in inputs:
+            assert torch.equal(program(x), fresh(x))
+    for x in inputs:
+        assert torch.equal(program(x), fresh(x))

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, keys, storage, traits
+from dy2st.capture import choices, keys, replacements, storage, traits
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -149,6 +149,8 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     if not isinstance(value, StandIn) and source_of(session, value) is not None:
         session.outside.read(AttributePlace(value, name))
         held = storage.own(value, name)  # a number that is an input stands there by now
+    elif isinstance(value, types.ModuleType):
+        replacements.read(session, value, name, held)
     return held
 
 

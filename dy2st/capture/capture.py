@@ -26,6 +26,7 @@ from dy2st.capture import (
     lists,
     modules,
     operator_methods,
+    replacements,
     results,
     sets,
     traits,
@@ -159,6 +160,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
         session.active() as root,
     ):  # fmt: skip
+        replacements.guard_replaced(session)
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
         _know_containers(session, request.given, (args, kwargs), session.tracker.table.argument(-1, "arguments"))

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_any
 
 from dy2st import errors
-from dy2st.capture import differentiation, indexing, traits
+from dy2st.capture import differentiation, indexing, replacements, traits
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import control
@@ -52,6 +52,7 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
                 "a nested tensor cannot be captured", self.session.here(), fix="pad to one length: to_padded_tensor()"
             )
         _check_device(func, args, kwargs)
+        replacements.used(self.session, func)
         made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
         return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
 

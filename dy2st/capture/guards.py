@@ -155,6 +155,11 @@ class GuardTable:
         function = method.__func__
         self.add(source, "function", lambda now: getattr(now, "__func__", None) is function, f"is {method.__qualname__}")
 
+    def same_function_of_library(self, source: Source, function: Any) -> None:
+        """A function of a library must stay where it was found; it is kept alive, as its module does."""
+        name = getattr(function, "__qualname__", type(function).__name__)
+        self.add(source, "library", lambda now: now is function, f"is {name}", data=function)
+
     def same_type(self, source: Source, value: Any) -> None:
         """The value must keep its class."""
         kind = type(value)

@@ -62,6 +62,11 @@ class SourceTable:
         key = ("answer", id(function), *map(id, args))
         return self._make(key, None, name, lambda arguments: function(*args))
 
+    def of_library(self, owner: Any, name: str) -> Source:
+        """What stands under a name in a module or class of a library."""
+        text = f"{owner.__name__}.{name}"
+        return self._make(("library", owner, name), None, text, lambda arguments: getattr(owner, name, GONE))
+
     def attribute(self, parent: Source, name: str) -> Source:
         """An attribute of the parent's value."""
         return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", operator.attrgetter(name))
