@@ -540,7 +540,7 @@ class _Matcher:
             found.append(f"'forward' not in {table}")
         else:
             own = self.out.fresh()
-            found.append(f"getattr({own} := {table}['forward'], '__func__', {own}) is {self.out.constant(shape.own_forward)}")
+            found.append(f"getattr({own} := {table}['forward'], '__func__', {own}) is {self.out.constant(shape.own_forward)}()")
         found.append(f"{self.out.constant(shape.kind)}.forward is {self.out.constant(shape.forward)}")
         return found
 

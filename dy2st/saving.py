@@ -385,7 +385,8 @@ class _Capture:
         if key not in self._made:
             with contextlib.nullcontext() if mode is None or self.module is None else _in_mode(self.module, mode):
                 captured, values = self.static.capture_call(self.call, dynamic, self.with_hooks)
-            root = captured.sources[0] if self.static.instance is not None else None
+            bound = (source for source in captured.sources if source.key == ("argument", 0))
+            root = next(bound, None) if self.static.instance is not None else None
             self._made[key] = Taken(captured, values, root)
         return self._made[key]
 

@@ -115,6 +115,8 @@ class StaticFunction:
         self._cache = ProgramCache()
         self._underway = Underway()
         self._unbound: StaticFunction | None = None
+        self._bound: dict[int, StaticFunction] = {}
+        """What is bound to each object that is alive, but modules, by its identity."""
         self._warned = False
         self.keeps: Any = None
         """What it keeps alive, besides the function."""
@@ -125,19 +127,23 @@ class StaticFunction:
     # -- binding -------------------------------------------------------------------------------------------------------------
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Bind to an object. What is bound lives in the object, so that programs never outlive it.
+        """Bind to an object. What is bound is forgotten with the object, so that programs never outlive it.
 
-        An object without ``__dict__`` goes in as the first argument.
+        In a module, whose hooks and closures often lead back to it, it stands in the ``__dict__``, where Python finds the cycle;
+        into other objects nothing is put. An object that cannot be held weakly goes in as the first argument.
         """
         if instance is None:
             return self
-        table = getattr(instance, "__dict__", None)
-        if not isinstance(table, dict) or getattr(type(instance), "__weakrefoffset__", 0) == 0:
+        is_module = isinstance(instance, torch.nn.Module)
+        table, name = (vars(instance), f"__dy2st_{self.__qualname__}__") if is_module else (self._bound, id(instance))
+        bound: StaticFunction | None = table.get(name)
+        if bound is not None and bound._unbound is self and bound._instance is not None and bound._instance() is instance:
+            return bound
+        if getattr(type(instance), "__weakrefoffset__", 0) == 0:
             return types.MethodType(self, instance)
-        name = f"__dy2st_{self.__qualname__}__"
-        bound = table.get(name) or table.setdefault(name, self._bind(instance))
-        if bound._unbound is not self or bound.instance is not instance:
-            bound = table[name] = self._bind(instance)
+        table[name] = bound = self._bind(instance)
+        if not is_module:
+            weakref.finalize(instance, self._bound.pop, name, None).atexit = False
         return bound
 
     def _bind(self, instance: Any) -> StaticFunction:

@@ -6,6 +6,7 @@ import copy
 import copyreg
 import gc
 import pickle
+import types
 import warnings
 import weakref
 from typing import Any
@@ -422,3 +423,26 @@ def test_classes_of_static_modules_that_are_gone_are_forgotten() -> None:
     del net, other
     gc.collect()
     assert Net not in copyreg.dispatch_table
+
+
+class Settings(types.SimpleNamespace):
+    @to_static
+    def scaled(self, x: torch.Tensor) -> torch.Tensor:
+        self.me = self
+        if x.sum() > 0:
+            return x * len(vars(self))
+        return x
+
+
+def test_nothing_is_put_into_objects_with_static_methods() -> None:
+    one = Settings(h=1, me=None)
+    for x in (torch.ones(2), -torch.ones(2)):
+        assert torch.equal(one.scaled(x), x * 2 if x.sum() > 0 else x)
+    assert list(vars(one)) == ["h", "me"] and one.scaled is one.scaled
+    assert copy.copy(one).scaled.instance is not one
+    one.me = None
+    reference, method = weakref.ref(one), Settings.__dict__["scaled"]
+    assert len(method._bound) == 1
+    del one
+    gc.collect()
+    assert reference() is None and not method._bound

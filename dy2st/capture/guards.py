@@ -283,7 +283,10 @@ class TensorShape(NamedTuple):
 
 
 class ModuleShape(NamedTuple):
-    """What a program relies on in a module; of its parameters and buffers, by name, whether they are ``None``."""
+    """What a program relies on in a module; of its parameters and buffers, by name, whether they are ``None``.
+
+    Functions of the module itself are held weakly: their closures often lead back to it.
+    """
 
     kind: type[torch.nn.Module]
     children: tuple[str, ...]
@@ -299,8 +302,27 @@ class ModuleShape(NamedTuple):
         parameters = tuple((name, tensor is None) for name, tensor in module._parameters.items())
         buffers = tuple((name, tensor is None) for name, tensor in module._buffers.items())
         own, kind = vars(module).get("forward"), type(module)
-        own = getattr(own, "__func__", own)
-        return cls(kind, tuple(module._modules), parameters, buffers, module_hooks(module), own, kind.forward)
+        own = None if own is None else weakly(getattr(own, "__func__", own))
+        hooks = tuple(map(weakly, module_hooks(module)))
+        return cls(kind, tuple(module._modules), parameters, buffers, hooks, own, kind.forward)
+
+
+def weakly(value: Any) -> Callable[[], Any]:
+    """A weak reference to a value, or what stands for one if its class has none; those of one object are equal."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return _Held(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """A reference to an object that cannot be held weakly."""
+
+    value: Any
+
+    def __call__(self) -> Any:
+        return self.value
 
 
 def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:

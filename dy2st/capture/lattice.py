@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import functools
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -107,6 +108,28 @@ class SameType:
 
     def __hash__(self) -> int:
         return 0
+
+
+class WeakSameType(SameType):
+    """One that does not keep the object alive; the object is ``None`` when it is gone."""
+
+    def __init__(self, reference: Callable[[], Any]) -> None:
+        object.__setattr__(self, "_reference", reference)
+
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        """The object."""
+        return self._reference()  # type: ignore[attr-defined]
+
+
+def held_weakly(type_: Type | None) -> Type | None:
+    """A type that outlives the capture, where that must not keep the user's objects alive."""
+    if type(type_) is not SameType or isinstance(type_.value, (type, types.FunctionType, types.ModuleType)):
+        return type_
+    try:
+        return WeakSameType(weakref.ref(type_.value))
+    except TypeError:
+        return type_
 
 
 @dataclasses.dataclass(frozen=True)

@@ -446,6 +446,8 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
     place = write.place
     new = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new) or write.new
     written = None if new is MISSING or isinstance(new, Undefined) else lattice.type_of(new)
+    if isinstance(written, lattice.SameType) and session.tracker.source_of(written.value) is not None:
+        written = lattice.held_weakly(written)
     return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
 
 

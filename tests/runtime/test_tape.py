@@ -612,3 +612,29 @@ def test_backward_in_other_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_the_text_of_a_tensor_names_autograds_node(capsys):
+    def prints(x, n):
+        y = x * 2
+        if n > 0:
+            y = y.exp()
+        print(y, f"{y.sum()}")
+        return y * 3
+
+    def fails(x, n):
+        y = x * 2
+        assert n > 0, f"found {y}"
+        return y
+
+    for function in (prints, fails):
+        found = static(function)
+        for n in (1, 0):
+            texts = []
+            for call in (function, found):
+                try:
+                    call(numbers(3).requires_grad_(), torch.tensor(n))
+                except AssertionError as error:
+                    print(error)
+                texts.append(capsys.readouterr().out)
+            assert texts[0] == texts[1] and ("grad_fn" in texts[0] or (function, n) == (fails, 1))

@@ -20,6 +20,7 @@ from torch import fx
 from dy2st_runtime import control, modes, scalars
 from dy2st_runtime.executors.callbacks import Callback
 from dy2st_runtime.executors.python_code import is_part
+from dy2st_runtime.passes import value_types
 from dy2st_runtime.program import Block, Location, Program
 
 _ENTER, _EXIT = torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast
@@ -363,6 +364,9 @@ class _Lowering:
     def control(self, node: fx.Node, target: control.Control) -> Instruction:
         """A control operation without blocks, or a transform."""
         args: tuple[Any, ...] = node.args
+        shown = node.all_input_nodes[1:] if target is control.assert_ else node.all_input_nodes
+        if target in _SAFE_CALLS and any(map(value_types.may_have_gradient, shown)):
+            self.may_skip_autograd = False  # the text of a tensor names its node of autograd, which then has to be eager's
         if target is control.assert_ and args:
             return Instruction("assert", inputs=[self.register(args[0])])
         if not target.name.startswith("list_") or node.kwargs or not args:
