@@ -115,7 +115,7 @@ class StaticFunction:
         self._cache = ProgramCache()
         self._underway = Underway()
         self._unbound: StaticFunction | None = None
-        self._bound: dict[int, StaticFunction] = {}
+        self._bound: dict[Any, StaticFunction] = {}
         """What is bound to each object that is alive, but modules, by its identity."""
         self._warned = False
         self.keeps: Any = None
@@ -135,7 +135,8 @@ class StaticFunction:
         if instance is None:
             return self
         is_module = isinstance(instance, torch.nn.Module)
-        table, name = (vars(instance), f"__dy2st_{self.__qualname__}__") if is_module else (self._bound, id(instance))
+        name: Any = f"__dy2st_{self.__qualname__}__" if is_module else id(instance)
+        table = vars(instance) if is_module else self._bound
         bound: StaticFunction | None = table.get(name)
         if bound is not None and bound._unbound is self and bound._instance is not None and bound._instance() is instance:
             return bound

@@ -117,7 +117,7 @@ class WeakSameType(SameType):
         object.__setattr__(self, "_reference", reference)
 
     @property
-    def value(self) -> Any:  # type: ignore[override]
+    def value(self) -> Any:
         """The object."""
         return self._reference()  # type: ignore[attr-defined]
 
