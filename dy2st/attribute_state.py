@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from dy2st.capture import lattice
+from dy2st.capture import lattice, storage
 from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
@@ -86,7 +86,7 @@ def _reads(place: Place, program: Taken) -> Iterator[Source]:
         elif isinstance(place, ItemPlace):
             hit = start is place.owner and source.name.endswith(f"[{place.item!r}]")
         else:
-            through_dict = start is getattr(place.owner, "__dict__", GONE)
+            through_dict = start is storage.table_of(place.owner)
             hit = start is place.owner and source.name.endswith(f".{place.name}")
             hit = hit or (through_dict and source.name.endswith(f"[{place.name!r}]"))
         if hit:

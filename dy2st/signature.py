@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as _module
 
+from dy2st.capture import storage
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.number_arguments import KINDS, NumberArgument
 from dy2st.capture.tracking import CONSTANTS
@@ -326,7 +327,7 @@ def _is_leaf(value: Any) -> bool:
         return True
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, dict)):
         fields = {field.name for field in dataclasses.fields(value)}
-        return not getattr(value, "__dict__", {}).keys() <= fields
+        return not (storage.table_of(value) or {}).keys() <= fields
     return not isinstance(value, CONSTANTS) and children(value) is None
 
 

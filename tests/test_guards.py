@@ -950,3 +950,36 @@ def test_a_function_of_a_library_is_replaced(owner: Any, name: str, other: Any, 
             assert torch.equal(program(x), fresh(x))
     for x in inputs:
         assert torch.equal(program(x), fresh(x))
+
+
+ASKING: list[Any] = [
+    lambda h, x: h is None, lambda h, x: h is not None, lambda h, x: isinstance(h, torch.Tensor), lambda h, x: hasattr(h, "shape"),
+    lambda h, x: h in (None,), lambda h, x: type(h) is type(None), lambda h, x: callable(h), lambda h, x: h is x,
+    lambda h, x: None if h is None else h.shape, lambda h, x: None if h is None else (h.dtype, h.dim(), h.requires_grad),
+    lambda h, x: 0 if h is None else len(h), lambda h, x: 0 if h is None else h.size(0) + h.numel(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("holder", ["attribute", "list", "dict", "parameter"])
+@pytest.mark.parametrize("ask", range(len(ASKING)))
+def test_a_tensor_that_is_only_asked(ask: int, holder: str) -> None:
+    module = nn.Module()
+    held: dict[str, Any] = {"attribute": types.SimpleNamespace(h=None), "list": [None], "dict": {"h": None}, "parameter": module}
+    place = held[holder]
+    module.register_parameter("h", None)
+
+    def put(value: Any) -> None:
+        if isinstance(place, (list, dict)):
+            place[0 if isinstance(place, list) else "h"] = value
+        else:
+            place.h = value
+
+    def program(x: torch.Tensor) -> Any:
+        h = place[0] if isinstance(place, list) else place["h"] if isinstance(place, dict) else place.h
+        return x + 1, ASKING[ask](h, x)
+
+    static = to_static(program)
+    kinds = [torch.ones(3), None, torch.ones(2, 2, dtype=torch.float64), torch.ones(3, requires_grad=True), X]
+    for value in (*kinds, *kinds):
+        put(nn.Parameter(value) if holder == "parameter" and value is not None else value)
+        same(static(X), program(X))

@@ -6,6 +6,7 @@ parts are one object.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -88,7 +89,7 @@ def seen(*roots: Any) -> Any:
             return [(visit(key), visit(item)) for key, item in value.items()], attributes(value)
         if isinstance(value, (set, frozenset)):
             return sorted(map(repr, value))
-        if isinstance(value, (list, tuple)) or hasattr(value, "maxlen"):
+        if isinstance(value, (list, tuple, collections.deque)):
             return [visit(item) for item in value]
         return attributes(value)
 

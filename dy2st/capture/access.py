@@ -19,8 +19,9 @@ import torch
 from dy2st import errors
 from dy2st.capture import choices, keys, lists, lookup, optional, ranges, storage, tuples
 from dy2st.capture.assertions import check
-from dy2st.capture.attributes import LIBRARIES, attr, of_class
+from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
+from dy2st.capture.class_attributes import LIBRARIES, of_class
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
@@ -76,7 +77,7 @@ def look_into(session: Session, *values: Any) -> None:
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting += value
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
-        names = {field.name for field in fields} | getattr(value, "__dict__", {}).keys()
+        names = {field.name for field in fields} | (storage.table_of(value) or {}).keys()
         if type(value).__module__.partition(".")[0] not in LIBRARIES:
             known = session.tracker.source_of(value) is not None
             waiting += [attr(value, name) if known else getattr(value, name) for name in names if hasattr(value, name)]

@@ -7,7 +7,6 @@ What an object has itself may be there on some ways only. On the others its clas
 from __future__ import annotations
 
 import functools
-import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -17,14 +16,24 @@ import torch
 from dy2st.capture import choices, keys, replacements, storage, traits
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.class_attributes import (
+    LIBRARIES,
+    after,
+    is_written,
+    of_class,
+    open_class,
+    over_class,
+    read_classes,
+    source_of,
+    was_written,
+)  # fmt: skip
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.users_code import as_written, definition, is_users_function, user_method
+from dy2st.capture.sources import Source
+from dy2st.capture.users_code import as_written, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
 from dy2st.errors import CaptureError
-
-LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
 
 
 def attr(value: Any, name: str) -> Any:
@@ -44,6 +53,9 @@ def _attr(session: Session, value: Any, name: str) -> Any:
         return _of_tensor(session, value, name)
     if session.is_spent(value):
         raise spent(session)
+    kind = open_class(value, name)
+    if kind is not None:
+        return over_class(session, kind, name, lambda: attr(value, name))
     if isinstance(value, super):
         return _through_super(session, value, name)
     own_way = _method(value, "__getattribute__")
@@ -89,6 +101,9 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
         return _over_names(session, name, lambda known: attr_or(value, known, default))
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr_or(option, name, default))
+    kind = open_class(value, name)
+    if kind is not None:
+        return over_class(session, kind, name, lambda: attr_or(value, name, default))
     own = _sometimes(value, name)
     if own is not None and not _has_other(value, name):
         there = choices.presence(own)
@@ -109,6 +124,9 @@ def has_attr(value: Any, name: str) -> Any:
         return _over_names(session, name, lambda known: has_attr(value, known))
     if isinstance(value, Choice):
         return session.over(value, lambda option: has_attr(option, name))
+    kind = open_class(value, name)
+    if kind is not None:
+        return over_class(session, kind, name, lambda: has_attr(value, name))
     if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
         return False
     own = _sometimes(value, name)
@@ -122,6 +140,11 @@ def has_attr(value: Any, name: str) -> Any:
                 raise
             return False
         return True
+    return _has_plainly(session, value, name)
+
+
+def _has_plainly(session: Session, value: Any, name: str) -> bool:
+    """Whether there is an attribute, where no code of the user's decides."""
     there = hasattr(value, name)
     if not there:
         _guard_missing(session, value, name)
@@ -191,11 +214,14 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
 def _of_bases(session: Session, kind: type, name: str) -> Any:
     """An attribute of a class that is one of a base, or of its own class."""
     base = next((base for base in kind.__mro__[1:] if name in vars(base)), None)
-    if base is None or not session.was_written(AttributePlace(kind, name).key):
+    written = is_written(session, kind.__mro__, name)
+    if written:
+        read_classes(session, kind.__mro__, name)
+    if base is None or not written:
         return _read_plainly(session, kind, name)
-    made = plain(session, base, name)
     described = vars(base)[name]
-    return type(described).__get__(described, None, kind) if isinstance(described, classmethod) else made
+    made = described.__get__(None, kind) if hasattr(type(described), "__get__") else described
+    return choices.certain(made) if may_be_undefined(made) else made
 
 
 def _read_plainly(session: Session, value: Any, name: str) -> Any:
@@ -205,14 +231,28 @@ def _read_plainly(session: Session, value: Any, name: str) -> Any:
     except AttributeError:
         _guard_missing(session, value, name)
         raise
-    if source is not None and not session.was_written(AttributePlace(value, name).key):
-        session.outside.read_at(AttributePlace(value, name), found, session.tracker.table.attribute(source, name))
+    if source is not None and not was_written(session, value, name):
+        _read_given(session, value, name, found, source)
         found = getattr(value, name)  # a number that is an input stands there by now
     return found
 
 
+def _read_given(session: Session, value: Any, name: str, found: Any, source: Source) -> None:
+    """An attribute is read that comes from outside, be it the object's own or one of its class."""
+    place, table = AttributePlace(value, name), session.tracker.table
+    given = table.attribute(source, name)
+    kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    kind = next((kind for kind in kinds if name in vars(kind)), None)
+    if given.name in session.tracker.dynamic and kind is not None and place.read() is MISSING:
+        session.tracker.guards.missing(table.item(table.attribute(source, "__dict__"), name, given.name))
+        place = AttributePlace(kind, name)  # an object that gets one of its own on some ways only has none on the others
+    session.outside.read_at(place, found, given)
+
+
 def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
     """What the class of an object makes of an attribute that it defines."""
+    if isinstance(described, Choice):
+        return session.over(described, lambda option: _of_class(session, value, option, name))
     getter = described.fget if isinstance(described, property) else None
     if getter is not None and not _is_librarys(getter):
         of_class(session, value, name)
@@ -220,7 +260,7 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType) and not isinstance(value, types.ModuleType):
         return _described(session, described, value, name)
     place = AttributePlace(value, name)
-    nothing_own = place.read() is MISSING and not session.was_written(place.key)
+    nothing_own = place.read() is MISSING and not was_written(session, value, name)
     if storage.is_data(described) or nothing_own:
         return _read_held(session, value, described, name)
     return _read_from_class(session, value, described, name)
@@ -228,20 +268,26 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
 
 def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     """What the class holds for an object that has nothing of its own, or what a library computes."""
-    source, place = None if isinstance(value, StandIn) else source_of(session, value), AttributePlace(value, name)
-    found = getattr(value, name) if _method(value, "__getattribute__") is None else object.__getattribute__(value, name)
+    source = None if isinstance(value, StandIn) else source_of(session, value)
+    get = getattr if _method(value, "__getattribute__") is None else object.__getattribute__
+    found = get(value, name)
     if source is not None:
-        session.outside.read_at(place, found, session.tracker.table.attribute(source, name))
+        _read_given(session, value, name, found, source)
+        found = get(value, name) if type(found) in (bool, int, float) else found  # an input may stand there by now
     if name == "__dict__" and type(found) is dict and not isinstance(value, (types.ModuleType, torch.nn.Module)):
         session.tables[id(found)] = found, value
     return choices.certain(found) if may_be_undefined(found) else found
 
 
 def _read_from_class(session: Session, value: Any, described: Any, name: str) -> Any:
-    """What the class holds, for an object that had it itself."""
+    """What the class holds, for an object that had it itself, or where the code has written it."""
     kind = next(base for base in type(value).__mro__ if name in vars(base))
+    if source_of(session, value) is not None:
+        session.outside.read(AttributePlace(value, name))
     if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
-        plain(session, kind, name)
+        read_classes(session, type(value).__mro__, name)
+        now = vars(kind)[name]
+        described = described if isinstance(now, Choice) else now  # an input may stand there by now
     found = described.__get__(value, type(value)) if hasattr(type(described), "__get__") else described
     return choices.certain(found) if may_be_undefined(found) else found
 
@@ -249,8 +295,10 @@ def _read_from_class(session: Session, value: Any, described: Any, name: str) ->
 def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
     """The attribute that a descriptor makes; a cached one is written where it is kept."""
     source, table, guards = source_of(session, value), session.tracker.table, session.tracker.guards
-    if source is not None:
-        owner = next(kind for kind in type(value).__mro__ if name in kind.__dict__)
+    owner = next(kind for kind in type(value).__mro__ if name in kind.__dict__)
+    if source is not None and is_written(session, type(value).__mro__, name):
+        read_classes(session, type(value).__mro__, name)
+    elif source is not None:
         guards.same(table.item(table.attribute(table.held(owner, owner.__qualname__), "__dict__"), name), descriptor)
     if source is not None and not storage.is_data(descriptor):
         session.outside.read(AttributePlace(value, name))
@@ -263,9 +311,7 @@ def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
 
 def _through_super(session: Session, value: Any, name: str) -> Any:
     """``super().name``."""
-    bound, after = value.__self__, value.__thisclass__
-    mro = value.__self_class__.__mro__
-    bases = mro[mro.index(after) + 1 :]
+    bound, bases = value.__self__, after(value)
     described = next((vars(base)[name] for base in bases if name in vars(base)), MISSING)
     written = as_written(described)
     if written is not described:
@@ -384,34 +430,6 @@ def call_on_table(session: Session, table: dict[str, Any], name: str, args: Any,
 # -- what there is -----------------------------------------------------------------------------------------------------------
 
 
-def of_class(session: Session, value: Any, name: str) -> None:
-    """Python itself has looked up a method or property in the class of a value."""
-    kind = type(value)
-    if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
-        table, written = session.tracker.table, user_method(kind, name)
-        if written is None:
-            step = table.attribute(table.held(kind, kind.__qualname__), name)
-        else:
-            step = table.attribute(table.held(definition(kind, name), f"{kind.__qualname__}.{name}"), "method")
-        session.tracker.guards.same(step, written or inspect.getattr_static(kind, name))
-
-
-def _is_constant(module: str) -> bool:
-    """Whether what a module holds stays; settings of torch's backends do not."""
-    return module.partition(".")[0] in LIBRARIES and not module.startswith("torch.backends.")
-
-
-def source_of(session: Session, value: Any) -> Any:
-    """Where an object comes from whose attributes are guarded; ``None`` for one of the capture, and for libraries."""
-    if isinstance(value, types.ModuleType) and _is_constant(value.__name__):
-        return None
-    source = session.tracker.source_of(value)
-    if source is None and isinstance(value, (torch.nn.Module, type, types.ModuleType)) and id(value) not in session.created:
-        source = session.tracker.table.held(value, getattr(value, "__name__", type(value).__name__))
-        session.tracker.read(value, source)
-    return source
-
-
 def _method(value: Any, name: str) -> Any:
     """The user's method with which the class of a value follows its attributes, if there is one."""
     found = as_written(storage.of_class(type(value), name))
@@ -464,6 +482,14 @@ def _guard_missing(session: Session, value: Any, name: str) -> None:
 
 
 def _unwritten_source(session: Session, value: Any, name: str) -> Any:
-    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)) or session.was_written(AttributePlace(value, name).key):
+    """Where an object comes from whose attribute is as it was when the program was called."""
+    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return None
-    return source_of(session, value)
+    source = source_of(session, value)
+    if source is None or not was_written(session, value, name):
+        return source
+    kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    if is_written(session, kinds, name):
+        read_classes(session, kinds, name)
+        session.outside.read(AttributePlace(value, name))
+    return None

@@ -41,8 +41,8 @@ from dy2st.capture import (
     tables,
     text,
 )
-from dy2st.capture.attributes import of_class
 from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.class_attributes import of_class
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace

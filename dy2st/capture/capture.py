@@ -46,7 +46,7 @@ from dy2st.capture.sources import Source
 from dy2st_runtime.binding import parameters_of
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import InputSlot, Location, Program, verify
-from dy2st_runtime.structure import Const, Leaf, Structure, TupleOf, children, unflatten
+from dy2st_runtime.structure import Const, Leaf, Structure, TupleOf, attributes, children, unflatten
 
 
 @dataclasses.dataclass(frozen=True)
@@ -296,8 +296,9 @@ def _know_containers(session: Session, given: Any, made: Any, source: Source) ->
     elif isinstance(made, dict):
         steps = [(table.item(source, key), given[key], item) for key, item in made.items()]
     else:
-        fields = [field.name for field in dataclasses.fields(made) if hasattr(made, field.name)]
-        steps = [(table.attribute(source, name), getattr(given, name), getattr(made, name)) for name in fields]
+        held, own = attributes(given), attributes(made)
+        fields = [field.name for field in dataclasses.fields(made) if field.name in held and field.name in own]
+        steps = [(table.attribute(source, name), held[name], own[name]) for name in fields]
     for step, before, now in steps:
         if not isinstance(now, torch.Tensor):
             _know_containers(session, before, now, step)
@@ -309,6 +310,7 @@ def _identifier(name: str) -> str:
 
 def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any) -> Captured:
     found = results.of(session, result)
+    session.outside.guard_kinds()
     block = root.finish(found.outputs)
     code = request.function.__code__
     program = Program(

@@ -18,8 +18,9 @@ from typing import Any
 import torch
 
 from dy2st.capture import choices, iteration, keys, optional, ranges, tuples
-from dy2st.capture.attributes import attr, of_class
+from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.class_attributes import of_class
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth

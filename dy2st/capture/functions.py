@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import _disable_current_modes
@@ -53,8 +54,12 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
             )
         _check_device(func, args, kwargs)
         replacements.used(self.session, func)
+        args = tuple(map(self._asked, args))
         made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
         return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
+
+    def _asked(self, value: Any) -> Any:
+        return self.session.outside.asked(value) if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else value
 
 
 def _check_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, attributes
+from dy2st.capture import access, attributes, class_attributes
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
@@ -44,7 +44,7 @@ def started(iterable: Any) -> Any:
         return iter(iterable.unbind(0))
     own = _written_by_user(iterable, "__iter__")
     if own is not None:
-        attributes.of_class(session, iterable, "__iter__")
+        class_attributes.of_class(session, iterable, "__iter__")
         return session.call(types.MethodType(own, iterable))
     if _written_by_user(iterable, "__getitem__") is not None and not hasattr(type(iterable), "__iter__"):
         return _by_position(iterable)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dy2st.capture.access import look_into
-from dy2st.capture.attributes import of_class
+from dy2st.capture.class_attributes import of_class
 from dy2st.capture.session import Session, current
 from dy2st.capture.tracking import PATCH_MARK
 from dy2st.capture.users_code import is_users_function

@@ -21,6 +21,9 @@ from dy2st_runtime.program import StateSlot
 if TYPE_CHECKING:
     from dy2st.capture.session import Session
 
+_OF_MODULES = ("_parameters", "_buffers")
+"""The steps to tensors of which the guard of their module knows whether they are there."""
+
 
 class Outside:
     """The tensors, numbers and objects from outside that one capture has met.
@@ -78,6 +81,23 @@ class Outside:
     def adopted(self, value: Any) -> Any:
         """A value with a stand-in in the place of a real tensor."""
         return self.adopt(value) if isinstance(value, torch.Tensor) and not self.session.is_stand_in(value) else value
+
+    def asked(self, real: torch.Tensor) -> torch.Tensor:
+        """A tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
+        source = self.session.tracker.source_of(real)
+        if source is None or self.session.is_stand_in(real):
+            return real
+        if self.dynamic_state.get(source.name):
+            return self.adopt(real)
+        self.session.tracker.guards.tensor(source, real)
+        return real
+
+    def guard_kinds(self) -> None:
+        """Of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
+        for tensor, source in self.session.tracker.tensors():
+            used = id(tensor) in self._state_by_id or self.session.is_stand_in(tensor)
+            if not used and source.key[0] not in _OF_MODULES:
+                self.session.tracker.guards.same_type(source, tensor)
 
     def check_kind(self, tensor: torch.Tensor) -> None:
         """Refuse a tensor of a kind that programs do not have."""

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st import errors
-from dy2st.capture import failing, lattice, traits
+from dy2st.capture import failing, lattice, storage, traits
 from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.copies import Copies
@@ -493,12 +493,12 @@ class Session:
 
     def spend(self, iterator: Any) -> None:
         """A tensor decides what is left in an iterator: nobody may take from it any more."""
-        held = getattr(iterator, "__dy2st_position__", iterator)
+        held = _position(iterator)
         self.taken[id(held)] = (held, None)
 
     def is_spent(self, iterator: Any) -> bool:
         """Whether a tensor decides what is left in an iterator."""
-        held = getattr(iterator, "__dy2st_position__", iterator)
+        held = _position(iterator)
         return id(held) in self.taken and self.taken[id(held)][1] is None
 
     def is_dead(self, place: Place, live: Collection[str]) -> bool:
@@ -586,6 +586,11 @@ class Session:
                 self.size_conditions.append(expr)
             condition = self.builder.expression_node(expr)
             self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
+
+
+def _position(iterator: Any) -> Any:
+    """What stands for where an iterator is; itself, for one of Python's own."""
+    return (storage.table_of(iterator) or {}).get("__dy2st_position__", iterator)
 
 
 def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:

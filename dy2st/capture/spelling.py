@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import lattice
+from dy2st.capture import lattice, storage
 from dy2st.capture.journal import AttributePlace, CellPlace, ItemPlace, Place
 from dy2st.capture.session import Session
 from dy2st.capture.values import StandIn, StandInSet, contents
@@ -80,7 +80,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         yield from _items(enumerate(value))
     else:
-        for name, part in getattr(value, "__dict__", {}).items():
+        for name, part in (storage.table_of(value) or {}).items():
             if name in _TABLES:
                 yield from ((_member(value, inner), module) for inner, module in part.items())
             elif not name.startswith("__"):

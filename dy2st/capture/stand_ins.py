@@ -60,7 +60,8 @@ def _one_of(kind: lattice.Type, choice: Any, given: dict[int, Any]) -> list[Any]
     if all(alike):
         return [column[0] for column in columns]
     rows = zip(*(column for column, same in zip(columns, alike) if not same))
-    chosen = iter(choice.session.over(Choice(choice.session, choice.tag, dict(zip(found, rows))), tuple))
+    with lattice.telling_apart(frozenset()):  # each has become one value, whatever the options were told apart by
+        chosen = iter(choice.session.over(Choice(choice.session, choice.tag, dict(zip(found, rows))), tuple))
     return [column[0] if same else _program_value(next(chosen)) for column, same in zip(columns, alike)]
 
 

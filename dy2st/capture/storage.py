@@ -7,9 +7,12 @@ the user's code, which runs once, where it is called.
 from __future__ import annotations
 
 import collections
+import types
 from typing import Any
 
 import torch
+
+from dy2st.capture.values import Choice
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
 """What a place holds when it does not exist."""
@@ -39,9 +42,18 @@ def table_of(owner: Any) -> dict[str, Any] | None:
     """The dict of an object's own attributes; ``None`` if it has none."""
     try:
         found = object.__getattribute__(owner, "__dict__")
-    except (AttributeError, TypeError):
+    except AttributeError:
+        return None
+    except TypeError:
         found = getattr(owner, "__dict__", None)
     return found if isinstance(found, dict) else None
+
+
+def of_python(value: Any, name: str, default: Any = None) -> Any:
+    """An attribute that objects of Python's own have; nothing of an object whose class answers for what is missing."""
+    kind = type(value)
+    answers = of_class(kind, "__getattr__") is not MISSING or isinstance(of_class(kind, "__getattribute__"), types.FunctionType)
+    return default if answers else getattr(value, name, default)
 
 
 def names(owner: Any) -> tuple[str, ...]:
@@ -131,7 +143,7 @@ def _tables(owner: Any) -> list[dict[str, Any]]:
 
 def _table_for(module: torch.nn.Module, name: str, value: Any) -> dict[str, Any]:
     """The table that a module keeps a value in."""
-    given = list(getattr(value, "options", {}).values()) or [value]  # a choice goes where its options do
+    given = list(value.options.values()) if isinstance(value, Choice) else [value]  # a choice goes where its options do
     kinds = {_MODULE_TABLES[0]: torch.nn.Parameter, _MODULE_TABLES[2]: torch.nn.Module}
     for kind, wanted in kinds.items():
         if any(isinstance(part, wanted) for part in given):

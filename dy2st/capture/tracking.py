@@ -26,7 +26,7 @@ CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,
     range, slice, enum.Enum,
 )  # fmt: skip
-_IDENTITIES = (types.FunctionType, type, types.ModuleType)
+_IDENTITIES = (types.FunctionType, type, types.ModuleType, property, classmethod, staticmethod)
 _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 PATCH_MARK = "__dy2st_patch__"
@@ -71,6 +71,10 @@ class Tracker:
         """Where an object or tensor came from, if it came from outside."""
         found = self._tensors.get(id(value)) or self._objects.get(id(value))
         return found[1] if found else None
+
+    def tensors(self) -> list[tuple[torch.Tensor, Source]]:
+        """The tensors from outside that the capture has met."""
+        return [*self._tensors.values()]
 
     def is_fresh(self, value: Any) -> bool:
         """Whether a library has made a value in the capture that changes, or a function of the user's that holds stand-ins."""

@@ -155,9 +155,10 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
         fields = tuple(f.name for f in dataclasses.fields(kind) if getattr(value, f.name) is not None)
         return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = tuple(f.name for f in dataclasses.fields(kind) if hasattr(value, f.name))
-        fields += tuple(name for name in attributes(value) if name not in fields)
-        return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
+        found = attributes(value)  # past the methods of the user's class
+        fields = tuple(f.name for f in dataclasses.fields(kind) if f.name in found)
+        fields += tuple(name for name in found if name not in fields)
+        return [found[name] for name in fields], lambda items: ObjectOf(kind, fields, items)
     if is_followed(value) and not _holds_itself(value):
         found = attributes(value)
         return list(found.values()), lambda items: ObjectOf(kind, tuple(found), items)

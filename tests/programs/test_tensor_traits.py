@@ -266,3 +266,13 @@ def test_items_of_a_tensor_that_is_changed_in_place_after():
 
     w = torch.ones(3, requires_grad=True)
     agree(f, [(torch.tensor([1.0, 2.0, 0.5]), w), (torch.tensor([-1.0, -2.0, 0.5]), w)])
+
+
+def test_leaves_that_are_told_apart_and_one_that_may_be_any():
+    def f(x, n):
+        y = x * 2
+        y = y.detach() if x.sum() < 0 else y
+        y = y.clone().requires_grad_() if n > 0 and y.is_leaf else y
+        return y.sum() * 2
+
+    agree(f, [(x, torch.tensor(n)) for x in GRAD for n in (1, -1)])

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attributes, keys, lists
+from dy2st.capture import keys, lists
 from dy2st.capture.assertions import check
+from dy2st.capture.class_attributes import of_class
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.library.registry import Handler, handles
@@ -83,7 +84,7 @@ def _len(session: Session, value: Any) -> Any:
     own = getattr(type(value), "__len__", None)
     if not isinstance(own, types.FunctionType):
         return len(value)
-    attributes.of_class(session, value, "__len__")
+    of_class(session, value, "__len__")
     return session.call(types.MethodType(own, value))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 from dy2st import errors
@@ -17,9 +17,10 @@ _TAKES_CHOICES: set[Handler] = set()
 
 def handler_of(function: Any) -> Handler | None:
     """The handler of a builtin or library function; ``None`` for any other."""
-    made = _MADE.get(getattr(function, "__code__", None))  # type: ignore[arg-type]  # None is no key
-    if made is not None:
-        return _with_function(made, function)
+    if isinstance(function, FunctionType) and function.__code__ in _MADE:
+        return _with_function(_MADE[function.__code__], function)
+    if isinstance(type(function).__hash__, FunctionType):
+        return None  # an object of the user's, whose code is asked by nobody
     try:
         return _HANDLERS.get(_original(function))
     except TypeError:
@@ -81,5 +82,6 @@ def refuses(*functions: Any, message: str, fix: str) -> None:
 
 def _original(function: Any) -> Any:
     """A function as it was before torch wrapped it, which it does to some when its compiler is imported."""
-    wrapped = getattr(function, "__wrapped__", None)
-    return wrapped if getattr(function, "__module__", None) == "torch.random" and wrapped is not None else function
+    if not isinstance(function, FunctionType) or function.__module__ != "torch.random":
+        return function
+    return getattr(function, "__wrapped__", function)

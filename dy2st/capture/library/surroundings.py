@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import text
+from dy2st.capture import storage, text
 from dy2st.capture.library.effects import at_each_call
 from dy2st.capture.library.randomness import drawn
 from dy2st.capture.library.registry import handles
@@ -75,7 +75,7 @@ def check_surroundings(session: Session, function: Any, args: tuple[Any, ...], k
     Raises:
         CaptureError: it is one.
     """
-    owner = getattr(function, "__self__", None)
+    owner = storage.of_python(function, "__self__")
     if inspect.ismodule(owner):
         owner = None
     if owner is None and args and getattr(type(args[0]), _name(function), None) is function:
@@ -105,7 +105,8 @@ def _is_stream(value: Any) -> bool:
 
 
 def _name(function: Any) -> str:
-    return getattr(function, "__name__", type(function).__name__)
+    name: str = storage.of_python(function, "__name__", type(function).__name__)
+    return name
 
 
 def _module(function: Any, owner: Any) -> str:
