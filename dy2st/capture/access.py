@@ -278,9 +278,8 @@ def _where_there(value: Any, there: Any, missing: Any) -> Any:
 
 def _note_items(session: Session, target: Any, key: Any) -> None:
     if isinstance(target, dict) and isinstance(dict.get(target, key), Undefined):
-        session.write(ContentsPlace(target))
-        session.key_orders.removed(target, key)
-        del target[key]  # it has been taken out on this way, and comes last now
+        session.write(ItemPlace(target, key))
+        session.key_orders.moved(target, key)  # it has been taken out on this way, and comes last now
     elif isinstance(target, dict):
         session.write(ItemPlace(target, key))
     elif isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):

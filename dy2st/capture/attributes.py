@@ -31,7 +31,7 @@ from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import Source
-from dy2st.capture.users_code import as_written, is_users_function
+from dy2st.capture.users_code import as_written, is_library, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
 from dy2st.errors import CaptureError
 
@@ -269,6 +269,8 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
 def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     """What the class holds for an object that has nothing of its own, or what a library computes."""
     source = None if isinstance(value, StandIn) else source_of(session, value)
+    if source is None and not isinstance(value, types.ModuleType) and described is not MISSING:
+        return _of_made_object(session, value, described, name)
     get = getattr if _method(value, "__getattribute__") is None else object.__getattribute__
     found = get(value, name)
     if source is not None:
@@ -276,6 +278,18 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
         found = get(value, name) if type(found) in (bool, int, float) else found  # an input may stand there by now
     if name == "__dict__" and type(found) is dict and not isinstance(value, (types.ModuleType, torch.nn.Module)):
         session.tables[id(found)] = found, value
+    return choices.certain(found) if may_be_undefined(found) else found
+
+
+def _of_made_object(session: Session, value: Any, described: Any, name: str) -> Any:
+    """What a class holds for an object that the capture has made: with a class from outside it comes from outside."""
+    kind = next(base for base in type(value).__mro__ if name in vars(base))
+    if is_library(kind.__module__):
+        return getattr(value, name)
+    if hasattr(type(described), "__get__"):
+        of_class(session, value, name)
+        return getattr(value, name)
+    found = plain(session, type(value), name)
     return choices.certain(found) if may_be_undefined(found) else found
 
 
@@ -358,6 +372,7 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     described = storage.of_class(type(target), name)
     if _of_user(session, target, described, "fset", "__set__", value):
         return
+    source_of(session, target)  # a class comes from outside even if nothing of it has been read
     session.write(AttributePlace(target, name))
     if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
         storage.keep(target, name, value)  # the module itself asks what the value is
@@ -393,6 +408,7 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
     held = storage.own(target, name)
     if may_be_undefined(held):
         choices.certain(held)
+    source_of(session, target)
     session.write(AttributePlace(target, name))
     deleter(target, name)
 

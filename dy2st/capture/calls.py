@@ -365,7 +365,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return tables.update(session, owner, *args, **kwargs)
     if isinstance(owner, (set, collections.deque)) and keys.any_open(args):
         return keys.over_choices(session, args, lambda known: _call_container(session, owner, function, known, kwargs))
-    if isinstance(owner, dict) and (function.__name__ == "pop" or optional.has_optional(owner)):
+    if isinstance(owner, dict) and (function.__name__ in ("pop", "clear") or optional.has_optional(owner)):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))

@@ -13,7 +13,7 @@ from dy2st.capture import choices, storage
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.session import Session
-from dy2st.capture.users_code import definition, user_method
+from dy2st.capture.users_code import definition, is_library, user_method
 from dy2st.capture.values import SYMBOLIC_NUMBERS, StandIn, may_be_undefined
 
 LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
@@ -40,7 +40,8 @@ def of_class(session: Session, value: Any, name: str) -> None:
     kind = type(value)
     if is_written(session, kind.__mro__, name):
         read_classes(session, kind.__mro__, name)
-    elif session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
+        return
+    if session.tracker.source_of(value) is not None or not (is_library(kind.__module__) or source_of(session, kind) is None):
         table, written = session.tracker.table, user_method(kind, name)
         if written is None:
             step = table.attribute(table.held(kind, kind.__qualname__), name)

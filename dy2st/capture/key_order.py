@@ -56,6 +56,8 @@ class KeyOrders:
         self.asked: set[tuple[Any, ...]] = set()
         """The keys, in order, of the dicts whose order was asked."""
         self._together: dict[int, tuple[Any, object]] = {}
+        self._first: dict[int, tuple[Any, list[Any]]] = {}
+        """Dicts that were written, with the keys that they had before."""
 
     def mark(self) -> Known:
         """What is known now, for :meth:`undo`."""
@@ -83,8 +85,9 @@ class KeyOrders:
         return self.of(table) if isinstance(table, dict) else None
 
     def tables(self) -> list[dict[Any, Any]]:
-        """The dicts of which the keys are in another order than those of the Python object."""
-        return [table for table, _ in self._known.values() if self.of(table) is not None]
+        """The dicts of which the keys are in another order than those of the Python object, or than they were at first."""
+        known = {id(table): table for table, _ in (*self._known.values(), *self._first.values())}
+        return [table for table in known.values() if self.is_reordered(table)]
 
     def now(self, table: dict[Any, Any]) -> Any:
         """The order of a dict's keys."""
@@ -101,6 +104,18 @@ class KeyOrders:
         if order is not None:
             self.put(made, order)
         return made
+
+    def begin(self, table: Any) -> None:
+        """A dict is about to be written."""
+        if isinstance(table, dict) and id(table) not in self._first:
+            self._first[id(table)] = table, [*table]
+
+    def is_reordered(self, table: Any) -> bool:
+        """Whether writing the items one by one would leave the keys in another order: some were taken out and came back."""
+        if self.of(table) is not None:
+            return True
+        kept = [key for key in self._first.get(id(table), (None, []))[1] if key in table]
+        return kept != [*table][: len(kept)]
 
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """A key is taken out: if it comes back, it comes last."""

@@ -18,7 +18,7 @@ from dy2st.capture.session import Session
 from dy2st.capture.values import StandInSet, Undefined, may_be_undefined
 
 _ABSENT = object()
-_MARKS_ALLOWED = frozenset(("update", "clear", "__setitem__"))
+_MARKS_ALLOWED = frozenset(("update", "__setitem__"))
 
 
 def has_optional(value: Any) -> bool:
@@ -68,6 +68,8 @@ def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs
         session.write(ItemPlace(table, args[0]))
         table[args[0]] = found
         return found
+    if name == "clear":
+        return clear(session, table)
     if name == "popitem":
         raise errors.CaptureError(
             "popitem() of a dict whose keys depend on a branch", session.here(), fix="pop a key that you name"
@@ -90,6 +92,12 @@ def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any
         stored = choices.certain(stored)
     remove(session, table, key)
     return stored
+
+
+def clear(session: Session, table: dict[Any, Any]) -> None:
+    """``table.clear()``: items that come back then are in another order."""
+    for key in [key for key, value in table.items() if not isinstance(value, Undefined)]:
+        remove(session, table, key)
 
 
 def remove(session: Session, table: dict[Any, Any], key: Any) -> None:

@@ -178,7 +178,7 @@ def outside(session: Session, journal: Journal) -> list[Write]:
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
             write = Write(ContentsPlace(members), None, members)
-        if isinstance(write.place, ItemPlace) and session.key_orders.of(write.place.owner) is not None:
+        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.key_orders.is_reordered(write.place.owner):
             write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
         found[write.place.key] = write
     for table in session.key_orders.tables():  # of which the keys may have changed places only

@@ -1187,3 +1187,88 @@ def test_a_manager_that_is_left_by_a_refusal_leaves_the_users_object_as_it_was()
     with pytest.raises(dy2st.Dy2stError):
         dy2st.to_static(f)(P)
     assert m.items is items and len(items) == 1
+
+
+class _Base:
+    registry: dict[str, Any] = {}
+    limit = 2
+
+    def scaled(self, v):
+        return v * self.limit
+
+
+class _Made(_Base):
+    shared: list[Any] = []
+
+    def __init__(self, h):
+        self.h = h
+
+
+def _shares(x):
+    made = _Made(x)
+    if x.sum() > 0:
+        made.shared.append(x)
+        made.registry["k"] = x
+    return made.scaled(x), made.shared, _Made(x).registry
+
+
+def _sets(x):
+    made = _Made(x)
+    if x.sum() > 0:
+        type(made).limit = 5
+    return made.scaled(x)
+
+
+def _shadows(x):
+    if x.sum() > 0:
+        _Made(x).shared.clear()
+    made = _Made(x)
+    made.limit = made.limit + 1
+    return made.scaled(x), made
+
+
+@pytest.mark.parametrize("program", [_shares, _sets, _shadows])
+@pytest.mark.parametrize("backend", ["native", "python"])
+def test_what_a_class_holds_for_objects_that_are_made(program, backend, monkeypatch):
+    def outcomes(function):
+        found = []
+        with monkeypatch.context() as patch:
+            patch.setattr(_Made, "shared", [])
+            patch.setattr(_Base, "registry", {})
+            for number, sign in enumerate((1.0, -1.0, 2.0, -2.0, 1.0, -1.0, 3.0, -1.0)):
+                if number == 2:
+                    patch.setattr(_Base, "limit", 7)
+                if number == 3:
+                    patch.setattr(_Made, "shared", [1])
+                if number == 4:
+                    _Made.limit = 9
+                if number == 6:
+                    patch.setattr(_Base, "scaled", lambda self, v: v - 1)
+                result = function(torch.full((2,), sign))
+                parts = result if isinstance(result, tuple) else (result,)
+                held = [any(part is value for value in (_Made.shared, _Base.registry)) for part in parts]
+                found.append(
+                    (parts[0].tolist(), held, len(_Made.shared), list(_Base.registry), _Made.limit, "limit" in vars(_Made))
+                )
+            if "limit" in vars(_Made):
+                del _Made.limit
+        return found
+
+    assert outcomes(dy2st.to_static(program, backend=backend)) == outcomes(program)
+
+
+def _marks(w, x):
+    if x.sum() > 0:
+        type(w).mark = x
+
+
+def test_a_class_that_only_type_gives_keeps_what_it_has():
+    for backend in ("native", "python"):
+
+        class Marked:
+            pass
+
+        static, w = dy2st.to_static(_marks, backend=backend), Marked()
+        for sign in (1.0, -1.0, 2.0, -2.0):
+            static(w, torch.tensor(sign))
+            assert Marked.mark.item() == abs(sign)

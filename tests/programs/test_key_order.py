@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import dy2st
+from tests import worlds
 from tests.oracle import agree
 from tests.programs.values import signs
 
@@ -198,3 +199,94 @@ def test_order_that_is_known(program):
 
 def test_order_that_nobody_asks_for():
     agree(asked_for_no_order, signs())
+
+
+def _taken_and_put_back(x, r):
+    if x > 1:
+        value = r.pop("s", 0)
+        r["s"] = value
+
+
+def _cleared_and_filled(x, r):
+    r.clear()
+    for name in ("s", "m", "l"):
+        if x < 1:
+            r["stop"] = name
+            break
+        x = x - 1
+        r[name] = 0
+
+
+def _moved_at_the_top(x, r):
+    value = r.pop("stop", 0)
+    if x > 1:
+        r["z"] = value
+    r["stop"] = x
+
+
+def _moved_in_each_branch(x, r):
+    for i in range(3):
+        if x > i:
+            r.pop("s", None)
+            r["s"] = i
+        else:
+            r.pop("stop", None)
+            r["stop"] = i
+
+
+def _cleared_in_a_branch(x, r):
+    if x > 1:
+        r.clear()
+        r["stop"], r["s"] = 1, 2
+    else:
+        r.pop("s", None)
+        r["s"], r["k"] = 5, 3
+
+
+def _reversed(x, r):
+    old = dict(r)
+    r.clear()
+    for name in reversed(list(old)):
+        r[name] = old[name]
+    if x > 1:
+        r["n"] = r.pop("s", 1)
+
+
+def _moved_in_a_loop(x, r):
+    r.setdefault("q", x)
+    if x > 2:
+        r |= {"s": r.pop("s", 0)}
+    while x > 0:
+        x = x - 1
+        r["stop"] = r.pop("stop", 0)
+
+
+def _set_and_then_cleared(x, r):
+    if x > 1:
+        r["spike"] = 2
+    if x < 2:
+        r.clear()
+    return len(r)
+
+
+def _copied_after_a_move(x, r):
+    if x > 1:
+        r["s"] = r.pop("s", 0)
+    return {**r, "last": x}, list(r)
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+@pytest.mark.parametrize(
+    "program",
+    [
+        _taken_and_put_back, _cleared_and_filled, _moved_at_the_top, _moved_in_each_branch, _cleared_in_a_branch, _reversed,
+        _moved_in_a_loop, _set_and_then_cleared, _copied_after_a_move,
+    ],
+)  # fmt: skip
+def test_keys_that_were_there_come_back(program, kind):
+    def make():
+        table = kind({"s": 0, "stop": 7})
+        numbers = (2.0, 0.0, 1.5, 3.0, 0.5, 2.5, 2.0)
+        return worlds.World(program, [table], [lambda call, v=v: call(torch.tensor(v), table) for v in numbers])
+
+    worlds.agree(make)
