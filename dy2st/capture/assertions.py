@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dy2st.capture import text
 from dy2st.capture.branch import capture_if
 from dy2st.capture.exceptions import raised
 from dy2st.capture.session import Session, need
@@ -27,7 +28,7 @@ def check(session: Session, condition: Any, exception: type[Exception], *argumen
 
     Args:
         condition: whether it holds, known only at run time.
-        exception, arguments: what is raised if not.
+        exception, arguments: what is raised if not; a text is put together where it is needed.
     """
     if session.pending or session.has_written():  # others see the exception pass, or see what was done before it
 
@@ -36,7 +37,7 @@ def check(session: Session, condition: Any, exception: type[Exception], *argumen
 
         capture_if(condition, _go_on, fail, ())
         return
-    session.builder.call(control.assert_, (condition, exception, *arguments))
+    session.builder.call(control.assert_, (condition, exception, *(text.value(session, value) for value in arguments)))
 
 
 def _go_on() -> None:

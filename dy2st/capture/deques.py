@@ -206,7 +206,7 @@ def _absent(method: str, item: Any) -> Any:
         getattr(collections.deque(), method)("x")
     except ValueError as error:
         before, name, after = str(error).partition("'x'")
-        return text.value(need(), text.Text((before, (item, "r", ""), after))) if name else before
+        return text.Text((before, (item, "r", ""), after)) if name else before
     raise AssertionError
 
 

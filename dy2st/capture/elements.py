@@ -37,6 +37,7 @@ from dy2st.capture.values import (
     unpack_list,
 )
 from dy2st_runtime import control
+from dy2st_runtime.items import is_plain_object
 from dy2st_runtime.structure import TupleOf, children, unflatten
 
 _CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type, types.BuiltinFunctionType, torch.nn.Module)
@@ -208,7 +209,8 @@ def _taken(builder: BlockBuilder, session: Session, kind: lattice.Type, node: fx
             if certain and type(structure) is TupleOf:
                 nodes = [builder.call_raw(operator.getitem, (node, i)) for i in range(len(items))]
             else:
-                parts = builder.call_raw(control.item_parts, (node, len(items)))
+                what = structure if is_plain_object(structure) else len(items)
+                parts = builder.call_raw(control.item_parts, (node, what))
                 nodes = [builder.call_raw(operator.getitem, (parts, i)) for i in range(len(items))]
             return unflatten(structure, [_taken(builder, session, item, n, certain) for item, n in zip(items, nodes)])
         case lattice.ChoiceType(options):

@@ -109,7 +109,7 @@ def _known(session: Session, target: list[Any]) -> RuntimeList:
 
 def _index(session: Session, target: list[Any], value: Any) -> Any:
     found = position(session, target, value) if session.lists.of(target) is not None else _first(session, value, target, 0)
-    message = text.value(session, Text(((value, "r", ""), " is not in list")))
+    message = Text(((value, "r", ""), " is not in list"))
     check(session, found >= 0, ValueError, message)
     return found
 

@@ -9,7 +9,6 @@ from typing import Any, NoReturn, Protocol
 import torch
 
 from dy2st import errors
-from dy2st.capture import text
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -143,7 +142,7 @@ def _if(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
 
 def index(session: Session, numbers: Numbers, value: Any) -> Any:
     """``numbers.index(value)``."""
-    message = text.value(session, Text(((value, "r", ""), " is not in range")))
+    message = Text(((value, "r", ""), " is not in range"))
     check(session, contains(session, numbers, value), ValueError, message)
     return (session.call(int, value) - numbers.start) // numbers.step
 

@@ -153,7 +153,7 @@ def _too_many(session: Session, function: Any, named: Sequence[inspect.Parameter
     needed = sum(parameter.default is parameter.empty for parameter in named)
     count = f"{len(named) + own}" if needed == len(named) else f"from {needed + own} to {len(named) + own}"
     takes = f"{known.__qualname__}() takes {count} positional argument{'s' * (len(named) + own != 1)} but "
-    return text.value(session, Text((takes, (given + own, None, ""), " were given")))
+    return Text((takes, (given + own, None, ""), " were given"))
 
 
 def _extreme(session: Session, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dy2st.capture import iteration, lists, text
+from dy2st.capture import iteration, lists
 from dy2st.capture.assertions import check
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
@@ -66,7 +66,7 @@ def _parts(session: Session, items: RuntimeList, pattern: tuple[Pattern, ...]) -
     length, starred = lists.length(session, items), STAR in pattern
     wanted = len(pattern) - starred
     expected = f"at least {wanted}" if starred else str(wanted)
-    few = text.value(session, Text((f"not enough values to unpack (expected {expected}, got ", (length, None, ""), ")")))
+    few = Text((f"not enough values to unpack (expected {expected}, got ", (length, None, ""), ")"))
     check(session, length >= wanted, ValueError, few)
     if not starred:
         check(session, length <= wanted, ValueError, f"too many values to unpack (expected {wanted})")

@@ -13,6 +13,7 @@ In a list of the program an item is the Python value that it is in eager. A prog
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from dy2st_runtime.errors import ProgramError
-from dy2st_runtime.structure import Structure, children, flatten, unflatten
+from dy2st_runtime.structure import ObjectOf, Structure, attributes, children, flatten, unflatten
 
 Kind = tuple[Any, ...]
 
@@ -45,9 +46,24 @@ def of_kind(value: Any, kind: Kind) -> Any:
     return value if fits(value, kind) else None
 
 
-def parts(value: Any, count: int) -> Sequence[Any]:
-    """What is in a container; ``None`` in each place of one that is not there."""
-    return [None] * count if value is None else flatten(value, lambda part: part is not value)[0]
+def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
+    """What is in a container; ``None`` in each place of one that is not there.
+
+    Args:
+        value: the container.
+        kind: how many parts it has; of an object of a plain class, its structure.
+    """
+    if value is None:
+        return [None] * (kind if isinstance(kind, int) else len(kind.fields))
+    if isinstance(kind, ObjectOf):
+        held = attributes(value)
+        return [held[name] for name in kind.fields]
+    return flatten(value, lambda part: part is not value)[0]
+
+
+def is_plain_object(structure: Structure) -> bool:
+    """Whether a structure is that of an object of which only its structure tells that it is a container."""
+    return isinstance(structure, ObjectOf) and not dataclasses.is_dataclass(structure.factory)
 
 
 def fits(value: Any, kind: Kind) -> bool:
@@ -57,6 +73,8 @@ def fits(value: Any, kind: Kind) -> bool:
             return value is other or (type(value) is type(other) and isinstance(other, _COMPARED) and bool(value == other))
         case ("tensor", dtype, dimensions):
             return isinstance(value, torch.Tensor) and value.dtype == dtype and value.dim() == dimensions
+        case ("made", ObjectOf(factory, fields)) if not dataclasses.is_dataclass(factory):
+            return type(value) is factory and sorted(attributes(value)) == sorted(fields)
         case ("made", structure):
             return children(value) is not None and flatten(value, lambda part: part is not value)[1] == structure
         case (name,):

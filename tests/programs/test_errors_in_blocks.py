@@ -711,3 +711,35 @@ def test_a_manager_that_swallows_errors():
         return x
 
     refused(f)
+
+
+def _second(x, names):
+    if x > 1:
+        names.append(3)
+    return names.index(3)
+
+
+def _unpacked(x, names):
+    if x > 1:
+        names.append(3)
+    first, _ = names
+    return first
+
+
+def _in_a_range(x, names):
+    names.append(0)
+    return range(3).index(int(x))
+
+
+@pytest.mark.parametrize("program", [_second, _unpacked, _in_a_range])
+def test_what_a_value_is_named_in_when_something_was_written_before(program):
+    static = dy2st.to_static(program)
+    for number in (0.0, 5.0, 2.0):
+        outcomes = []
+        for function in (program, static):
+            names = [1, 2]
+            try:
+                outcomes.append((function(torch.tensor(number), names), names))
+            except ValueError as error:
+                outcomes.append((str(error), names))
+        assert outcomes[0] == outcomes[1]
