@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, keys, lists, lookup, optional, ranges, storage, tuples
+from dy2st.capture import attribute_tables, choices, keys, lists, lookup, optional, ranges, storage, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
@@ -125,6 +125,8 @@ def _item_of_container(session: Session, value: Any, key: Any) -> Any:
 
 
 def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any], Any] = python.getitem) -> Any:
+    if id(value) in session.tables:
+        return attribute_tables.item(session, value, key)
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.write(ItemPlace(value, key))
@@ -253,6 +255,9 @@ def _set_plainly(
     if isinstance(target, dict) and lookup.is_runtime(key):
         lookup.put(session, target, key, lambda known: _set_item(session, target, known, value))
         return
+    if id(target) in session.tables:
+        attribute_tables.put(session, target, key, value)
+        return
     _note_items(session, target, key)
     if isinstance(target, dict) and may_be_undefined(dict.get(target, key)):
         session.key_orders.write(target, key, _where_there)
@@ -314,6 +319,9 @@ def _del_item(session: Session | None, target: Any, key: Any) -> None:
             if lookup.is_runtime(key):
                 missing = lambda: choices.certain(Undefined("key", KeyError, (key,)))  # noqa: E731
                 lookup.find(session, target, key, lambda known: _del_item(session, target, known), missing)
+                return
+            if id(target) in session.tables:
+                attribute_tables.remove(session, target, key)
                 return
             if not hasattr(type(target), "__missing__") or key in target:
                 item(target, key)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, keys, replacements, storage, traits
+from dy2st.capture import attribute_tables, choices, keys, replacements, storage, traits
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import (
@@ -158,6 +158,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     described = storage.of_class(type(value), name)
     if storage.is_data(described) and not isinstance(described, types.MemberDescriptorType):
         return _of_class(session, value, described, name)
+    value = attribute_tables.holder(session, value)
     held = storage.own(value, name)
     if may_be_undefined(held):
         there = choices.presence(held)
@@ -269,6 +270,8 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
 def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     """What the class holds for an object that has nothing of its own, or what a library computes."""
     source = None if isinstance(value, StandIn) else source_of(session, value)
+    if name == "__dict__" and attribute_tables.has(value):
+        return attribute_tables.read(session, value, source)
     if source is None and not isinstance(value, types.ModuleType) and described is not MISSING:
         return _of_made_object(session, value, described, name)
     get = getattr if _method(value, "__getattribute__") is None else object.__getattribute__
@@ -276,8 +279,6 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     if source is not None:
         _read_given(session, value, name, found, source)
         found = get(value, name) if type(found) in (bool, int, float) else found  # an input may stand there by now
-    if name == "__dict__" and type(found) is dict and not isinstance(value, (types.ModuleType, torch.nn.Module)):
-        session.tables[id(found)] = found, value
     return choices.certain(found) if may_be_undefined(found) else found
 
 
@@ -372,6 +373,11 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     described = storage.of_class(type(target), name)
     if _of_user(session, target, described, "fset", "__set__", value):
         return
+    if name == "__dict__" and isinstance(value, dict) and storage.table_of(target) is not None:
+        attribute_tables.replace(session, target, value)
+        return
+    if not storage.is_data(described):
+        target = attribute_tables.holder(session, target)
     source_of(session, target)  # a class comes from outside even if nothing of it has been read
     session.write(AttributePlace(target, name))
     if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
@@ -405,6 +411,8 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
     described = storage.of_class(type(target), name)
     if _of_user(session, target, described, "fdel", "__delete__"):
         return
+    if not storage.is_data(described):
+        target = attribute_tables.holder(session, target)
     held = storage.own(target, name)
     if may_be_undefined(held):
         choices.certain(held)
@@ -426,21 +434,6 @@ def _of_user(session: Session, target: Any, described: Any, part: str, method: s
         return False
     session.call(types.MethodType(written, described), target, *values)
     return True
-
-
-def call_on_table(session: Session, table: dict[str, Any], name: str, args: Any, kwargs: Any) -> Any:
-    """A method of the dict of an object's attributes that changes it: each of them is written by itself."""
-    owner, before, after = session.tables[id(table)][1], dict(table), dict(table)
-    session.births.own(after)
-    result = session.call(getattr(after, name), *args, **kwargs)
-    for key in [key for key in before if key not in after]:
-        session.write(AttributePlace(owner, key))
-        del table[key]
-    for key, item in after.items():
-        if key not in before or before[key] is not item:
-            session.write(AttributePlace(owner, key))
-            table[key] = item
-    return result
 
 
 # -- what there is -----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from dy2st import errors
 from dy2st.capture import (
     access,
-    attributes,
+    attribute_tables,
     construction,
     deques,
     iteration,
@@ -354,7 +354,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     if isinstance(owner, list):
         return ordering.method(session, owner, function.__name__, args, kwargs)
     if id(owner) in session.tables and function.__name__ not in _READING_METHODS:
-        return attributes.call_on_table(session, owner, function.__name__, args, kwargs)
+        return attribute_tables.call(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.key_orders.asks(owner) is not None:
         return _with_order(session, owner, function)
     if tables.is_keyed(owner, function.__name__, args):

@@ -45,10 +45,15 @@ class CellPlace:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttributePlace:
-    """An attribute that an object has itself."""
+    """An attribute that an object has itself.
+
+    Attributes:
+        in_dict: whether a module keeps what it would register elsewhere in its dict.
+    """
 
     owner: Any
     name: str
+    in_dict: bool = False
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -61,7 +66,13 @@ class AttributePlace:
         if value is MISSING:
             storage.drop(self.owner, self.name)
         else:
-            storage.keep(self.owner, self.name, value)
+            storage.keep(self.owner, self.name, value, self.in_dict)
+
+    @property
+    def now(self) -> AttributePlace:
+        """The same, with where the attribute is now."""
+        in_dict = storage.is_unregistered(self.owner, self.name)
+        return self if in_dict is self.in_dict else AttributePlace(self.owner, self.name, in_dict)
 
     def __str__(self) -> str:
         return f"{(self.owner if isinstance(self.owner, type) else type(self.owner)).__name__}.{self.name}"
@@ -163,7 +174,7 @@ class Journal:
     def note(self, place: Place) -> None:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
-            held = place.read()
+            held, place = place.read(), place.now if isinstance(place, AttributePlace) else place
             names = storage.names(place.owner) if isinstance(place, AttributePlace) and held is not MISSING else ()
             self.entries[place.key] = self._older(Entry(place, held, held, names))
 
@@ -182,7 +193,8 @@ class Journal:
             if isinstance(entry.place, ItemPlace) and id(entry.place.owner) in wholes:
                 continue  # the contents have it
             if not _unchanged(entry.place, entry.seen, new):
-                found.update(_parts(Write(entry.place, entry.seen, new)) or {key: Write(entry.place, entry.seen, new)})
+                place = entry.place.now if isinstance(entry.place, AttributePlace) else entry.place
+                found.update(_parts(Write(place, entry.seen, new)) or {key: Write(place, entry.seen, new)})
         return found
 
     def unchanged(self) -> list[Entry]:

@@ -172,8 +172,9 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...]]:
 def outside(session: Session, journal: Journal) -> list[Write]:
     """The writes to places that exist before and after the call."""
     found: dict[tuple[Any, ...], Write] = {}
-    for write in journal.writes().values():
-        if _is_inside(session, write.place):
+    writes = journal.writes()
+    for write in writes.values():
+        if _is_inside(session, write.place) or _is_in_new_table(writes, write.place):
             continue
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
@@ -186,6 +187,11 @@ def outside(session: Session, journal: Journal) -> list[Write]:
         if session.tracker.source_of(table) is not None and not _is_inside(session, place):
             found.setdefault(place.key, Write(place, None, table))
     return list(found.values())
+
+
+def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
+    """Whether a place is an attribute of an object whose attributes are replaced as a whole."""
+    return isinstance(place, AttributePlace) and place.name != "__dict__" and AttributePlace(place.owner, "__dict__").key in writes
 
 
 def _is_inside(session: Session, place: Place) -> bool:
@@ -453,8 +459,8 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
 
 def _place_in(place: Place) -> Callable[[Any], Place]:
     match place:
-        case AttributePlace(_, name):
-            return lambda target: AttributePlace(target, name)
+        case AttributePlace(_, name, in_dict):
+            return lambda target: AttributePlace(target, name, in_dict)
         case ItemPlace(_, item):
             return lambda target: ItemPlace(target, item)
         case ContentsPlace():

@@ -24,7 +24,7 @@ from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
-from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
+from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Entry, ItemPlace, Journal, Place, Write
 from dy2st.capture.key_order import KeyOrders, OrderPlace
 from dy2st.capture.list_table import ListTable
 from dy2st.capture.outside import Outside
@@ -184,6 +184,11 @@ class Session:
     def was_written(self, key: tuple[Any, ...]) -> bool:
         """Whether the captured code has written a place, so that what it holds now is no value from outside."""
         return any(key in region.journal.entries for region in self._regions)
+
+    def entries(self) -> Iterator[Entry]:
+        """What has been noted by the blocks that are open, the latest first."""
+        for region in reversed(self._regions):
+            yield from reversed(region.journal.entries.values())
 
     def is_local(self, place: Place) -> bool:
         """Whether a place is a variable that exists during the capture only."""
@@ -422,7 +427,23 @@ class Session:
 
     def writes_of(self, region: Region) -> dict[tuple[Any, ...], Write]:
         """What a block has written by now."""
-        return self.key_orders.writes(region.orders, region.journal.writes(), functools.partial(self._is_born_in, region))
+        writes = region.journal.writes()
+        for key, write in writes.items():
+            if key in region.journal.entries:
+                self._check_same_table(region.journal.entries[key].place, write)
+        return self.key_orders.writes(region.orders, writes, functools.partial(self._is_born_in, region))
+
+    def _check_same_table(self, place: Place, write: Write) -> None:
+        """Refuse a block that has a module keep an attribute in another table than where it was."""
+        now = write.place
+        if not isinstance(place, AttributePlace) or not isinstance(now, AttributePlace) or place.in_dict is now.in_dict:
+            return
+        if write.old is not MISSING and write.new is not MISSING:
+            raise CaptureError(
+                f"a tensor decides whether a module registers {now.name!r}, or keeps it in its __dict__",
+                self.here(),
+                fix="register it in __init__, or write to module.__dict__ in both cases",
+            )
 
     def _is_born_in(self, region: Region, table: Any) -> bool:
         born = self.births.born(table)

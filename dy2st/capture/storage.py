@@ -95,12 +95,30 @@ def is_shadowing(owner: Any, name: str) -> bool:
     return described is not MISSING or has_fallback
 
 
-def keep(owner: Any, name: str, value: Any) -> None:
-    """Write an attribute where the object has it."""
+def is_unregistered(owner: Any, name: str) -> bool:
+    """Whether a module holds a parameter or another module in its dict, where it is none of its own."""
+    return isinstance(owner, torch.nn.Module) and _is_member(owner.__dict__.get(name))
+
+
+def _is_member(value: Any) -> bool:
+    """Whether a module registers a value, or an option of it."""
+    given = value.options.values() if isinstance(value, Choice) else (value,)
+    return any(isinstance(part, (torch.nn.Parameter, torch.nn.Module)) for part in given)
+
+
+def keep(owner: Any, name: str, value: Any, in_dict: bool = False) -> None:
+    """Write an attribute where the object has it.
+
+    Args:
+        owner: the object.
+        name: of the attribute.
+        value: what it gets.
+        in_dict: whether a module keeps in its dict what it would register elsewhere.
+    """
     if isinstance(owner, type):
         type.__setattr__(owner, name, value)
     elif isinstance(owner, torch.nn.Module) and not is_data(of_class(type(owner), name)):
-        wanted = _table_for(owner, name, value)
+        wanted = owner.__dict__ if in_dict else _table_for(owner, name, value)
         for table in (owner.__dict__, *_tables(owner)):
             if table is wanted:
                 table[name] = value
