@@ -48,6 +48,8 @@ class World:
         self.module = load(program.source)
         self.space = self.module.__dict__
         self.numbers = Numbers()
+        self.own_numbers: Numbers | None = None
+        """Of the state, where it has no object in common with results: a loaded program has state of its own."""
         self.target = self.space["program"]
         self.function: types.FunctionType = _function(self.target)
         assert isinstance(self.function, types.FunctionType)
@@ -68,11 +70,13 @@ class World:
 
     def picture(self, given: Given, more: dict[str, Any], values: bool = True, fresh: bool = False) -> list[str]:
         """All that can be reached."""
-        seen = Picture(Numbers() if fresh else self.numbers, self.module.__name__, values)
+        first = seen = Picture(Numbers() if fresh else self.numbers, self.module.__name__, values)
         for name, value in sorted(more.items()):
             seen.add(name, value)
         for key, value in [*enumerate(given[0]), *given[1].items()]:
             seen.add(f"argument {key}", value)
+        if self.own_numbers is not None:
+            seen = Picture(self.own_numbers, self.module.__name__, values)
         for name, value in self.space.items():
             if not name.startswith("_") and name not in _HIDDEN and not isinstance(value, types.ModuleType):
                 seen.add(name, value)
@@ -84,7 +88,8 @@ class World:
         seen.add("defaults", self.function.__defaults__)
         if isinstance(self.space["program"], torch.nn.Module):
             seen.add("module", self.space["program"])
-        return [line.replace(self.module.__name__, "module") for line in seen.lines]
+        lines = first.lines if seen is first else [*first.lines, *seen.lines]
+        return [line.replace(self.module.__name__, "module") for line in lines]
 
     def close(self) -> None:
         """Forget the source."""
@@ -138,6 +143,8 @@ def _judge(program: Program, eager: World, static: World, variant: str) -> Verdi
     made = _static(program, static, variant)
     if isinstance(made, Verdict):
         return made
+    if variant == "saved":
+        eager.own_numbers, static.own_numbers = Numbers(), Numbers()
     seen: set[tuple[str, ...]] = set()
     for position, call in enumerate(program.calls):
         where = f"call {position} with {call.arguments}"
@@ -183,7 +190,10 @@ def _static(program: Program, world: World, variant: str) -> Any:
 
 def _loaded(program: Program, world: World) -> Any:
     """The program after saving and loading; only functions of tensors, and modules, can be."""
-    arguments = world.arguments(program.calls[0])
+    try:
+        arguments = world.arguments(program.calls[0])
+    except Exception as error:
+        return Verdict(Kind.INVALID, str(error))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.dy2st")
         try:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.Size, range, slice, type(Ellipsis))
 
 
@@ -76,15 +77,18 @@ class Picture:
 
     def _parts(self, path: str, value: Any) -> None:
         if isinstance(value, dict):
-            self.lines.append(f"{path}: keys {list(dict.keys(value))!r}")
-            for key, item in dict.items(value):
-                self.add(f"{path}[{key!r}]", item)
+            keys = list((collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict).keys(value))
+            self.lines.append(f"{path}: keys {keys!r}")
+            for key in keys:
+                self.add(f"{path}[{key!r}]", dict.__getitem__(value, key))
         elif isinstance(value, (list, collections.deque)):
             self.lines.append(f"{path}: {len(value)} items")
             for index, item in enumerate(list.__iter__(value) if isinstance(value, list) else value):
                 self.add(f"{path}[{index}]", item)
         elif isinstance(value, (set, frozenset)):
             self.lines.append(f"{path}: {sorted(map(repr, value))}")
+        if isinstance(value, torch.nn.Module):
+            self.lines.append(f"{path}: hooks {[len(getattr(value, name)) for name in _HOOKS]}")
         if isinstance(value, type):
             parts = {name: part for name, part in vars(value).items() if _is_data(name, part)}
         else:
