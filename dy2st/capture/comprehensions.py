@@ -84,8 +84,8 @@ def generator(clause: Clause) -> Iterator[Any]:
 
     functions = (clause.element, *clause.conditions)
 
-    def through(item: Any, then: Callable[[Any], Any], live: Sequence[str]) -> None:
-        _give(item, clause, functions, then, live)
+    def through(item: Any, then: Callable[[Any], Any], live: Sequence[str], test: Any) -> None:
+        _give(item, clause, functions, then, live, test)
 
     return Stream(source_of(clause.iterable), through, clause.bound)
 
@@ -98,31 +98,36 @@ def source_of(iterable: Any) -> Any:
 
 
 def _give(
-    item: Any, clause: Clause, functions: Sequence[Callable[..., Any]], then: Callable[[Any], Any], live: Sequence[str]
-) -> None:
-    """Call ``then`` with the element of an item, or with each that a further clause gives, if the conditions hold."""
+    item: Any, clause: Clause, functions: Sequence[Callable[..., Any]], then: Callable[[Any], Any], live: Sequence[str],
+    test: Any = None,
+) -> None:  # fmt: skip
+    """Call ``then`` with the element of an item, or with each that a further clause gives, if the conditions hold.
+
+    Args:
+        test: whether there is to be a further element; ``None`` if all are wanted.
+    """
     parts = tuple(unpacking.taken_apart(current(), item, clause.pattern))
     live, element = (*live, *clause.bound), functions[0]
 
     def give() -> None:
         value = element(*parts)
         if isinstance(value, Clause):
-            _each(value, then, live)
+            _each(value, then, live, test)
         else:
             then(value)
 
     when(functions[1:], parts, give, live)
 
 
-def _each(clause: Clause, then: Callable[[Any], Any], live: Sequence[str]) -> None:
+def _each(clause: Clause, then: Callable[[Any], Any], live: Sequence[str], test: Any = None) -> None:
     live = (*live, *clause.bound)
     functions = (clause.element, *clause.conditions)  # so that their variables are found in the closure of the trip
 
     def trip(item: Any) -> None:
-        _give(item, clause, functions, then, live)
+        _give(item, clause, functions, then, live, test)
 
     if current() is not None:
-        return capture_for(clause.iterable, trip, live, None)
+        return capture_for(clause.iterable, trip, live, test)
     for item in clause.iterable:
         trip(item)
     return None

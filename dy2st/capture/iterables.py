@@ -63,12 +63,14 @@ class Stream:
 
     Args:
         source: what it goes through: an iterator, or a :class:`RuntimeIterable`.
-        through: called with an item of the source, a function to call with each item of the stream, and the names that are
-            live in the loop.
+        through: called with an item of the source, a function to call with each item of the stream, the names that are live in
+            the loop, and whether the loop goes on (a function, or ``None``), to be asked before each item but the first.
         bound: names outside that it binds.
     """
 
-    def __init__(self, source: Any, through: Callable[[Any, Callable[[Any], Any], Any], Any], bound: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, source: Any, through: Callable[[Any, Callable[[Any], Any], Any, Any], Any], bound: tuple[str, ...] = ()
+    ) -> None:
         self.source, self.through, self.bound = source, through, bound
         self._ready: list[Any] = []
         self._consumed = False
@@ -106,5 +108,5 @@ class Stream:
             self._ready.append(item)
 
         while not self._ready:
-            self.through(next(iter(self.source)), take, ())
+            self.through(next(iter(self.source)), take, (), None)
         return self._ready.pop(0)

@@ -145,13 +145,13 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         iterable: what it loops over.
         body: a function of the item.
         live: the names that are read after a trip or after the loop.
-        test: ``None``, or whether the loop goes on, asked before each step (false after a ``break``).
+        test: ``None``, or whether the loop goes on, asked before each step but the first (false after a ``break``).
     """
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, Stream):
         iterators.take(session, iterable)
         through, live = iterable.through, (*live, *iterable.bound)
-        capture_for(iterable.consume(), lambda item: through(item, body, live), live, test)
+        capture_for(iterable.consume(), lambda item: through(item, body, live, test), live, test)
         return
     if isinstance(iterable, Columns):
         return _over_columns(iterable, body, live, test)
@@ -222,7 +222,7 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iterators.started(iterable)
     trips = 0
-    while (test is None or test()) and (item := iterators.step(iterator)) is not iterators.END:
+    while (test is None or not trips or test()) and (item := iterators.step(iterator)) is not iterators.END:
         if test is None:
             body(item)
             if session.lists.of(iterable) is not None:  # a trip has made it grow or shrink where a tensor decides

@@ -125,3 +125,22 @@ def test_map_and_filter_are_streams():
         return total, list(map(lambda a, b: a - b, x, filter(lambda v: v > 0, x)))
 
     agree(f, [*SIGNS, torch.tensor([5.0, 0.0, 7.0])])
+
+
+def test_a_generator_of_two_loops_that_is_left_early():
+    def f(x):
+        rows = [[x[0], x[1]], [x[1] + 1]]
+        y = x * 0
+        for v in (item * 2 for row in rows for item in row):
+            y = y + v
+            if v > 2.5:
+                break
+        n = int(x.sum().clamp(min=0))
+        for k in (10 * i + j for i in range(n) for j in range(i + 1)):
+            y = y + k
+            if k > 10:
+                break
+        found = all(v > 1.5 for row in rows for v in row), any(v > 1.5 for row in rows for v in row)
+        return y, found, any(1 / (v - 1) > 0 for row in rows if x.sum() > 0 for v in row if v < 2.5)
+
+    agree(f, [torch.tensor(v) for v in ([1.25, 2.0], [2.0, 1.25], [-1.0, 0.5], [3.0, 0.0])])

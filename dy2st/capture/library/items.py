@@ -147,7 +147,7 @@ def _reversed(session: Session, iterable: Any) -> Any:
 @handles(list, takes_choices=True)
 def _list(session: Session, values: Any = ()) -> Any:
     if isinstance(values, Choice):
-        return session.over(values, lambda option: _list(session, option))
+        return session.over(values, lambda option: session.call(list, option))
     return iteration.collected(values)
 
 
@@ -158,7 +158,7 @@ def _tuple(session: Session, values: Any = ()) -> Any:
 
 @handles(map)
 def _map(session: Session, function: Any, *iterables: Any) -> Any:
-    def through(item: Any, then: Any, live: Any) -> None:
+    def through(item: Any, then: Any, live: Any, test: Any) -> None:
         then(session.call(function, *item) if len(iterables) > 1 else session.call(function, item))
 
     given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
@@ -203,7 +203,7 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
     def keeps(item: Any) -> Any:
         return item if function is None else session.call(function, item)
 
-    def through(item: Any, then: Any, live: Any) -> None:
+    def through(item: Any, then: Any, live: Any, test: Any) -> None:
         comprehensions.when((keeps,), (item,), lambda: then(item), live)
 
     return Stream(comprehensions.source_of(values), through)
