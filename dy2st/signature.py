@@ -8,6 +8,7 @@ constants. Dtypes, devices, sizes and constants are part of the key; sizes that 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import inspect
 import linecache
@@ -301,9 +302,9 @@ def _example(spec: Any, device: torch.device | None) -> Any:
     if isinstance(spec, type) and spec in KINDS:
         return NumberArgument(spec.__name__)
     if isinstance(spec, (list, tuple)) and not isinstance(spec, torch.Size):
-        return type(spec)(_example(item, device) for item in spec)
-    if isinstance(spec, dict):
-        return {key: _example(item, device) for key, item in spec.items()}
+        return getattr(spec, "_make", type(spec))(_example(item, device) for item in spec)
+    if type(spec) in (dict, collections.OrderedDict):
+        return type(spec)((key, _example(item, device)) for key, item in spec.items())
     return spec
 
 

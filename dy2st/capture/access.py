@@ -12,7 +12,7 @@ import enum
 import operator as python
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -23,7 +23,7 @@ from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.class_attributes import LIBRARIES, of_class
 from dy2st.capture.exceptions import raised
-from dy2st.capture.journal import ContentsPlace, ItemPlace
+from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.users_code import user_method
 from dy2st.capture.values import (
@@ -128,6 +128,8 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if id(value) in session.tables:
         return attribute_tables.item(session, value, key)
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
+    if makes and isinstance(value, collections.defaultdict) and value.default_factory is not None:
+        return item_or_put(session, value, key, lambda: session.call(value.default_factory))
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.write(ItemPlace(value, key))
     found = get(value, key)
@@ -206,15 +208,27 @@ def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
     if not makes and isinstance(table, collections.defaultdict):
         return choices.certain(found)
     default: Any = (lambda: session.call(table.default_factory)) if makes else (lambda: type(table).__missing__(table, key))
-    there = choices.presence(found)
-    if there is False:
-        made = default()
-    else:
-        made = capture_if_exp(there, found.without_unbound, default)
     if makes:
-        session.write(ItemPlace(table, key))
-        table[key] = made
+        return item_or_put(session, table, key, default)
+    there = choices.presence(found)
+    return default() if there is False else capture_if_exp(there, found.without_unbound, default)
+
+
+def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any]) -> Any:
+    """The item of a dict under a key; where none is there, one is made and put in."""
+    if lookup.is_runtime(key):  # one of those that are there
+        return lookup.find(session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, key))
+    found = dict.get(table, key, MISSING)
+    there = found is not MISSING and choices.presence(found)
+    if there is True:
+        return found
+    made = capture_if_exp(there, found.without_unbound, make) if there is not False else make()
+    _set_in_container(session, table, key, made)
     return made
+
+
+def _refuse_new(session: Session, key: Any) -> NoReturn:
+    raise keys.refused(session, key, "is put into a dict")
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:

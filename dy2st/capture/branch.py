@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from dy2st import errors
 from dy2st.capture import lattice, stand_ins, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.journal import MISSING, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -113,7 +112,6 @@ def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Plac
 
 def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[str] | None) -> Any:
     then, orelse = outcomes
-    _write_alike(outcomes)
     joiner = Joiner(session, (then.builder, orelse.builder), then.start)
     joined: list[tuple[Place, Any]] = []
     for key, write in {**then.writes, **orelse.writes}.items():
@@ -131,19 +129,6 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
     for place, value in joined:
         session.put(place, value)
     return result
-
-
-def _write_alike(outcomes: Sequence[Outcome]) -> None:
-    """Where one branch writes the contents of a container, an item that the other one writes is a part of its contents, too."""
-    writes = [write for outcome in outcomes for write in outcome.writes.values()]
-    contents = {id(write.place.owner): write for write in writes if isinstance(write.place, ContentsPlace)}
-    for outcome in outcomes:
-        for item in list(outcome.writes.values()):
-            if isinstance(item.place, ItemPlace) and id(item.place.owner) in contents:
-                whole = contents[id(item.place.owner)]
-                outcome.writes.pop(item.place.key)
-                known = outcome.writes.setdefault(whole.place.key, Write(whole.place, whole.old, copy.copy(whole.old)))
-                ItemPlace(known.new, item.place.item).write(item.new)
 
 
 class Joiner:

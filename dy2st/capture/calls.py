@@ -62,7 +62,7 @@ from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.tables import FAMILY
-from dy2st.capture.users_code import as_written, is_in_skipped_package, is_skipped
+from dy2st.capture.users_code import as_written, is_part_of_library, is_skipped
 from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents, with_option
 
 _MAX_DEPTH = 200
@@ -104,7 +104,7 @@ _STEPPING = frozenset(("join", "extend"))
 """Methods that go through what they get."""
 _KEEPING = frozenset(("append", "appendleft", "insert", "setdefault", "get", "pop", "add", "update"))
 """Methods of containers that keep a dict as it is, or know its order themselves."""
-_OF_ORDER = frozenset(("keys", "values", "items", "popitem", "copy"))
+_OF_ORDER = frozenset(("keys", "values", "items", "copy"))
 _OF_OBJECTS = (getattr, setattr, hasattr, delattr, isinstance, type, vars)
 """What asks for the object, not for what is in it."""
 
@@ -148,7 +148,8 @@ def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any,
 
 def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> Any:
     """The dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
-    if type(function) is types.FunctionType or any(function is known for known in _WITHOUT_ORDER):
+    written = getattr(function, "__func__", function)
+    if type(written) is types.FunctionType or any(function is known for known in _WITHOUT_ORDER):
         return None
     tables = [value for value in args if session.key_orders.asks(value) is not None]
     if not tables:
@@ -289,7 +290,7 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
     Args:
         outside: whether the function existed before the capture, and so did what its closure holds.
     """
-    if not is_in_skipped_package(function):
+    if not is_part_of_library(function):
         session.position.user_files.add(function.__code__.co_filename)
     _track_surroundings(session, function, converted, outside)
     if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
@@ -339,6 +340,9 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     if issubclass(kind, enum.Enum) and keys.any_open(args):
         return keys.over(session, args, lambda known: _call_plain(session, kind, known, kwargs))
+    choice = next((value for value in args if isinstance(value, Choice)), None)
+    if choice is not None and (kind in FAMILY or kind in (collections.deque, set, frozenset)):
+        return _over_argument(session, choice, kind, args, kwargs)
     if kind is collections.deque:
         return deques.made(*args, **kwargs)
     if kind in (set, frozenset) and args:
@@ -357,7 +361,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return attribute_tables.call(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.key_orders.asks(owner) is not None:
         return _with_order(session, owner, function)
-    if tables.is_keyed(owner, function.__name__, args):
+    if tables.is_keyed(owner, function.__name__, args) or (function.__name__ == "setdefault" and optional.has_optional(owner)):
         return tables.method(session, owner, function, args, kwargs)
     if isinstance(owner, collections.OrderedDict) and function.__name__ == "move_to_end":
         return tables.move_to_end(session, owner, *args, **kwargs)
@@ -365,7 +369,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return tables.update(session, owner, *args, **kwargs)
     if isinstance(owner, (set, collections.deque)) and keys.any_open(args):
         return keys.over_choices(session, args, lambda known: _call_container(session, owner, function, known, kwargs))
-    if isinstance(owner, dict) and (function.__name__ in ("pop", "clear") or optional.has_optional(owner)):
+    if isinstance(owner, dict) and function.__name__ in (optional.METHODS if optional.has_optional(owner) else optional.TAKING):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
@@ -375,8 +379,6 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
 def _with_order(session: Session, table: Any, method: Any) -> Any:
     """A method of a dict that gives its keys in their order, which is not that of the Python object."""
     name = method.__name__
-    if name == "popitem":
-        session.key_orders.check(table, session.here())
     if name == "copy":
         return optional.copied(session, table)
     return optional.settled(session, table, lambda one: getattr(one, name)(), ordered=True)

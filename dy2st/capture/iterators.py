@@ -58,7 +58,7 @@ def over(iterable: Any) -> Any:
     if current() is None:
         return iterable
     if isinstance(iterable, Choice):  # what is in either, now
-        iterable = iterable.session.over(iterable, tuple)
+        iterable = iterable.session.over(iterable, lambda option: need().call(tuple, option))
     if isinstance(iterable, torch.Tensor) and iterable.dim():
         return iterable.unbind(0)
     if isinstance(iterable, collections.abc.Iterator) and not is_written_by_user(iterable):

@@ -184,8 +184,12 @@ class Journal:
         place.write(value)
         self.entries[place.key] = Entry(place, raw, value)
 
-    def writes(self) -> dict[tuple[Any, ...], Write]:
-        """The places whose content is not what it was: of a container either items or, if that can't say it, the contents."""
+    def writes(self, ordered: bool = True) -> dict[tuple[Any, ...], Write]:
+        """The places whose content is not what it was: of a container either items or, if that can't say it, the contents.
+
+        Args:
+            ordered: whether writing them has to give the keys of dicts in their order.
+        """
         found: dict[tuple[Any, ...], Write] = {}
         wholes = {id(entry.place.owner) for entry in self.entries.values() if isinstance(entry.place, ContentsPlace)}
         for key, entry in self.entries.items():
@@ -194,8 +198,15 @@ class Journal:
                 continue  # the contents have it
             if not _unchanged(entry.place, entry.seen, new):
                 place = entry.place.now if isinstance(entry.place, AttributePlace) else entry.place
-                found.update(_parts(Write(place, entry.seen, new)) or {key: Write(place, entry.seen, new)})
+                write = Write(place, entry.seen, new)
+                parts = _parts(write, ordered)
+                found.update({key: write} if parts is None else parts)
         return found
+
+    def contents_before(self, table: Any) -> Any:
+        """What was in a container of which all was written; ``None`` for any other."""
+        entry = self.entries.get(ContentsPlace(table).key)
+        return None if entry is None else entry.seen
 
     def unchanged(self) -> list[Entry]:
         """The attributes that were written and hold what they held."""
@@ -233,13 +244,13 @@ class Journal:
         self.entries.update(found)
 
 
-def _parts(write: Write) -> dict[tuple[Any, ...], Write] | None:
+def _parts(write: Write, ordered: bool) -> dict[tuple[Any, ...], Write] | None:
     """The items that a dict's new contents differ in; ``None`` where writing these would not give its keys in their order."""
-    if not isinstance(write.place, ContentsPlace) or type(write.place.owner) is not dict:
+    if not isinstance(write.place, ContentsPlace) or not isinstance(write.place.owner, dict):
         return None
     old, new = write.old, write.new
     kept = [key for key in old if key in new]
-    if list(new)[: len(kept)] != kept:
+    if ordered and list(new)[: len(kept)] != kept:
         return None
     items = {key: (ItemPlace(write.place.owner, key), old.get(key, MISSING), new.get(key, MISSING)) for key in {**old, **new}}
     return {place.key: Write(place, a, b) for place, a, b in items.values() if not _unchanged(place, a, b)}

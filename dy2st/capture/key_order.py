@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from dy2st import errors
-from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Place, Write
+from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.values import Choice, Order, Undefined, may_be_undefined
 
 if TYPE_CHECKING:
@@ -114,7 +114,9 @@ class KeyOrders:
         """Whether writing the items one by one would leave the keys in another order: some were taken out and came back."""
         if self.of(table) is not None:
             return True
-        kept = [key for key in self._first.get(id(table), (None, []))[1] if key in table]
+        if id(table) not in self._first:
+            return False
+        kept = [key for key in self._first[id(table)][1] if key in table]
         return kept != [*table][: len(kept)]
 
     def removed(self, table: dict[Any, Any], key: Any) -> None:
@@ -154,21 +156,22 @@ class KeyOrders:
         return is_plain and loop is not None and all(self._together.get(id(table[one]), (None, None))[1] is loop for one in later)
 
     def writes(
-        self, mark: Known, writes: Mapping[tuple[Any, ...], Write], is_new: Callable[[Any], bool]
+        self, mark: Known, writes: Mapping[tuple[Any, ...], Write], journal: Journal, is_new: Callable[[Any], bool]
     ) -> dict[tuple[Any, ...], Write]:
-        """What a block has written, with the orders that it leaves where keys have come."""
-        tables = {
-            id(write.place.owner): write.place.owner
-            for write in writes.values()
-            if isinstance(write.place, (ItemPlace, ContentsPlace))
-        }
+        """What a block has written, of dicts item by item, with the orders that it leaves where that is another."""
+        places = [entry.place for entry in journal.entries.values()]
+        tables = {id(place.owner): place.owner for place in places if isinstance(place, (ItemPlace, ContentsPlace))}
         tables |= {
             number: table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order
         }
         found = dict(writes)
         for table in tables.values():
             if isinstance(table, dict) and not is_new(table):
-                place, new, old = OrderPlace(self, table), self.now(table), _before(table, mark, writes)
+                place, new, old = (
+                    OrderPlace(self, table),
+                    self.now(table),
+                    _before(table, mark, writes, journal.contents_before(table)),
+                )
                 if not _same(old, new):
                     found[place.key] = Write(cast(Place, place), old, new)
         return found
@@ -225,12 +228,11 @@ def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
     return made
 
 
-def _before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write]) -> Any:
-    """The order that a block has found."""
+def _before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:
+    """The order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
     known = mark.get(id(table), (None, None))[1]
-    whole = writes.get(ContentsPlace(table).key)
     if whole is not None:
-        return _completed(known, [key for key, value in whole.old.items() if not isinstance(value, Undefined)])
+        return _completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)])
     olds = {
         write.place.item: write.old
         for write in writes.values()

@@ -7,18 +7,22 @@ if x.sum() > 0:             d["c"] is a choice between a tensor and nothing. Rea
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
-from dy2st import errors
-from dy2st.capture import choices
+from dy2st.capture import choices, keys, storage
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.journal import ItemPlace
+from dy2st.capture.exceptions import raised
+from dy2st.capture.journal import MISSING, ItemPlace
 from dy2st.capture.session import Session
 from dy2st.capture.values import StandInSet, Undefined, may_be_undefined
 
 _ABSENT = object()
-_MARKS_ALLOWED = frozenset(("update", "__setitem__"))
+METHODS = frozenset(("pop", "popitem", "clear", "copy", "get", "keys", "values", "items"))
+"""The methods of dicts that need to know which items are there."""
+TAKING = frozenset(("pop", "popitem", "clear"))
+"""Those that take items out."""
 
 
 def has_optional(value: Any) -> bool:
@@ -31,19 +35,19 @@ def has_optional(value: Any) -> bool:
 def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered: bool = False) -> Any:
     """Do something with a dict or set: once for each set of keys that it may have, and if asked, for each order of them."""
     if isinstance(table, StandInSet):
-        return settled(session, table.table, lambda keys: use(set(keys)))
+        return settled(session, table.table, lambda known: use(set(known)))
     key = next((key for key, value in table.items() if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
         return session.key_orders.ordered(session, table, use) if ordered else use(table)
     value, without, full = table[key], copied(session, table), copied(session, table)
-    del without[key]
+    ItemPlace(without, key).write(MISSING)
 
-    def once(keys: Any) -> Any:
-        return settled(session, keys, use, ordered=ordered)
+    def once(known: Any) -> Any:
+        return settled(session, known, use, ordered=ordered)
 
     if isinstance(value, Undefined):
         return once(without)
-    full[key] = value.without_unbound()
+    ItemPlace(full, key).write(value.without_unbound())
     return capture_if_exp(choices.presence(value), lambda: once(full), lambda: once(without))
 
 
@@ -55,41 +59,45 @@ def copied(session: Session, table: Any) -> Any:
 
 
 def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs: Any) -> Any:
-    """A method of a dict with such items.
-
-    Raises:
-        CaptureError: it takes an item of which nobody knows the key.
-    """
+    """A method of a dict with such items."""
     if name == "pop":
         return pop(session, table, *args)
-    if name == "setdefault":
-        default = args[1] if len(args) > 1 else None
-        found = settled(session, table, lambda keys: keys.get(args[0], default))
-        session.write(ItemPlace(table, args[0]))
-        table[args[0]] = found
-        return found
+    if name == "popitem":
+        return pop_item(session, table, *args, **kwargs)
     if name == "clear":
         return clear(session, table)
-    if name == "popitem":
-        raise errors.CaptureError(
-            "popitem() of a dict whose keys depend on a branch", session.here(), fix="pop a key that you name"
-        )
     if name == "copy":
         return copied(session, table)
-    if name in _MARKS_ALLOWED:
-        return getattr(table, name)(*args, **kwargs)
-    return settled(session, table, lambda keys: getattr(keys, name)(*args, **kwargs), ordered=name in ("keys", "values", "items"))
+    if name == "get":
+        return get(session, table, *args)
+    return settled(session, table, lambda known: getattr(known, name)(*args, **kwargs), ordered=True)
+
+
+def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    """``table.get(key, default)``."""
+    stored = dict.get(table, key, default)
+    return settled(session, {key: stored}, lambda known: known.get(key, default)) if may_be_undefined(stored) else stored
+
+
+def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tuple[Any, Any]:
+    """``table.popitem(last)``: the key is one of those that may be at the end."""
+
+    def at_end(known: dict[Any, Any]) -> Any:
+        if not known:
+            words = "dictionary is empty" if isinstance(table, collections.OrderedDict) else "popitem(): dictionary is empty"
+            raise raised(KeyError(words))
+        return next(reversed(known) if last else iter(known))
+
+    end = settled(session, table, at_end, ordered=True)
+    return end, keys.over(session, end, lambda key: pop(session, table, key))
 
 
 def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any:
     """``table.pop(key)``, with or without a default."""
-    stored = table.get(key, _ABSENT)
+    stored = dict.get(table, key, _ABSENT)
     if stored is _ABSENT:
-        return table.pop(key, *default)
-    if may_be_undefined(stored) and default:
-        stored = settled(session, {key: stored}, lambda keys: keys.get(key, default[0]))
-    else:
-        stored = choices.certain(stored)
+        return storage.base_of(table).pop(table, key, *default)
+    stored = get(session, table, key, default[0]) if default else choices.certain(stored)
     remove(session, table, key)
     return stored
 
@@ -106,6 +114,6 @@ def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
     session.write(place)
     session.key_orders.removed(table, key)
     if session.nesting > 1 and not session.births.is_inside(place, session.region):
-        table[key] = Undefined(f"[{key!r}]", KeyError, (key,))
+        place.write(Undefined(f"[{key!r}]", KeyError, (key,)))
     else:
-        del table[key]
+        place.write(MISSING)

@@ -16,7 +16,7 @@ from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.values import RuntimeList, Text, contents, is_symbolic
+from dy2st.capture.values import Choice, RuntimeList, Text, contents, is_symbolic
 from dy2st_runtime import control, scalars
 
 
@@ -57,6 +57,8 @@ def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any)
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A method of a list, called by converted code."""
     if name == "extend" and len(args) == 1:
+        if isinstance(args[0], Choice):
+            return session.over(args[0], lambda option: method(session, target, name, (option,), kwargs))
         args = (_with_known_end(session, args[0]),)
         if session.lists.of(args[0]) is not None:
             _known(session, target)

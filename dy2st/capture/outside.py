@@ -222,8 +222,8 @@ class Outside:
         if isinstance(place, CellPlace):
             return self.cells.get(id(place.cell))
         owner = self.session.tracker.source_of(place.owner)
-        if owner is None or isinstance(place, ContentsPlace):
-            return None
+        if owner is None or isinstance(place, ContentsPlace) or id(place.owner) in self._tables:
+            return None  # what is in a set is guarded as a whole
         if isinstance(place, ItemPlace):
             return table.item(owner, place.item)
         if not storage.is_shadowing(place.owner, place.name):

@@ -232,7 +232,7 @@ class _Describer:
 
     def _is_table(self, value: Any) -> bool:
         """Whether a value is a kind of dict that the function has made."""
-        return id(value) in self.session.created and kind_of_table(value) is not None
+        return kind_of_table(value) is not None and self.session.tracker.source_of(value) is None
 
     def simplified(self, structure: Structure) -> Structure:
         """Without the numbers of containers that stand in one place only."""
@@ -300,8 +300,6 @@ class _Describer:
             self._check_keys(value, what)
         if self.session.key_orders.asks(value) is not None:
             return self._each_order(value, what)
-        if kind_of_table(value) is not None and self.session.tracker.source_of(value) is None:
-            value = dict(value)  # what a Counter or defaultdict of the user's will hold on one of several ways
         parts = children(value)
         if parts is not None:
             items, describe = parts
@@ -367,17 +365,17 @@ class _Describer:
         """A dict with an item that is there on some ways only: one of two dicts."""
         key, value = next((key, value) for key, value in table.items() if may_be_undefined(value))
         without, full = (self.session.key_orders.follow(table.copy(), table) for _ in range(2))
-        del without[key]
+        ItemPlace(without, key).write(MISSING)
         if isinstance(value, Undefined):
             return self.described(without, what)
         there = self.session.number(scalars.where, (choices.presence(value), 1, 0), "int")
-        full[key] = value.without_unbound()
+        ItemPlace(full, key).write(value.without_unbound())
         return ChoiceOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
 
 
 def _items_of(session: Session, table: Any) -> dict[Any, Any]:
     """What is in a dict, in one of Python's own."""
-    return session.key_orders.follow(dict(table), table)  # type: ignore[no-any-return]
+    return session.key_orders.follow(ContentsPlace(table).read(), table)  # type: ignore[no-any-return]
 
 
 def _is_list(value: Any) -> bool:
@@ -435,6 +433,7 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
             session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
         )
     if isinstance(write.place, ContentsPlace) and (isinstance(new, StandInSet) or new is write.place.owner):
+        new = _items_of(session, new) if isinstance(new, dict) else new
         return Effect(name, kind, describer.described(new, f"writes to {name}"))
     if isinstance(write.place, ContentsPlace) and isinstance(new, list):
         same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))

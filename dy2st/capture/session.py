@@ -427,11 +427,11 @@ class Session:
 
     def writes_of(self, region: Region) -> dict[tuple[Any, ...], Write]:
         """What a block has written by now."""
-        writes = region.journal.writes()
+        writes = region.journal.writes(ordered=False)
         for key, write in writes.items():
             if key in region.journal.entries:
                 self._check_same_table(region.journal.entries[key].place, write)
-        return self.key_orders.writes(region.orders, writes, functools.partial(self._is_born_in, region))
+        return self.key_orders.writes(region.orders, writes, region.journal, functools.partial(self._is_born_in, region))
 
     def _check_same_table(self, place: Place, write: Write) -> None:
         """Refuse a block that has a module keep an attribute in another table than where it was."""

@@ -12,7 +12,7 @@ from dy2st.capture import access, attributes, choices, comparisons, iteration, k
 from dy2st.capture.branch import capture_if
 from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session
-from dy2st.capture.values import StandInSet, is_symbolic, may_be_undefined
+from dy2st.capture.values import Choice, StandInSet, is_symbolic, may_be_undefined
 
 _KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))
 """The methods of dicts that get a key."""
@@ -31,8 +31,7 @@ def method(session: Session, table: Any, function: Any, args: tuple[Any, ...], k
         return _OWN[name](table, key, *rest)
     if name == "setdefault":
         value = rest[0] if rest else None
-        access.unless_there(session, table, key, lambda: access.set_item(table, key, value))
-        return access.item(table, key)
+        return keys.over(session, key, lambda known: access.item_or_put(session, table, known, lambda: value))
 
     def use(known: Any) -> Any:
         if not lookup.is_runtime(known):
@@ -88,6 +87,10 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
 
 def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
     """A dict display: of pairs, and of dicts whose items go into it."""
+    for index, part in enumerate(parts):
+        if len(part) == 1 and isinstance(part[0], Choice):
+            put = lambda option, index=index: display(session, (*parts[:index], (option,), *parts[index + 1 :]))  # noqa: E731
+            return session.over(part[0], put)  # type: ignore[no-any-return]
     table: dict[Any, Any] = {}
     session.births.own(table)
     for part in parts:
@@ -130,6 +133,9 @@ def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> No
 def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = False, **named: Any) -> None:
     """``table.update(source, **named)``; a ``Counter`` counts."""
     for source in sources:
+        if isinstance(source, Choice):
+            session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
+            continue
         source = _looked_at(session, source)
         if not _is_special(session, type(table), source) and not optional.has_optional(table) and not optional.has_optional(source):
             session.key_orders.check(source, session.here())

@@ -24,6 +24,10 @@ SKIPPED_PACKAGES = {
 CONVERTED_MODULES = ("torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container")
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
+CONVERTED_CLASSES = ("collections", "collections.abc")
+"""Modules of the standard library with classes written in Python, whose objects hold what the user puts in: their methods are
+converted like user code."""
+
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _SITE_PACKAGES = ("site-packages", "dist-packages")
 
@@ -33,6 +37,8 @@ def is_skipped(function: Any) -> bool:
     if is_in_skipped_package(function):
         module = function.__module__
         return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
+    if _is_method_of_container(function):
+        return False
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
     if not in_library and not file.startswith("<frozen"):
@@ -44,6 +50,17 @@ def is_skipped(function: Any) -> bool:
 def is_in_skipped_package(function: Any) -> bool:
     """Whether a function is of one of :data:`SKIPPED_PACKAGES`, those parts that are converted as well."""
     return _is_in(getattr(function, "__module__", None) or "", SKIPPED_PACKAGES)
+
+
+def is_part_of_library(function: Any) -> bool:
+    """Whether a function, converted or not, is one of those whose lines mean nothing to the user."""
+    return is_in_skipped_package(function) or _is_method_of_container(function)
+
+
+def _is_method_of_container(function: Any) -> bool:
+    if getattr(function, "__module__", None) not in CONVERTED_CLASSES or not isinstance(function, types.FunctionType):
+        return False
+    return "." in function.__qualname__ and "<locals>" not in function.__qualname__
 
 
 def is_library(module: str) -> bool:

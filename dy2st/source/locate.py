@@ -84,8 +84,11 @@ def text_of(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
     known = _known_text(code)
     if known is not None:
         return known
-    linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, module_globals)
+    name = code.co_filename
+    if name.startswith("<frozen"):  # it has been compiled with Python itself, from the file that its module names
+        name = (module_globals or {}).get("__file__") or name
+    linecache.checkcache(name)
+    lines = linecache.getlines(name, module_globals)
     if not lines:
         raise SourceNotFoundError(code, "its text is in no file that Python can read")
     return "".join(lines)
@@ -93,7 +96,11 @@ def text_of(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _definitions(filename: str, text: str) -> tuple[Located, ...]:
-    return tuple(_walk(ast.parse(text, filename), None))
+    try:
+        tree = ast.parse(text, filename)
+    except SystemError:  # Python 3.11 loses count where a garbage collection parses, too
+        tree = ast.parse(text, filename)
+    return tuple(_walk(tree, None))
 
 
 def _is_recent(filename: str) -> bool:
