@@ -373,7 +373,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
-    return function(*args, **kwargs)
+    return session.views.added(owner, function(*args, **kwargs))
 
 
 def _with_order(session: Session, table: Any, method: Any) -> Any:

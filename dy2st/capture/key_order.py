@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from dy2st import errors
+from dy2st.capture import storage
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.values import Choice, Order, Undefined, may_be_undefined
 
@@ -109,6 +110,16 @@ class KeyOrders:
         """A dict is about to be written."""
         if isinstance(table, dict) and id(table) not in self._first:
             self._first[id(table)] = table, [*table]
+
+    def restore(self) -> None:
+        """Put the keys of the dicts that were written back in their first order, once their items are what they were."""
+        for table, first in self._first.values():
+            if [*table] != first and table.keys() == set(first):
+                base: Any = storage.base_of(table)
+                items = {key: dict.__getitem__(table, key) for key in first}
+                base.clear(table)
+                for key, item in items.items():
+                    base.__setitem__(table, key, item)
 
     def is_reordered(self, table: Any) -> bool:
         """Whether writing the items one by one would leave the keys in another order: some were taken out and came back."""

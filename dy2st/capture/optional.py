@@ -114,6 +114,7 @@ def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
     session.write(place)
     session.key_orders.removed(table, key)
     if session.nesting > 1 and not session.births.is_inside(place, session.region):
+        session.views.check(table, session.here())
         place.write(Undefined(f"[{key!r}]", KeyError, (key,)))
     else:
         place.write(MISSING)

@@ -78,6 +78,10 @@ class Outside:
                 self.session.tracker.guards.tensor(source, real, dims or frozenset())
         return state.stand_in  # type: ignore[no-any-return]
 
+    def is_state(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor stands for one from outside that is no argument."""
+        return any(state.stand_in is tensor for state in self._state_by_id.values())
+
     def adopted(self, value: Any) -> Any:
         """A value with a stand-in in the place of a real tensor."""
         return self.adopt(value) if isinstance(value, torch.Tensor) and not self.session.is_stand_in(value) else value

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, Unsupporte
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from dy2st.capture import failing, recurrent, traits
+from dy2st.capture import failing, geometry, recurrent, traits
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.eager_errors import of_eager, without_stand_in
 from dy2st.capture.overlap import refused_overlap
@@ -114,7 +114,7 @@ class Recorder(ProxyTorchDispatchMode):
         shapes = self.session.shapes
         self.session.fake.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
-        before = traits.before(self.session, func, args)
+        before, lying = traits.before(self.session, func, args), geometry.before(func, args)
         try:
             result = self._run(func, args, kwargs)
             self._check_overlap(func, args)
@@ -123,6 +123,7 @@ class Recorder(ProxyTorchDispatchMode):
             raise
         finally:
             shapes.operation_start = None
+        geometry.check(self.session, func, lying)
         self._stale_views.note(func, args, self.session.builder)
         traits.follow(self.session, func, (args, kwargs), result, before)
         if func in _NOT_RECORDED:

@@ -35,7 +35,18 @@ from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.tracking import Tracker
 from dy2st.capture.turns import TURNS
 from dy2st.capture.twins import Twins
-from dy2st.capture.values import CAPTURE_VALUES, Choice, RuntimeList, RuntimeString, Stale, Undefined, is_mutable, unpack_list
+from dy2st.capture.values import (
+    CAPTURE_VALUES,
+    Choice,
+    RuntimeList,
+    RuntimeString,
+    Stale,
+    Undefined,
+    is_mutable,
+    may_be_undefined,
+    unpack_list,
+)
+from dy2st.capture.views import Views
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
@@ -116,6 +127,7 @@ class Session:
         self.twins = Twins()
         self.copies = Copies()
         self.key_orders = KeyOrders()
+        self.views = Views()
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
         """The dicts of objects' attributes that the code has asked for, by their identity, with the objects."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
@@ -264,6 +276,7 @@ class Session:
                         journal = self._regions.pop().journal
                         journal.forget_if(self._is_own)
                         journal.undo()
+                    self.key_orders.restore()
         finally:
             _set_grad_mode(grad)  # what the function switches, its program switches when it runs
             _local.session = outer
@@ -452,8 +465,11 @@ class Session:
     def put(self, place: Place, value: Any) -> None:
         """Write what a control-flow statement leaves in a place; what is not bound does not exist there, save for a variable."""
         if isinstance(place, OrderPlace):
+            self.views.check(place.owner, self.here())
             place.write(value)
             return
+        if isinstance(place, ItemPlace) and may_be_undefined(value):
+            self.views.check(place.owner, self.here())
         self.write(place)
         place.write(MISSING if isinstance(value, Undefined) and not isinstance(place, CellPlace) else value)
 

@@ -250,7 +250,10 @@ def _observe(target: Any, program: Program, make: Arguments) -> _Seen:
             error = raised
     values: dict[str, Any] = {"result": result} if error is None else {}
     if error is None and program.grad:
-        values["gradients"] = _gradients(result, leaves)
+        try:
+            values["gradients"] = _gradients(result, leaves)
+        except RuntimeError as raised:  # eager's own: the program wrote to what its backward needs
+            values["an error in backward"] = type(raised).__name__
     values |= {"arguments": arguments, "state": _state(target), "printed": printed.getvalue()}
     return _Seen(values, error, _identities(result, arguments) if error is None else [])
 
@@ -262,6 +265,8 @@ def _differs(expected: _Seen, found: _Seen, noisy: Sequence[_Seen], files: tuple
             kind = Kind.WRONG if error is None or _line(error, files[1]) is not None else Kind.CRASH
             return Verdict(kind, f"{type(error).__name__} for {type(wanted).__name__}", f"{where}: {wanted!r}, not {error!r}")
         return None
+    if expected.values.keys() != found.values.keys():
+        return Verdict(Kind.WRONG, "whether there are gradients", f"{where}: {[*expected.values]}, not {[*found.values]}")
     for what, value in expected.values.items():
         try:
             close(value, found.values[what], spread(noisy[0].values[what], [each.values[what] for each in noisy[1:]]), what)

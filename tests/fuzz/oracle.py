@@ -30,7 +30,6 @@ import itertools
 import linecache
 import os
 import random
-import re
 import signal
 import sys
 import tempfile
@@ -224,7 +223,7 @@ def _observe(target: Any, program: Program, call: Call, file: str) -> _Seen:
             backward = type(raised)
     values = {
         "gradients": grads, "an error in backward": backward, "arguments afterwards": [_plain(a) for a in arguments],
-        "printed text": re.sub(r"grad_fn=<\w+>", "grad_fn", printed.getvalue()), "random state": random_state,
+        "printed text": printed.getvalue(), "random state": random_state,
         "state": _state(target), "identities": _identities(result, arguments),
     }  # fmt: skip
     return _Seen(result, error, _line(error, file), values)

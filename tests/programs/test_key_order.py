@@ -290,3 +290,77 @@ def test_keys_that_were_there_come_back(program, kind):
         return worlds.World(program, [table], [lambda call, v=v: call(torch.tensor(v), table) for v in numbers])
 
     worlds.agree(make)
+
+
+def _raises_first(x, r):
+    if x > 1:
+        raise ValueError("no")
+    r["s"] = r.pop("s")
+
+
+def _asserts_first(x, r):
+    assert x < 1, "no"
+    r["s"] = r.pop("s")
+    r["stop"] = r.pop("stop") + 1
+
+
+@pytest.mark.parametrize("program", [_raises_first, _asserts_first])
+def test_keys_stay_where_they_are_when_an_exception_comes_first(program):
+    def make():
+        table = {"s": 0, "stop": 7}
+        numbers = (2.0, 0.0, 3.0, 0.5)
+        return worlds.World(program, [table], [lambda call, v=v: _message(call, torch.tensor(v), table) for v in numbers])
+
+    worlds.agree(make)
+
+
+def _message(call, *arguments):
+    try:
+        return call(*arguments)
+    except (ValueError, AssertionError) as error:
+        return type(error).__name__
+
+
+def _held_items(x, d):
+    items = d.items()
+    if x > 0:
+        d["a"] = 1
+    return list(items)
+
+
+def _held_keys_of_removed(x, d):
+    names = d.keys()
+    if x > 0:
+        d.pop("q", None)
+    return names & {"q"}
+
+
+def _held_where_the_order_changes(x, d):
+    values = d.values()
+    if x > 0:
+        d["q"] = d.pop("q")
+    return [*values]
+
+
+@pytest.mark.parametrize("program", [_held_items, _held_keys_of_removed, _held_where_the_order_changes])
+def test_views_that_are_held_are_refused_where_a_tensor_decides_the_keys(program):
+    with pytest.raises(dy2st.CaptureError, match="a view of a dict is held"):
+        dy2st.to_static(program)(torch.tensor(1.0), {"q": 5, "r": 6})
+
+
+def _asked_for_where_they_are_used(x, d):
+    for key, value in d.items():
+        x = x + value + len(key)
+    if x > 20:
+        d["a"] = 1
+    return [key for key in d.keys()], x
+
+
+def test_views_that_are_not_held():
+    def make():
+        table = {"q": 5, "r": 6}
+        return worlds.World(
+            _asked_for_where_they_are_used, [table], [lambda call, v=v: call(torch.tensor(v), table) for v in (1.0, 9.0, 2.0)]
+        )
+
+    worlds.agree(make)
