@@ -199,7 +199,7 @@ def _by_own_way(session: Session, way: Any, value: Any, name: str) -> Any:
 
 def _otherwise(session: Session, value: Any, described: Any, name: str, fallback: bool = True) -> Any:
     """An attribute that an object does not have itself."""
-    if isinstance(value, type):
+    if isinstance(value, type) and (described is MISSING or any(name in vars(base) for base in value.__mro__[1:])):
         return _of_bases(session, value, name)
     if described is not MISSING and not isinstance(described, types.MemberDescriptorType):
         return _of_class(session, value, described, name)

@@ -52,7 +52,11 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
     make = functools.partial(type.__call__, kind)
     if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_choice((args, kwargs)):
         made = registered(session, new(kind))
-        plainly(session, types.MethodType(init, made), args, kwargs | _made_defaults(session, kind, args, kwargs))
+        given = kwargs | _made_defaults(session, kind, args, kwargs)
+        if _is_generated(kind, init):
+            init(made, *args, **given)  # it keeps what it gets, as a statement would
+        else:
+            plainly(session, types.MethodType(init, made), args, given)
         return made
     return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
 
@@ -63,18 +67,23 @@ def registered(session: Session, made: Any) -> Any:
         session.tracker.met(type(made))
         session.created[id(made)] = made
         session.births.own(made)
-        if _is_plain(type(made)):
+        if is_plain(type(made)):
             session.followed[id(made)] = made
     return made
 
 
-def _is_plain(kind: type) -> bool:
+def is_plain(kind: type) -> bool:
     """Whether objects of a class are no more than their attributes: another one with the same is as good."""
     if kind is object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__next__") or hasattr(kind, "__del__"):
         return False
     bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT]
     made_by_class = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
     return made_by_class and not any(is_library(base.__module__) for base in bases)
+
+
+def _is_generated(kind: type, init: types.FunctionType) -> bool:
+    """Whether an ``__init__`` is the one that ``dataclasses`` writes."""
+    return dataclasses.is_dataclass(kind) and init.__code__.co_filename == "<string>"
 
 
 def _has_choice(arguments: Any) -> bool:

@@ -264,6 +264,26 @@ def descriptor_or_value() -> World:
     return World(f, [o], [lambda f, x=x: f(x) for x in (N, P, N)])
 
 
+@case(3)
+def given_by_the_metaclass() -> World:
+    class Meta(type):
+        n = 0
+
+        @property
+        def shown(cls):
+            return cls.n
+
+    class C(metaclass=Meta):
+        pass
+
+    def f(x):
+        if x.sum() > 0:
+            C.n += 1
+        return x * C.shown, C.n
+
+    return World(f, [], steps(C, states=(N, P, N)))
+
+
 @pytest.mark.parametrize(("make", "programs"), CASES, ids=lambda value: getattr(value, "__name__", ""))
 def test_as_eager(make, programs):
     agree(make, programs=programs)

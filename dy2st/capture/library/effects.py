@@ -1,22 +1,17 @@
 """Library functions that do something outside of the program, or hold on to what they see.
 
-Logging and warnings happen at each call of the program. A copy of a tensor is a copy that the program makes. A function that keeps
-its results for later is called as if it did not, because the tensors of a capture must not outlive it.
+Logging and warnings happen at each call of the program. A function that keeps its results for later is called as if it did not,
+because the tensors of a capture must not outlive it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
 import functools
 import logging
 import warnings
 from typing import Any
 
-import torch
-
-from dy2st.capture import access
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
 from dy2st.capture.unwinding import Suppress
@@ -46,62 +41,3 @@ _register_effects()
 @handles(contextlib.suppress)
 def _suppress(session: Session, *kinds: type[BaseException]) -> Suppress:
     return Suppress(*kinds)
-
-
-@handles(copy.deepcopy)
-def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
-    known: dict[int, Any] = {} if memo is None else memo
-    access.look_into(session, value)
-
-    def copied(part: Any) -> Any:
-        if isinstance(part, torch.Tensor):
-            if id(part) not in known:
-                known[id(part)] = _copied_tensor(part)
-            return known[id(part)]
-        if type(part) in (list, tuple):
-            made = type(part)(copied(item) for item in part)
-            if type(made) is list:
-                session.lists.own(made)
-            return made
-        if type(part) is dict:
-            return {key: copied(item) for key, item in part.items()}
-        made = copy.deepcopy(part, known)
-        session.created[id(made)] = made
-        return made
-
-    return copied(value)
-
-
-def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_leaf:
-        return copy.deepcopy(tensor)  # raises what eager raises
-    made = tensor.detach().clone()
-    return made.requires_grad_() if tensor.requires_grad else made
-
-
-def _register_readers() -> None:
-    for function in (dataclasses.asdict, dataclasses.astuple, dataclasses.replace):
-        handles(function)(functools.partial(_reading, function))
-
-
-def _reading(function: Any, session: Session, value: Any, **others: Any) -> Any:
-    access.look_into(session, value, others)
-    made = function(value, **others)
-    session.created[id(made)] = made
-    return made
-
-
-_register_readers()
-
-
-@handles(copy.copy)
-def _copy(session: Session, value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.view_as(value) if not value.is_leaf else value.detach().requires_grad_(value.requires_grad)
-    access.look_into(session, value)
-    made = copy.copy(value)
-    if type(made) is list:
-        session.lists.own(made)
-    elif made is not value:
-        session.created[id(made)] = made
-    return made

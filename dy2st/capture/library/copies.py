@@ -1,0 +1,164 @@
+"""``copy``, and the functions of ``dataclasses`` that copy.
+
+A copy of a tensor is one that the program makes, and a copy of an object is an object of the function.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture import access, construction, storage
+from dy2st.capture.attributes import attr
+from dy2st.capture.journal import MISSING
+from dy2st.capture.library.registry import handles
+from dy2st.capture.session import Session
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Text, may_be_undefined
+from dy2st_runtime.structure import attributes
+
+_OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+"""With which a class says how its objects are copied."""
+
+
+@handles(copy.copy)
+def _copy(session: Session, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.view_as(value) if not value.is_leaf else value.detach().requires_grad_(value.requires_grad)
+    access.look_into(session, value)
+    made = copy.copy(value)
+    if type(made) is list:
+        session.lists.own(made)
+        return made
+    return made if made is value else construction.registered(session, made)
+
+
+@handles(copy.deepcopy)
+def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
+    access.look_into(session, value)
+    return _Deep(session, {} if memo is None else memo).copied(value)
+
+
+class _Deep:
+    """One deep copy: what has been copied, by the identity of the original."""
+
+    def __init__(self, session: Session, known: dict[int, Any]) -> None:
+        self.session, self.known = session, known
+
+    def copied(self, part: Any) -> Any:
+        """The copy of a part."""
+        if isinstance(part, (*SYMBOLIC_NUMBERS, Text)):
+            return part
+        if isinstance(part, Choice):
+            return self._choice(part)
+        if id(part) in self.known:
+            return self.known[id(part)]
+        made = self._made(part)
+        self.known[id(part)] = made
+        return made
+
+    def _choice(self, part: Choice) -> Any:
+        if may_be_undefined(part):
+            raise errors.CaptureError(
+                "a deep copy of an object with an attribute or item that is there on some ways only",
+                self.session.here(),
+                fix="give it a value on all ways, None for example",
+            )
+        return self.session.over(part, self.copied)
+
+    def _made(self, part: Any) -> Any:
+        if isinstance(part, torch.Tensor):
+            return _copied_tensor(part)
+        if type(part) is tuple:
+            return tuple(map(self.copied, part))
+        if type(part) is list:
+            made: Any = []
+            self.known[id(part)] = made
+            made += map(self.copied, part)
+            self.session.lists.own(made)
+            return made
+        if type(part) is dict:
+            return {key: self.copied(item) for key, item in part.items()}
+        if _is_plain(type(part)):
+            return self._object(part)
+        made = copy.deepcopy(part, self.known)
+        return made if made is part else construction.registered(self.session, made)
+
+    def _object(self, part: Any) -> Any:
+        made = construction.registered(self.session, object.__new__(type(part)))
+        self.known[id(part)] = made
+        for name, item in attributes(part).items():
+            storage.keep(made, name, self.copied(item))
+        return made
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether a deep copy of an object is one of each of its attributes."""
+    found = [
+        storage.of_class(kind, name) for name in _OWN_WAYS if storage.of_class(kind, name) is not vars(object).get(name, MISSING)
+    ]
+    own = any(getattr(way, "__module__", "") != "dataclasses" for way in found)  # those of frozen ones with slots do the same
+    return construction.is_plain(kind) and not own and storage.of_class(kind, "__new__") is vars(object)["__new__"]
+
+
+def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_leaf:
+        return copy.deepcopy(tensor)  # raises what eager raises
+    made = tensor.detach().clone()
+    return made.requires_grad_() if tensor.requires_grad else made
+
+
+# -- dataclasses -------------------------------------------------------------------------------------------------------------
+
+
+@handles(dataclasses.asdict)
+def _asdict(session: Session, value: Any, *, dict_factory: Callable[[Any], Any] = dict) -> Any:
+    def made(part: Any, parts: list[Any]) -> Any:
+        return session.call(dict_factory, list(zip((field.name for field in dataclasses.fields(part)), parts)))
+
+    return _taken_apart(session, dataclasses.asdict, value, made)
+
+
+@handles(dataclasses.astuple)
+def _astuple(session: Session, value: Any, *, tuple_factory: Callable[[Any], Any] = tuple) -> Any:
+    return _taken_apart(session, dataclasses.astuple, value, lambda part, parts: session.call(tuple_factory, parts))
+
+
+def _taken_apart(session: Session, function: Any, value: Any, make: Callable[[Any, list[Any]], Any]) -> Any:
+    """What ``asdict`` and ``astuple`` do, given what they make of an object and its fields, taken apart."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return function(value)  # raises what eager raises
+
+    def inner(part: Any) -> Any:
+        if isinstance(part, Choice):
+            return session.over(part, inner)
+        if dataclasses.is_dataclass(part) and not isinstance(part, type):
+            return make(part, [inner(attr(part, field.name)) for field in dataclasses.fields(part)])
+        if isinstance(part, tuple) and hasattr(type(part), "_fields"):
+            return type(part)(*map(inner, part))
+        if isinstance(part, (list, tuple)):
+            made = type(part)(map(inner, part))
+            if type(made) is list:
+                session.lists.own(made)
+            return made
+        if type(part) is dict:
+            return {inner(key): inner(item) for key, item in part.items()}
+        return _deepcopy(session, part)
+
+    return inner(value)
+
+
+@handles(dataclasses.replace)
+def _replace(session: Session, value: Any, /, **changes: Any) -> Any:
+    known = getattr(type(value), "__dataclass_fields__", {})
+    fields = dataclasses.fields(value) if known and not isinstance(value, type) else ()
+    plain = len(fields) == len(known) and not any(field.name in changes for field in fields if not field.init)
+    if not fields or not plain:  # other kinds of fields, and what eager refuses
+        access.look_into(session, value, changes)
+        return construction.registered(session, dataclasses.replace(value, **changes))
+    given = {field.name: attr(value, field.name) for field in fields if field.init and field.name not in changes}
+    return session.call(type(value), **{**changes, **given})

@@ -1,0 +1,162 @@
+"""Copies of objects: ``copy``, ``dataclasses.replace``, ``asdict`` and ``astuple``; what is copied and what is shared is as in eager."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from tests.worlds import World, agree, calls
+
+P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
+
+
+class Plain:
+    def __init__(self, h):
+        self.h = h
+        self.k = 1
+
+
+def test_plain_objects():
+    def make() -> World:
+        o, p = Plain(torch.ones(2)), Plain(2.0)
+        p.items = [o]  # type: ignore[attr-defined]
+
+        def f(x):
+            t = copy.copy(o)
+            t.h = x
+            if x.sum() > 0:
+                t.k = 5
+                o.k = t.k + 1
+            u = copy.deepcopy(p)
+            u.items[0].h = x
+            u.more = [t, u.items]
+            v = copy.deepcopy(u)
+            return t, o.h, u, v, v.more[0] is t, v.h is u.h
+
+        return World(f, [o, p], calls(N, P, N))
+
+    agree(make, programs=2)
+
+
+OPTIONS: list[dict[str, bool]] = [{}, {"slots": True}, {"frozen": True}, {"slots": True, "frozen": True}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_dataclasses(options):
+    @dataclasses.dataclass(**options)
+    class Data:
+        h: Any
+        k: int = 2
+        items: list[Any] = dataclasses.field(default_factory=list)
+
+    def shown(data):
+        return [getattr(data, field.name) for field in dataclasses.fields(data)]
+
+    def make() -> World:
+        o = Data(torch.ones(2), items=[torch.zeros(2), {"a": 1}])
+
+        def f(x):
+            if x.sum() > 0 and not options.get("frozen"):
+                o.h = x
+                o.k += 1
+            s = Data(x)
+            if x.sum() > 1:
+                s = Data(x + 1, k=5)
+            t, u, v = copy.copy(o), copy.deepcopy(o), dataclasses.replace(o, h=x)
+            tables = dataclasses.asdict(s), dataclasses.asdict(o, dict_factory=collections.OrderedDict)
+            return [shown(each) for each in (s, t, u, v)], t, tables, dataclasses.astuple(o)
+
+        return World(f, [shown(o)], [lambda g, x=x: (g(x), shown(o)) for x in (N, P, N)])
+
+    agree(make, programs=2)
+
+
+def test_fields_that_are_made_after():
+    @dataclasses.dataclass
+    class Data:
+        h: Any
+        k: int = 2
+        n: int = dataclasses.field(init=False, default=3)
+
+        def __post_init__(self):
+            if self.h.sum() > 0:
+                self.n = self.k + 1
+
+    def make() -> World:
+        o = Data(torch.ones(2))
+
+        def f(x):
+            return dataclasses.replace(o, h=x), dataclasses.replace(o, k=5), dataclasses.asdict(o)
+
+        return World(f, [o], calls(N, P))
+
+    agree(make, programs=1)
+
+
+def test_refused_by_python():
+    @dataclasses.dataclass
+    class Data:
+        h: Any
+        n: int = dataclasses.field(init=False, default=3)
+
+    def make() -> World:
+        o = Data(torch.ones(2))
+
+        def f(x, way):
+            if way == 0:
+                return dataclasses.replace(o, n=1)
+            return dataclasses.asdict(x) if way == 1 else dataclasses.replace(o, other=1)
+
+        return World(f, [o], [lambda g, way=way: g(P, way) for way in range(3)])
+
+    agree(make)
+
+
+def test_ways_of_the_class():
+    def make() -> World:
+        log: list[str] = []
+
+        class Own(Plain):
+            def __copy__(self):
+                log.append("copy")
+                return Plain(self.h * 2)
+
+            def __deepcopy__(self, memo):
+                log.append("deepcopy")
+                return Plain(self.h * 3)
+
+        o = Own(torch.ones(2))
+
+        def f(x):
+            if x.sum() > 0:
+                o.h = x
+            return copy.copy(o), copy.deepcopy(o), copy.deepcopy([o, {"a": o}])
+
+        return World(f, [o], calls(N, P))
+
+    agree(make)
+
+
+def test_dataclass_that_keeps_a_growing_list():
+    @dataclasses.dataclass
+    class Data:
+        h: Any
+        items: list[Any]
+
+    def make() -> World:
+        def f(x, n):
+            rows = []
+            for k in range(n):
+                rows.append(x * k)
+            data = Data(x, rows)
+            data.items.append(x)
+            return data, len(rows), data.items is rows
+
+        return World(f, [], [lambda g, n=n: g(P, torch.tensor(n)) for n in (2, 0, 1)])
+
+    agree(make, programs=1)
