@@ -89,7 +89,7 @@ class Outside:
     def asked(self, real: torch.Tensor) -> torch.Tensor:
         """A tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
         source = self.session.tracker.source_of(real)
-        if source is None or self.session.is_stand_in(real):
+        if source is None or self.session.is_stand_in(real) or refused_kind(real) is not None:
             return real
         if self.dynamic_state.get(source.name):
             return self.adopt(real)

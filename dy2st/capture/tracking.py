@@ -26,7 +26,8 @@ CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,
     range, slice, enum.Enum,
 )  # fmt: skip
-_IDENTITIES = (types.FunctionType, type, types.ModuleType, property, classmethod, staticmethod)
+_IDENTITIES = (types.FunctionType, type, types.ModuleType)
+_DESCRIBING = (property, classmethod, staticmethod)
 _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 PATCH_MARK = "__dy2st_patch__"
@@ -139,7 +140,7 @@ class Tracker:
             self._constant(value, source, place)
         elif isinstance(value, (types.MethodType, *_BUILTINS)):
             self._method(value, source)
-        elif isinstance(value, _IDENTITIES):
+        elif isinstance(value, _IDENTITIES) or type(value) in _DESCRIBING:
             self.guards.same(source, value)
             self._objects.setdefault(id(value), (value, source))
         elif type(value) in (set, collections.deque) or id(value) in self.given:
