@@ -43,7 +43,7 @@ def _as_it_was(session: Session, owner: Any, table: dict[str, Any]) -> dict[str,
         place = entry.place
         if not isinstance(place, AttributePlace) or place.owner is not owner:
             continue
-        if entry.raw is MISSING or place.name not in entry.names:
+        if entry.raw is MISSING or (entry.names and place.name not in entry.names):
             found.pop(place.name, None)
         else:
             found[place.name] = entry.raw

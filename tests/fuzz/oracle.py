@@ -30,6 +30,7 @@ import itertools
 import linecache
 import os
 import random
+import re
 import signal
 import sys
 import tempfile

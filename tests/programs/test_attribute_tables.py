@@ -235,6 +235,19 @@ def module_in_its_own_dict() -> World:
 
 
 @case(1)
+def dict_of_an_object_that_holds_an_argument() -> World:
+    o = made()
+    o.table = {"a": torch.zeros(2)}
+
+    def f(x, table):
+        o.table["a"] = x
+        o.k = 1
+        return list(vars(o)), o.table is table
+
+    return World(f, [o], [lambda g, x=x: g(x, o.table) for x in (N, P)])
+
+
+@case(1)
 def object_that_the_function_makes() -> World:
     kind = type(made())
 
