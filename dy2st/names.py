@@ -35,6 +35,11 @@ SUBJECT = "subject"
 CASE = "case"
 FOUND = "found"
 FINAL = "final"
+TRY = "try"
+EXCEPT = "except"
+WITH = "with"
+ENTERED = "entered"
+LEFT = "left"
 PENDING = "pending"
 
 

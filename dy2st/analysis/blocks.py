@@ -1,4 +1,4 @@
-"""The plan for the BLOCKS phase: which scope owns each name once `if`, `while` and `for` bodies are functions.
+"""The plan for the BLOCKS phase: which scope owns each name once the bodies of `if`, loops, `try` and `with` are functions.
 
 A name that a block binds is its own when nobody outside can see it: not live where the block starts, not live after the
 statement, not taken by a nested function. Every other one is `nonlocal` in the block, up to the function that owns it.
@@ -20,6 +20,20 @@ from dy2st.analysis.scopes import names_in, parameters
 BLOCK_STATEMENTS = (gast.If, gast.While, gast.For)
 
 
+def is_block_statement(node: gast.AST) -> bool:
+    """Whether the bodies of a statement become functions: of a `try` or `with` if an exception may end in it."""
+    if isinstance(node, gast.With):
+        return len(node.items) == 1 and may_swallow(node.items[0].context_expr)
+    return isinstance(node, BLOCK_STATEMENTS) or (isinstance(node, gast.Try) and bool(node.handlers))
+
+
+def may_swallow(manager: gast.expr) -> bool:
+    """Whether a context manager may end an exception: none of torch's does."""
+    while isinstance(manager, gast.Call | gast.Attribute):
+        manager = manager.func if isinstance(manager, gast.Call) else manager.value
+    return not (isinstance(manager, gast.Name) and manager.id == "torch")
+
+
 @dataclass(frozen=True)
 class Block:
     """The declarations of one generated function."""
@@ -32,11 +46,15 @@ class Block:
 
 @dataclass(frozen=True)
 class StatementPlan:
-    """One statement: the names whose values leave it, and its blocks in order (a `while` has its test first)."""
+    """One statement: the names whose values leave it, and its blocks in order (a `while` has its test first).
+
+    `caught` are the names in a `try` or `with` whose values the handlers, or what follows them, may see.
+    """
 
     node: gast.stmt
     names: tuple[str, ...]
     blocks: tuple[Block, ...]
+    caught: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,7 @@ class _Planner:
         self._declared = self._globals | frozenset(use.nonlocal_names)
         self._nonlocals = frozenset(use.nonlocal_names)
         self._lives = liveness(node.body)
+        self._own = frozenset(use.writes) | frozenset(parameters(node))
         self._plans: dict[int, StatementPlan] = {}
         self._shared: set[str] = set()
 
@@ -111,30 +130,38 @@ class _Planner:
             blocks.append(block)
             seen |= outer
         names = self._leaving(node, lives)
-        self._plans[id(node)] = StatementPlan(node, names, tuple(blocks))
+        self._plans[id(node)] = StatementPlan(node, names, tuple(blocks), self._caught(node, lives))
         return seen
 
     def _is_block(self, node: gast.stmt) -> bool:
-        return isinstance(node, BLOCK_STATEMENTS) and id(node) not in self._plain
+        return is_block_statement(node) and id(node) not in self._plain
 
     def _same_scope(self, body: Sequence[gast.stmt]) -> Iterator[gast.stmt]:
-        """The statements of one scope: into `with` and `try`, not into what becomes a function."""
+        """The statements of one scope: into `with` and `finally`, not into what becomes a function."""
         for statement in body:
             yield statement
-            if not self._is_block(statement):
-                for inner in _inner_bodies(statement):
-                    yield from self._same_scope(inner)
+            inside = [statement.finalbody] if isinstance(statement, gast.Try) else []
+            for inner in inside if self._is_block(statement) else _inner_bodies(statement):
+                yield from self._same_scope(inner)
 
     def _head(self, node: gast.stmt) -> list[gast.AST]:
         """What a statement evaluates and binds in the scope it stands in, without the statements inside it."""
         if id(node) in self._plain:
+            if isinstance(node, gast.Try | gast.With):
+                return _head(node)
             return [node.iter, node.target] if isinstance(node, gast.For) else [node.test]
+        if isinstance(node, gast.With) and self._is_block(node):
+            return [node.items[0].context_expr]
+        if isinstance(node, gast.Try) and node.handlers:
+            return [handler.type for handler in node.handlers if handler.type is not None]
         return _head(node)
 
     @staticmethod
     def _loop_head(node: gast.stmt, lives: Lives) -> frozenset[str]:
-        if isinstance(node, gast.If):
+        if isinstance(node, gast.If | gast.With):
             return frozenset()
+        if isinstance(node, gast.Try):
+            return lives.head
         return lives.head | (lives.entries[-1] if isinstance(node, gast.While) else frozenset())
 
     def _block(self, body: Sequence[gast.stmt], extra: Sequence[gast.AST], live: frozenset[str]) -> tuple[Block, frozenset[str]]:
@@ -152,6 +179,14 @@ class _Planner:
         )
         return block, use.mentions - own
 
+    def _caught(self, node: gast.stmt, lives: Lives) -> tuple[str, ...]:
+        if not isinstance(node, gast.Try | gast.With):
+            return ()
+        behind = [lives.after] if isinstance(node, gast.With) else lives.entries[1:-1]
+        live = self._captured | self._nonlocals | frozenset().union(*behind)
+        parts = [part for body, extra in _bodies(node) for part in (*extra, *body)]
+        return tuple(sorted(names_in(parts).mentions & self._own & live))
+
     def _leaving(self, node: gast.stmt, lives: Lives) -> tuple[str, ...]:
         live = lives.after | self._captured | self._nonlocals | self._loop_head(node, lives)
         parts = [part for body, extra in _bodies(node) for part in (*extra, *body)]
@@ -164,6 +199,11 @@ def _bodies(node: gast.stmt) -> list[tuple[Sequence[gast.stmt], Sequence[gast.AS
         return [(node.body, ()), (node.orelse, ())]
     if isinstance(node, gast.While):
         return [((), (node.test,)), (node.body, ())]
+    if isinstance(node, gast.Try):
+        handlers = [(handler.body, () if handler.name is None else (handler.name,)) for handler in node.handlers]
+        return [(node.body, ()), *handlers, (node.orelse, ())]
+    if isinstance(node, gast.With):
+        return [(node.body, [target for item in node.items if (target := item.optional_vars) is not None])]
     return [(node.body, (node.target,))]
 
 
@@ -173,6 +213,10 @@ def _seen_by_head(node: gast.stmt) -> frozenset[str]:
         return thunk_names(node.test)
     if isinstance(node, gast.For):
         return thunk_names(node.iter) | names_in([getattr(node, "test", None)]).mentions
+    if isinstance(node, gast.Try):
+        return names_in(handler.type for handler in node.handlers).mentions
+    if isinstance(node, gast.With):
+        return thunk_names(node.items[0].context_expr)
     return frozenset()
 
 

@@ -22,17 +22,17 @@ _NOTHING: Live = frozenset()
 
 @dataclass(frozen=True)
 class Lives:
-    """What is live around one `if`, `while` or `for`."""
+    """What is live around one `if`, loop, `try` or `with`."""
 
     after: Live
     head: Live
-    """Loops: before the test or the next step of the iterator. `if`: before the statement."""
+    """Loops: before the test or the next step of the iterator. `if`: before the statement. `try`: before what follows its body."""
     entries: tuple[Live, ...]
     """At the start of each of its blocks, in order."""
 
 
 def liveness(body: Sequence[gast.stmt]) -> dict[int, Lives]:
-    """The lives around each `if`, `while` and `for` of a function body, by the identity of the statement."""
+    """The lives around each `if`, loop, `try` and `with` of a function body, by the identity of the statement."""
     walk = _Liveness()
     walk.body(body, _NOTHING, _NOTHING)
     return walk.found
@@ -69,7 +69,7 @@ class _Liveness:
         then = self.body(node.body, live, caught)
         orelse = self.body(node.orelse, live, caught)
         before = _reads(node.test) | then | orelse | caught
-        self.found[id(node)] = Lives(live, before, (then, orelse))
+        self.found[id(node)] = Lives(live | caught, before, (then, orelse))
         return before
 
     def _while(self, node: gast.While, live: Live, caught: Live) -> Live:
@@ -104,15 +104,20 @@ class _Liveness:
         final = self.body(node.finalbody, live, caught)
         escaping = final | caught if node.finalbody else caught
         handled = escaping
+        entries: list[Live] = []
         for handler in node.handlers:
             name = frozenset() if handler.name is None else frozenset({handler.name.id})
-            handled |= _reads(handler.type) | (self.body(handler.body, final, escaping) - name)
+            entries.append(_reads(handler.type) | (self.body(handler.body, final, escaping) - name))
+            handled |= entries[-1]
         orelse = self.body(node.orelse, final, escaping)
-        return self.body(node.body, orelse, handled) | handled
+        before = self.body(node.body, orelse, handled) | handled
+        self.found[id(node)] = Lives(final | escaping, handled | orelse, (before, *entries, orelse))
+        return before
 
     def _with(self, node: gast.With, live: Live, caught: Live) -> Live:
         inside = self.body(node.body, live, caught | live)  # a context manager may swallow an exception
         bound = frozenset(names_in(item.optional_vars for item in node.items).writes)
+        self.found[id(node)] = Lives(live | caught, live, (inside,))
         return (inside - bound) | frozenset(names_in(node.items).reads) | caught | live
 
 

@@ -14,12 +14,12 @@ from dy2st.analysis.exits import may_jump, may_leave
 from dy2st.analysis.flow import children, uncertain_parts
 from dy2st.analysis.scopes import NESTED_SCOPES
 
-_STATEMENTS = (gast.If, gast.While, gast.For)
+_STATEMENTS = (gast.If, gast.While, gast.For, gast.Try, gast.With)
 _YIELDS = (gast.Yield, gast.YieldFrom)
 
 
 def plain_statements(root: gast.FunctionDef) -> frozenset[int]:
-    """The identities of the `if`, `while` and `for` statements of a function that stay as they are."""
+    """The identities of the `if`, `while`, `for`, `try` and `with` statements of a function that stay as they are."""
     if not any(has_yield(statement) for statement in root.body):
         return frozenset()
     return frozenset(id(node) for statement in root.body for node in _plain(statement))

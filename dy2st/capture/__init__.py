@@ -5,6 +5,7 @@ Operators of the constructs come here when a value is known only at run time; ou
 
 from dy2st.capture.assertions import capture_assert
 from dy2st.capture.branch import capture_if, capture_if_exp
+from dy2st.capture.caught import capture_try, capture_with
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iteration import capture_for
 from dy2st.capture.loop import capture_while
@@ -25,7 +26,9 @@ __all__ = [
     "capture_for",
     "capture_if",
     "capture_if_exp",
+    "capture_try",
     "capture_while",
+    "capture_with",
     "condition",
     "current",
     "decided",

@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from dy2st import errors
-from dy2st.capture import lattice, stand_ins, text
+from dy2st.capture import lattice, rests, stand_ins, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, ContentsPlace, Place, Write
@@ -20,11 +20,12 @@ from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.uniting import with_parts
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInDeque, Text, is_mutable, options_of, unpack_list
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInDeque, Text, is_mutable, number_kind, options_of, unpack_list
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, unflatten
 
 _ATTEMPTS = 64
+_ZEROS = {"bool": False, "int": 0, "float": 0.0}
 
 
 @dataclasses.dataclass
@@ -37,6 +38,7 @@ class Outcome:
         writes: the places it changed.
         result: the value of the expression; ``None`` for a statement.
         dead: whether it always raises.
+        has_left: whether it leaves for a handler.
     """
 
     start: int
@@ -44,6 +46,7 @@ class Outcome:
     writes: dict[tuple[Any, ...], Write]
     result: Any
     dead: bool
+    has_left: bool = False
 
     @property
     def value(self) -> Any:
@@ -81,21 +84,28 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
         try:
             fact = test.node.expr if isinstance(test, torch.SymBool) else None
             outcomes = [
-                run_branch(session, then, cells, fact),
-                run_branch(session, orelse, cells, None if fact is None else sympy.Not(fact)),
+                run_branch(session, then, cells, fact, live),
+                run_branch(session, orelse, cells, None if fact is None else sympy.Not(fact), live),
             ]
-            return _join(session, test, outcomes, live)
+            made = join(session, test, outcomes, live)
         except NeedsRuntimeList as need_list:
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
             items = need_list.items
+        else:
+            rests.go_on(session, cells)
+            return made
         session.lists.make(items)
     raise errors.CaptureError("too many lists change length in one branch", session.here())
 
 
-def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Place], fact: sympy.Basic | None = None) -> Outcome:
+def run_branch(
+    session: Session, branch: Callable[[], Any], cells: Sequence[Place], fact: sympy.Basic | None = None,
+    live: Sequence[str] | None = None,
+) -> Outcome:  # fmt: skip
     """Capture one branch, in which ``fact`` holds; what it wrote is undone when this returns."""
     with session.block(cells) as region:
+        depth = session.nesting
         if fact is not None:
             session.shapes.learn(fact)
         try:
@@ -105,12 +115,15 @@ def run_branch(session: Session, branch: Callable[[], Any], cells: Sequence[Plac
         except BaseException as error:
             if not records(session, error):
                 raise
-            result, dead = None, True
+            dead = session.left.read() is None
+            result = None if dead else stand_ins.ABSENT
+        result, dead = rests.settled(session, depth, result, dead, live, join)
         session.emit_checks()
         return Outcome(region.start, region.builder, session.writes_of(region), result, dead)
 
 
-def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[str] | None) -> Any:
+def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequence[str] | None) -> Any:
+    """Record which of two ways is taken, and leave in each place what stands for both; gives what stands for their results."""
     then, orelse = outcomes
     joiner = Joiner(session, (then.builder, orelse.builder), then.start)
     joined: list[tuple[Place, Any]] = []
@@ -120,7 +133,10 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
         final = joiner.join(then.final(key, write.old), orelse.final(key, write.old), write.place)
         joined.append((write.place, final))
     result = joiner.join(then.value, orelse.value)
-    blocks = [outcome.builder.finish(tuple(leaves)) for outcome, leaves in zip(outcomes, joiner.leaves)]
+    blocks = [
+        outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh) if outcome.has_left else leaves))
+        for outcome, leaves in zip(outcomes, joiner.leaves)
+    ]
     operands = align_operands(then.builder, orelse.builder)
     node = session.builder.call_raw(control.if_, (session.builder.argument(test), *blocks, operands))
     session.builder.bind(tuple(joiner.fresh), node)
@@ -129,6 +145,14 @@ def _join(session: Session, test: Any, outcomes: list[Outcome], live: Sequence[s
     for place, value in joined:
         session.put(place, value)
     return result
+
+
+def _any_numbers(leaves: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
+    """Numbers for those that nobody looks at: what is computed of them must not fail."""
+    return [
+        _ZEROS[number_kind(made)] if leaf is None and isinstance(made, SYMBOLIC_NUMBERS) else leaf
+        for leaf, made in zip(leaves, fresh)
+    ]
 
 
 class Joiner:

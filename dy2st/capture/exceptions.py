@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import text
+from dy2st.capture import departures, text
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import in_users_words, user_line
 from dy2st.capture.regions import Signal, Unreachable
@@ -45,13 +45,13 @@ def _raise(error: Any) -> None:
 
 
 def records(session: Session, error: BaseException) -> bool:
-    """Record that the block raises an exception which leaves it now.
+    """Record that the block raises an exception which leaves it now, or that one is on its way to a handler.
 
     Returns:
         False if this is no exception of the user's program, but one of the capture.
 
     Raises:
-        Refused: a handler of the user's outside of the block would catch it.
+        Refused: something of the user's outside of the block would catch it, and nothing can be on its way there.
         Signal, Dy2stError: it was raised on the way out of this one, where the program never gets.
     """
     before = outstanding(error)
@@ -63,9 +63,13 @@ def records(session: Session, error: BaseException) -> bool:
         return False
     location = user_line(session, error) or session.here()
     try:
-        outcome = unwound(session, error)
+        outcome, attempt = unwound(session, error)
     except Unreachable:
         return True  # a finally clause has recorded another one
+    if attempt is not None:
+        values: list[Any] = []
+        departures.leave(session, attempt, outcome, _recipe(session, outcome, values, _MAX_CHAIN), values)
+        return True
     if outcome is not error:
         error, location = outcome, user_line(session, outcome) or location
     session.emit_checks()
@@ -75,7 +79,7 @@ def records(session: Session, error: BaseException) -> bool:
         if session.failed is not None and session.failed[0] is error:
             _record_failing(session, error, *session.failed[1:])
         else:
-            values: list[Any] = []
+            values = []
             maker = _maker(session, error, values)
             session.builder.call(control.raise_, (maker, *(text.value(session, value) for value in values)))
     return True

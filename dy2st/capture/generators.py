@@ -163,7 +163,7 @@ class UserGenerator:
         try:
             for index in reversed(range(len(self.pending))):
                 session.pending = [*outer, *self.pending[:index]]
-                result = passed(session, self.pending[index], result)
+                result, _ = passed(session, self.pending[index], result)
         finally:
             session.pending = outer
         if result is not error:

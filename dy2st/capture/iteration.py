@@ -12,16 +12,16 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CellType
 from typing import Any
 
 import torch
 
 from dy2st import errors
-from dy2st.capture import iterators, lists, optional, ranges
+from dy2st.capture import iterators, lists, optional, ranges, rests
 from dy2st.capture.assertions import check
-from dy2st.capture.branch import capture_if, capture_if_exp
+from dy2st.capture.branch import capture_if, capture_if_exp, join
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
@@ -221,10 +221,13 @@ def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live
 def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iterators.started(iterable)
+    body, test = _Flat(session, body, live), None if test is None else _going_on(session, test)
     trips = 0
     while (test is None or not trips or test()) and (item := iterators.step(iterator)) is not iterators.END:
         if test is None:
             body(item)
+            if rests.going(session) is not True:
+                return _guarded(session, _Rest(iterable, iterator, item, trips, None), body, live)
             if session.lists.of(iterable) is not None:  # a trip has made it grow or shrink where a tensor decides
                 return _rest_of_list(session, iterable, body, live, test, trips + 1)
         else:
@@ -237,6 +240,46 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
             session.commit(attempt)
         trips += 1
     session.site("for", "unrolled", f"{trips} trips over a Python {type(iterable).__name__}")
+    rests.go_on(session, ())
+
+
+class _Flat:
+    """The body of a loop; what follows a trip does not stand in a rest of the trip."""
+
+    def __init__(self, session: Session, body: Any, live: Sequence[str]) -> None:
+        self.session, self.body, self.live = session, body, live
+        if hasattr(body, "__code__"):
+            self.__code__, self.__closure__ = body.__code__, body.__closure__
+
+    def __call__(self, item: Any) -> Any:
+        return rests.flat(self.session, lambda: self.body(item), self.live, join)
+
+
+def _going_on(session: Session, test: Callable[[], Any]) -> Callable[[], Any]:
+    """Whether a loop goes on: not where a trip has left an exception for a handler."""
+
+    def again() -> Any:
+        going = rests.going(session)
+        return capture_if_exp(going, test, lambda: False) if is_symbolic(going) else going and test()
+
+    return again
+
+
+def _guarded(session: Session, rest: _Rest, body: Any, live: Sequence[str]) -> None:
+    """Go on after a trip that may have left an exception for a handler."""
+    test = _going_on(session, lambda: True)
+    if isinstance(rest.iterable, range) or type(rest.iterator) is itertools.count:
+        item = iterators.step(rest.iterator)
+        if item is iterators.END:
+            return rests.go_on(session, ())
+        rest = _Rest(rest.iterable, rest.iterator, item, rest.trips + 1, None)
+        items, cells = rest.positions(), session.cells_of(body)
+        if items is not None and try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
+            return session.site("for", "captured", "the loop may be left by an exception")
+        capture_trip = _Trip(rest.iterator, body, item)
+        _trip(session, test(), capture_trip, live)
+    _check_endless(session, rest)
+    _trips(session, rest, rest.item, body, live, test)
 
 
 @dataclasses.dataclass
@@ -248,14 +291,14 @@ class _Rest:
         iterator: has given the items of the trips before, and ``item``.
         item: the item of that trip.
         trips: how many trips went before.
-        changed: the places that the trip writes.
+        changed: the places that the trip writes; ``None`` if nobody looked.
     """
 
     iterable: Any
     iterator: Any
     item: Any
     trips: int
-    changed: Sequence[Place]
+    changed: Sequence[Place] | None
 
     def positions(self) -> RuntimeIterable | None:
         """The items by position, where they are numbers at equal distances."""
@@ -273,12 +316,10 @@ def _capture_rest(session: Session, rest: _Rest, body: Any, live: Sequence[str],
     if items is not None and try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
         session.site("for", "captured", "the loop may be left at run time")
         return
-    if type(rest.iterator) in (itertools.cycle, itertools.repeat) and not operator.length_hint(rest.iterator):
-        raise _endless(session)
-    iterators.check_pure(session, rest.iterator)
+    _check_endless(session, rest)
     if iterators.is_written_by_user(rest.iterator):
         rest.iterator = iter(_remaining(session, rest.iterator))
-    elif iterators.reads_nothing_of(rest.iterator, rest.changed):
+    elif rest.changed is not None and iterators.reads_nothing_of(rest.iterator, rest.changed):
         rest.iterator = iter(iterators.quietly(session, rest.iterator, lambda: _at_most(session, rest.iterator)))
     _skip_trips(session, rest, body, live, test)
 
@@ -287,19 +328,20 @@ def _skip_trips(session: Session, rest: _Rest, body: Any, live: Sequence[str], t
     """Each trip takes its item and runs the body, or does neither."""
     if isinstance(rest.iterator, UserGenerator):
         rest.iterator.step_by_step = True
-    item: Any = rest.item
-    body(item)
+    body(rest.item)
+    _trips(session, rest, rest.item, body, live, test)
+
+
+def _trips(session: Session, rest: _Rest, item: Any, body: Any, live: Sequence[str], test: Any) -> None:
+    if isinstance(rest.iterator, UserGenerator):
+        rest.iterator.step_by_step = True
     trips = rest.trips + 1
     while item is not iterators.END:
         if session.lists.of(rest.iterable) is not None:
             return _rest_of_list(session, rest.iterable, body, live, test, trips)
         going = test()
         trip = _Trip(rest.iterator, body)
-        if is_symbolic(going):
-            capture_if(going, trip, _nothing, live)
-        elif going:
-            trip()
-        else:
+        if not _trip(session, going, trip, live):
             break
         item = trip.item
         trips += 1
@@ -308,6 +350,22 @@ def _skip_trips(session: Session, rest: _Rest, body: Any, live: Sequence[str], t
     if isinstance(rest.iterable, collections.abc.Iterator):
         session.spend(rest.iterable)
     session.site("for", "unrolled", f"{trips - 1} trips; each is skipped once the loop has been left")
+    rests.go_on(session, ())
+
+
+def _trip(session: Session, going: Any, trip: _Trip, live: Sequence[str]) -> bool:
+    """Record one trip, where the loop goes on; whether it may."""
+    if is_symbolic(going):
+        rests.flat(session, lambda: capture_if(going, trip, _nothing, live), live, join)
+    elif going:
+        trip()
+    return going is not False
+
+
+def _check_endless(session: Session, rest: _Rest) -> None:
+    if type(rest.iterator) in (itertools.cycle, itertools.repeat) and not operator.length_hint(rest.iterator):
+        raise _endless(session)
+    iterators.check_pure(session, rest.iterator)
 
 
 def _rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[str], test: Any, trips: int) -> None:
@@ -349,11 +407,14 @@ def _endless(session: Session) -> errors.CaptureError:
     )
 
 
+_UNTAKEN: Any = object()
+
+
 class _Trip:
     """One trip as a branch, which shares the cells of the body; the item is taken once, however often it is captured."""
 
-    def __init__(self, iterator: Any, body: Any) -> None:
-        self.iterator, self.body, self.item = iterator, body, _UNTAKEN
+    def __init__(self, iterator: Any, body: Any, item: Any = _UNTAKEN) -> None:
+        self.iterator, self.body, self.item = iterator, body, item
         self.__code__, self.__closure__ = body.__code__, body.__closure__
 
     def __call__(self) -> None:
@@ -361,9 +422,6 @@ class _Trip:
             self.item = iterators.quietly(need(), self.iterator, lambda: iterators.step(self.iterator))
         if self.item is not iterators.END:
             self.body(self.item)
-
-
-_UNTAKEN: Any = object()
 
 
 def _nothing() -> None:

@@ -10,6 +10,7 @@ from dy2st.capture.block import BlockBuilder
 from dy2st.capture.journal import ContentsPlace
 from dy2st.capture.regions import Region
 from dy2st.capture.values import RuntimeList, Stale
+from dy2st_runtime import control
 
 if TYPE_CHECKING:
     from dy2st.capture.session import Session
@@ -51,7 +52,7 @@ class ListTable:
 
     def owner_is_here(self, items: list[Any]) -> bool:
         """Whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
-        return self._owner.get(id(items), self.session.root.builder) is self.session.builder
+        return self.session.is_at(self._owner.get(id(items), self.session.root.builder))
 
     def make(self, items: list[Any]) -> RuntimeList:
         """Turn a Python list into a list of the program, here and now."""
@@ -71,6 +72,12 @@ class ListTable:
         self.session.write(ContentsPlace(items))
         items[:] = [Stale(made)] * (len(items) + 1)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
         return made
+
+    def copy(self, items: RuntimeList) -> list[Any]:
+        """A new list of the program with the same items."""
+        made = self.new(items.element)
+        self.session.builder.call(control.list_copy, (items,), {}, made)
+        return made.items
 
     def of(self, value: Any) -> RuntimeList | None:
         """The list of the program that a Python list has become, if it has."""

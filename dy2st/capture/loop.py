@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dy2st import errors, names
-from dy2st.capture import lattice, stand_ins, text, tuples
+from dy2st.capture import lattice, rests, stand_ins, text, tuples
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
-from dy2st.capture.branch import in_words
+from dy2st.capture.branch import in_words, join
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
@@ -76,22 +76,25 @@ def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
         capture_loop(session, pred, test, body, cells, live)
         session.site("while", "captured", "the test depends on a tensor")
 
+    def trip() -> Any:
+        body()
+        return test()
+
     pred = test()
     trips = 0
     while not is_symbolic(pred):
         if not pred:
             session.site("while", "plain Python" if trips == 0 else "unrolled", f"the test is a Python value; {trips} trips")
+            rests.go_on(session, cells)
             return
         attempt = session.begin_attempt(cells)
-        body()
-        pred = test()
+        pred = rests.flat(session, trip, live, join)
         trips += 1
         if is_symbolic(pred):
             session.roll_back(attempt)
             if try_loop(session, cells, lambda: loop(True)):
                 return
-            body()  # the first trip is different: unroll it and capture the rest
-            pred = test()
+            pred = rests.flat(session, trip, live, join)  # the first trip is different: unroll it and capture the rest
             continue
         session.commit(attempt)
     loop(pred)
@@ -132,6 +135,7 @@ def capture_loop(
         kinds = {key: carry.kind for key, carry in carries.items()}
         try:
             if _attempt(session, pred, test, body, cells, live, carries):
+                rests.go_on(session, cells)
                 return
         except NeedsRuntimeList as need_list:
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
@@ -167,6 +171,7 @@ def _attempt(
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
     known = len(session.lists.widened)
     with session.block(cells, repeats=True) as region:
+        depth = session.nesting
         inputs, united = _start_trip(session, carries)
         dead = False
         try:
@@ -177,7 +182,9 @@ def _attempt(
         except BaseException as error:
             if not records(session, error):
                 raise
-            dead, again = True, False
+            dead, again = session.left.read() is None, False
+        again, dead = rests.settled(session, depth, again, dead, live, join, False)
+        again = _and(session, again, rests.going(session))
         session.emit_checks()
         writes = session.writes_of(region)
         settled = True
@@ -199,6 +206,13 @@ def _attempt(
         session.twins.forget(carry.start)
     _record(session, pred, block, operands, carries)
     return True
+
+
+def _and(session: Session, again: Any, going: Any) -> Any:
+    """Whether there is another trip."""
+    if going is True or again is False:
+        return again
+    return going if again is True else session.number(scalars.logical_and, (again, going), "bool") if going is not False else False
 
 
 def _outputs(session: Session, carries: dict[tuple[Any, ...], Carry], dead: bool) -> list[Any]:
@@ -233,6 +247,8 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tupl
         session.put(carry.place, value)
         session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
         _link(session, carry, value, same)
+    if session.left.read() is not None:
+        session.put(session.left, None)  # there is no trip after one that leaves for a handler
     return inputs, unite.found
 
 
@@ -363,7 +379,7 @@ def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Ty
 
     The variable that early returns go through has no more kinds than there are returns.
     """
-    if isinstance(place, CellPlace) and place.name.rstrip("0123456789_") == names.RESULT:
+    if isinstance(place, CellPlace) and place.name.rstrip("0123456789_") in (names.RESULT, names.LEFT):
         return lattice.join(before, after, ())
     try:
         return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -13,11 +13,13 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.generators import UserGenerator
+from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.patches import Patch
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st.capture.unwinding import refused
+from dy2st.capture.values import CAPTURE_VALUES
 
 _GENERATOR_MANAGER: Any = contextlib._GeneratorContextManager
 _KEPT = "__dy2st_grad_mode__"
@@ -34,7 +36,7 @@ def managed(manager: Any) -> Any:
         return _of_generator(session, manager)
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))
     library = kind.__module__.partition(".")[0] in ("torch", "contextlib", "dy2st")
-    return manager if session is None or library or not by_user else _Managed(session, manager)
+    return manager if session is None or library or not by_user else Managed(session, manager)
 
 
 def enter_context(session: Session, stack: contextlib.ExitStack, manager: Any) -> Any:
@@ -44,7 +46,7 @@ def enter_context(session: Session, stack: contextlib.ExitStack, manager: Any) -
 
 def callback(session: Session, stack: contextlib.ExitStack, function: Any, *args: Any, **kwargs: Any) -> Any:
     """``stack.callback(function, *args, **kwargs)``."""
-    stack.enter_context(_Managed(session, _Callback(lambda: session.call(function, *args, **kwargs))))
+    stack.enter_context(Managed(session, _Callback(lambda: session.call(function, *args, **kwargs))))
     return function
 
 
@@ -73,14 +75,21 @@ def _of_generator(session: Session, manager: Any) -> Any:
     if not isinstance(made, UserGenerator):
         return manager
     manager.gen = made
-    return _Managed(session, manager)
+    return Managed(session, manager)
 
 
-class _Managed:
+class Managed:
     """Calls the methods of a manager as converted code calls any other."""
 
     def __init__(self, session: Session, manager: Any) -> None:
         self.session, self.manager, self.kind = session, manager, type(manager)
+        self.attempt: Any = None
+        """What an exception that it ends goes to (see departures.py)."""
+
+    @property
+    def cells(self) -> Sequence[Place]:
+        """The variables that the body may write."""
+        return () if self.attempt is None else self.attempt.cells
 
     def __enter__(self) -> Any:
         self.exit = types.MethodType(self.kind.__exit__, self.manager)
@@ -102,13 +111,19 @@ class _Managed:
         """Nobody knows before it is asked."""
         return False
 
-    def unwind(self, session: Session, error: BaseException) -> None:
+    def keeps(self, place: CellPlace) -> bool:
+        """Whether what goes on behind it, where it ends an exception, may see a variable as it was."""
+        return self.attempt is not None and self.attempt.keeps(place)
+
+    def unwind(self, session: Session, error: BaseException) -> Any:
         """Leave the manager in the block that an exception leaves."""
         if self.kind is _GENERATOR_MANAGER:
             self.manager.gen.unwind(error)  # it has not ended where the program does not raise
-            return
-        if session.call(self.exit, type(error), error, error.__traceback__) not in (None, False):
+            return None
+        ends = session.call(self.exit, type(error), error, error.__traceback__)
+        if isinstance(ends, CAPTURE_VALUES) or (self.attempt is None and ends):
             raise refused(session, error, f"the context manager {self.kind.__name__}") from error
+        return self.attempt if ends else None
 
 
 def _enter(mode: torch.inference_mode) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from types import CellType, FunctionType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.journal import CellPlace, Journal, Place
@@ -68,6 +68,7 @@ class Region:
             may be used after.
         lists: identities of the lists that became lists of the program in it.
         iterators: those from which it took items.
+        cells: the variables that it may write.
     """
 
     start: int
@@ -79,6 +80,21 @@ class Region:
     repeats: bool
     lists: list[int] = dataclasses.field(default_factory=list)
     iterators: list[Any] = dataclasses.field(default_factory=list)
+    cells: Sequence[Place] = ()
+
+
+@dataclasses.dataclass(eq=False)
+class Rest(Region):
+    """What runs where no exception is on its way to a handler (see rests.py).
+
+    Attributes:
+        test: whether none is; false if there is one for sure.
+    """
+
+    test: Any = False
+
+
+RegionT = TypeVar("RegionT", bound=Region)
 
 
 @dataclasses.dataclass(frozen=True)

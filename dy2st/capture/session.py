@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
 import sympy
@@ -18,7 +18,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
-from dy2st import errors
+from dy2st import errors, names
 from dy2st.capture import failing, lattice, storage, traits
 from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
@@ -30,7 +30,7 @@ from dy2st.capture.list_table import ListTable
 from dy2st.capture.outside import Outside
 from dy2st.capture.position import Position
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
-from dy2st.capture.regions import Frame, Refused, Region, Site, cells_of
+from dy2st.capture.regions import Frame, Refused, Region, RegionT, Rest, Site, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.tracking import Tracker
 from dy2st.capture.turns import TURNS
@@ -61,7 +61,9 @@ class Pending(Protocol):
 
     def catches(self, error: BaseException) -> bool: ...
 
-    def unwind(self, session: Session, error: BaseException) -> None: ...
+    def keeps(self, place: CellPlace) -> bool: ...
+
+    def unwind(self, session: Session, error: BaseException) -> Any: ...
 
 
 class Session:
@@ -147,11 +149,15 @@ class Session:
         self.depth = 0
         self.pending: list[Pending] = []
         """The handlers, `finally` clauses and context managers that the captured code is in, outside first."""
+        self.left = CellPlace(CellType(None), names.LEFT)
+        """The exception that is on its way to a handler (see departures.py); ``None`` in code that runs."""
+        self.departures: dict[tuple[Any, ...], Any] = {}
+        """What stands for these exceptions, by where they are raised."""
         self.raised: list[BaseException] = []
         """What `raise` statements of the user's have raised."""
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
         """The last operation of torch that failed on stand-ins: its error, function and arguments."""
-        self.shared_cells: set[int] = set()
+        self.shared_cells: set[int] = {id(self.left.cell)}
         """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
         self.input_sizes: dict[sympy.Basic, tuple[int, int]] = {}
         """For the symbols of dynamic sizes of the arguments: the leaf and the dimension."""
@@ -294,16 +300,19 @@ class Session:
         finally:
             _local.session = self
 
-    def _push(self, builder: BlockBuilder, repeats: bool = False) -> Region:
+    def _push(self, builder: BlockBuilder, repeats: bool = False, cells: Sequence[Place] = ()) -> Region:
+        return self._begun(Region, builder, repeats, cells)
+
+    def _begun(self, kind: type[RegionT], builder: BlockBuilder, repeats: bool, cells: Sequence[Place]) -> RegionT:
         orders = self.key_orders.mark()
-        region = Region(self.births.now(), builder, Journal(), self.shapes.facts(), self.twins.mark(), orders, repeats)
+        region = kind(self.births.now(), builder, Journal(), self.shapes.facts(), self.twins.mark(), orders, repeats, cells=cells)
         self._regions.append(region)
         return region
 
     @contextlib.contextmanager
     def block(self, cells: Sequence[Place], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
-        region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt), repeats)
+        region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt), repeats, cells)
         for place in (*cells, *self.written_globals.values()):
             region.journal.note(place)
         try:
@@ -370,19 +379,49 @@ class Session:
     def begin_attempt(self, cells: Sequence[Place]) -> tuple[Region, Any]:
         """Go on recording into the same block, with the possibility to take it back."""
         mark = self.builder.mark()
-        region = self._push(self.builder)
+        region = self._push(self.builder, cells=cells)
         for place in (*cells, *self.written_globals.values()):
             region.journal.note(place)
         return region, mark
 
     def commit(self, attempt: tuple[Region, Any]) -> None:
         """Keep what was done since :meth:`begin_attempt`."""
-        region = self._regions.pop()
-        assert region is attempt[0]
-        region.journal.forget_if(lambda place: self.births.is_inside(place, self.region))
-        self.region.journal.absorb(region.journal)
-        self.region.lists += region.lists
-        self.region.iterators += region.iterators
+        region = attempt[0]
+        position = self._regions.index(region)
+        del self._regions[position]
+        outer = self._regions[position - 1]
+        region.journal.forget_if(lambda place: self.births.is_inside(place, outer))
+        outer.journal.absorb(region.journal)
+        outer.lists += region.lists
+        outer.iterators += region.iterators
+
+    def commit_above(self, depth: int) -> None:
+        """Keep what was done in attempts that an exception has left open."""
+        while self.nesting > depth:
+            self.commit((self.region, None))
+
+    def has_rest(self, depth: int) -> bool:
+        """Whether a rest is open that was not when so many blocks were."""
+        return any(isinstance(region, Rest) for region in self._regions[depth:])
+
+    def open_rest(self, test: Any, cells: Sequence[Place]) -> None:
+        """Go on in a block for the way on which no exception is on its way to a handler."""
+        builder = BlockBuilder(self.builder, self.position.locate, self.outside.adopt)
+        places = [place for region in self._regions for place in region.cells]
+        places += [place for step in self.pending for place in getattr(step, "cells", ())]
+        rest = self._begun(Rest, builder, False, [*places, *cells])
+        rest.test = test
+        for place in (*rest.cells, *self.written_globals.values()):
+            rest.journal.note(place)
+        if isinstance(test, torch.SymBool):
+            self.shapes.learn(test.node.expr)
+
+    def is_at(self, builder: BlockBuilder) -> bool:
+        """Whether the code that runs now stands in a block, or in a rest of what is in it."""
+        rests = [region.builder for region in self._regions if isinstance(region, Rest)]
+        here = next((region.builder for region in reversed(self._regions) if region.builder not in rests), None)
+        around = next((at for at, region in enumerate(self._regions) if region.builder is here), 0)
+        return any(region.builder is builder for region in self._regions[around:])
 
     def roll_back(self, attempt: tuple[Region, Any]) -> None:
         """Take back what was done since :meth:`begin_attempt`."""
@@ -541,7 +580,9 @@ class Session:
 
     def is_dead(self, place: Place, live: Collection[str]) -> bool:
         """Whether a place is a local name that nobody reads afterwards."""
-        return isinstance(place, CellPlace) and place.name not in live and id(place.cell) not in self.shared_cells
+        if not isinstance(place, CellPlace) or place.name in live or id(place.cell) in self.shared_cells:
+            return False
+        return not any(step.keeps(place) for step in self.pending)
 
     # -- values --------------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,23 @@ def has_runtime_parts(session: Session, value: Any) -> bool:
         return True
     if isinstance(value, dict):
         return any(has_runtime_parts(session, item) for item in value.values())
+    if isinstance(value, BaseException):
+        return type(value).__str__ in _STR_OF_ERRORS and has_runtime_parts(session, value.args)
     return isinstance(value, (list, tuple)) and any(has_runtime_parts(session, item) for item in value)
+
+
+_STR_OF_ERRORS = (BaseException.__str__, KeyError.__str__)
+"""How exceptions show their arguments, where the user has written nothing else."""
+
+
+def _of_error(error: BaseException, conversion: str | None) -> list[Any]:
+    """The parts of the text of an exception, made of its arguments."""
+    if conversion in ("r", "a"):
+        shown = [part for arg in error.args for part in (", ", (arg, conversion, ""))]
+        return [f"{type(error).__name__}(", *shown[1:], ")"]
+    if len(error.args) == 1:
+        return [(error.args[0], "r" if isinstance(error, KeyError) else "s", "")]
+    return [(error.args, "s", "")]
 
 
 def fstring(*parts: Any) -> Any:
@@ -240,6 +256,10 @@ def _flat(session: Session, parts: Sequence[Any]) -> tuple[Any, ...]:
             _add(flat, part)
             continue
         inner, conversion, specification = part
+        if isinstance(inner, BaseException) and has_runtime_parts(session, inner) and specification == "":
+            for piece in _flat(session, _of_error(inner, conversion)):
+                _add(flat, piece)
+            continue
         choice = choice_in(inner)
         if choice is not None:
             inner = _chosen(session, choice, inner, conversion, specification)

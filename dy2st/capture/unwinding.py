@@ -15,39 +15,42 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import user_line
+from dy2st.capture.journal import CellPlace
 from dy2st.capture.regions import Refused, Signal, cells_of
 from dy2st.capture.session import Session, current
 
 
-def unwound(session: Session, error: BaseException) -> BaseException:
+def unwound(session: Session, error: BaseException) -> tuple[BaseException, Any]:
     """Do in the block that an exception leaves what happens on its way out.
 
     Returns:
-        The exception that comes out.
+        The exception that comes out; and what it ends in (see departures.py), or ``None``.
 
     Raises:
-        Refused: a handler would catch it.
+        Refused: something would catch it that is no function.
     """
     pending = session.pending
     try:
         for position in reversed(range(len(pending))):
             session.pending = pending[:position]
-            error = passed(session, pending[position], error)
+            error, taken = passed(session, pending[position], error)
+            if taken is not None:
+                return error, taken
     finally:
         session.pending = pending
-    return error
+    return error, None
 
 
-def passed(session: Session, step: Any, error: BaseException) -> BaseException:
-    """What comes out of one handler, ``finally`` clause or context manager that an exception passes."""
+def passed(session: Session, step: Any, error: BaseException) -> tuple[BaseException, Any]:
+    """What comes out of one handler, ``finally`` clause or context manager that an exception passes; and whether it ends in it."""
     try:
-        step.unwind(session, error)
+        taken = step.unwind(session, error)
     except Exception as other:
         if not is_users(session, other):
             raise
         other.__context__ = error
-        return other
-    return error
+        return other, None
+    return error, taken
 
 
 def refused(session: Session, error: BaseException, what: str) -> Refused:
@@ -75,7 +78,11 @@ class Handlers:
 
     def catches(self, error: BaseException) -> bool:
         """Whether one of them is for an exception."""
-        return any(kind is None or isinstance(error, kind) for kind in self._kinds())
+        return any(kind is None or matches(error, kind) for kind in self._kinds())
+
+    def keeps(self, place: CellPlace) -> bool:
+        """Nothing goes on behind it where an exception has passed."""
+        return False
 
     def unwind(self, session: Session, error: BaseException) -> None:
         """Let an exception pass that none of them is for."""
@@ -96,6 +103,10 @@ class Final:
 
     def catches(self, error: BaseException) -> bool:
         """It sends every exception on."""
+        return False
+
+    def keeps(self, place: CellPlace) -> bool:
+        """Nothing goes on behind it where an exception has passed."""
         return False
 
     def unwind(self, session: Session, error: BaseException) -> None:
@@ -120,12 +131,29 @@ def handled(kinds: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            before = outstanding(error) or error
-            if isinstance(before, Signal):
-                raise before from None
-            if not is_users(session, before):
-                raise Refused(before) from before.__cause__
+            check_handled(session, error)
             raise
+
+
+def check_handled(session: Session, error: BaseException) -> None:
+    """Let what the user's handlers are not meant for go past them.
+
+    Raises:
+        Signal: it is on its way out.
+    """
+    before = outstanding(error) or error
+    if isinstance(before, Signal):
+        raise before from None
+    if isinstance(before, Exception) and not is_users(session, before):
+        raise Refused(before) from before.__cause__
+
+
+def matches(error: BaseException, kind: Any) -> bool:
+    """Whether an ``except`` clause for a kind, or a tuple of kinds, takes an exception."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not all(isinstance(one, type) and issubclass(one, BaseException) for one in kinds):
+        raise TypeError("catching classes that do not inherit from BaseException is not allowed")
+    return issubclass(type(error), kinds)
 
 
 def outstanding(error: BaseException) -> Signal | errors.Dy2stError | None:
@@ -150,10 +178,10 @@ class Suppress(contextlib.suppress):
 
     def __init__(self, *kinds: type[BaseException]) -> None:
         super().__init__(*kinds)
-        self._kinds = kinds
+        self.kinds = kinds
 
     def __enter__(self) -> None:
-        self._scope = handled(lambda: self._kinds)
+        self._scope = handled(lambda: self.kinds)
         self._scope.__enter__()
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:

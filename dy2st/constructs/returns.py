@@ -1,4 +1,4 @@
-"""`return` inside `if` and loops: one exit at the end.
+"""`return` inside `if`, loops and `try`: one exit at the end.
 
     if x.sum() > 0:         →   if x.sum() > 0:
         return x                    result = x
@@ -20,7 +20,7 @@ them:
                                     result = None
                                 return _dy2st.returned_value(result)
 
-A function whose returns all stand outside of `if` and loops is left alone.
+A function whose returns all stand outside of these is left alone.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import Any
 import gast
 
 from dy2st import names
+from dy2st.analysis.blocks import is_block_statement
 from dy2st.analysis.exits import ends, may_leave
 from dy2st.capture.values import Choice
 from dy2st.constructs.bodies import map_bodies, may_discard, start_handlers
@@ -39,12 +40,11 @@ from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
 
 _LOOPS = (gast.While, gast.For)
-_BLOCKS = (gast.If, *_LOOPS)
 
 
 @rewrites(gast.FunctionDef, Phase.RETURNS)
 def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
-    """Give the function one exit, if a return stands inside an `if` or a loop."""
+    """Give the function one exit, if a return stands inside an `if`, a loop or a `try`."""
     if node is not context.root or context.yields or not _needs_rewrite(node.body):
         return node
     lowering = _Returns(context)
@@ -79,7 +79,7 @@ def _needs_rewrite(body: Sequence[gast.stmt]) -> bool:
 
 
 def _returns_in_block(node: gast.stmt) -> bool:
-    if isinstance(node, _BLOCKS):
+    if is_block_statement(node):
         return _may_return(node)
     return any(_needs_rewrite(body) for body in _bodies(node))
 

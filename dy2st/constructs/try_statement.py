@@ -1,8 +1,20 @@
-"""`try` statements with handlers.
+"""`try` statements.
+
+    try:                    →   def try_1():
+        y = f(x)                    nonlocal y
+    except ValueError:              y = f(x)
+        y = x                   def except_1(error_1):
+                                    nonlocal y
+                                    y = x
+                                _dy2st.try_stmt(try_1, ((lambda: ValueError, except_1),), None, ('y',), ('y',))
+
+An exception that leaves a block of the program inside is carried out of it as a value of the program, and what the handler does
+becomes a branch (see capture/caught.py); the operator gets the names that are read afterwards, and those that handlers, or what
+follows them, may see as they were. Where functions cannot be made, around a `yield`, the handlers stay:
 
     try:                    →   try:
-        f(x)                        with _dy2st.handled(lambda: (ValueError,)):
-    except ValueError:                  f(x)
+        yield x                     with _dy2st.handled(lambda: (ValueError,)):
+    except ValueError:                  yield x
         g(x)                    except _dy2st.signals():
                                     raise
                                 except ValueError:
@@ -16,28 +28,87 @@
                                 finally:
                                     g(x)
 
-An exception that leaves a block of the program asks the operators whether somebody would catch it: that handler would have
-to catch what a tensor decides, which no program does. On its way out it passes the `finally` clauses around the block, which
-the block runs through the functions. The signals of the capture itself are nobody's to catch.
+An exception that leaves a block of the program asks the operators who would catch it. On its way out it passes the `finally`
+clauses around the block, which the block runs through the functions. The signals of the capture itself are nobody's to catch.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gast
 
 from dy2st import names
+from dy2st.analysis.blocks import Block
 from dy2st.analysis.scopes import names_in
-from dy2st.capture import SIGNALS
+from dy2st.capture import SIGNALS, capture_try
 from dy2st.capture import finalized as capture_finalized
 from dy2st.capture import handled as capture_handled
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
+
+
+@rewrites(gast.Try, Phase.BLOCKS)
+def rewrite_blocks(node: gast.Try, context: Context) -> gast.Try | list[gast.stmt]:
+    """Its body and handlers as functions, within its last clause."""
+    if not node.handlers or id(node) in context.plain:
+        return node
+    plan, labels = context.plan.of(node), context.labels[id(node)]
+    attempt, otherwise, error, *excepts = labels
+    first, *blocks, last = plan.blocks
+    made = context.block_function(attempt, node.body, first, node.body[0])
+    kinds = []
+    for handler, block, function in zip(node.handlers, blocks, excepts):
+        made += context.block_function(function, _named(handler, block, error, context), block, handler, error)
+        text = "(lambda: kind, function)" if handler.type is not None else "(None, function)"
+        kinds.append(context.expression(text, handler, kind=handler.type, function=function))
+    if node.orelse:
+        made += context.block_function(otherwise, node.orelse, last, node.orelse[0])
+    orelse = template.load(otherwise, node) if node.orelse else template.constant(None, node)
+    at = _keyword(node)
+    made += context.statements(
+        "_dy2st.try_stmt(attempt, (kinds,), orelse, names, caught)", at, attempt=attempt, kinds=kinds, orelse=orelse,
+        names=template.constant(plan.names, at), caught=template.constant(plan.caught, at),
+    )  # fmt: skip
+    if not node.finalbody:
+        return made
+    node.body, node.handlers, node.orelse = made, [], []
+    return node
+
+
+def _keyword(node: gast.stmt) -> gast.stmt:
+    """A node where a statement starts: a call is said to be at the last line of the function that it calls."""
+    at = template.place(gast.Pass(), node)
+    at.end_lineno, at.end_col_offset = at.lineno, at.col_offset
+    return at
+
+
+def _named(handler: gast.ExceptHandler, block: Block, error: str, context: Context) -> list[gast.stmt]:
+    """The body of a handler, in which the exception has its name; the name is unbound afterwards."""
+    if handler.name is None:
+        return list(handler.body)
+    name = handler.name.id
+    if name not in (*block.nonlocals, *block.globals):
+        return [*context.statements("name = error", handler, name=name, error=error), *handler.body]
+    unbind = context.undefined([name], handler) if name in block.nonlocals else context.statements("del name", handler, name=name)
+    text = "name = error\ntry:\n    body\nfinally:\n    unbind"
+    return context.statements(text, handler, name=name, error=error, body=handler.body, unbind=unbind)
+
+
+@operator("try_stmt")
+def try_stmt(
+    attempt: Callable[[], None],
+    handlers: Sequence[tuple[Callable[[], Any] | None, Callable[[BaseException], None]]],
+    orelse: Callable[[], None] | None,
+    names: Sequence[str],
+    caught: Sequence[str],
+) -> None:
+    """Run the body, and the handler that takes the exception which leaves it."""
+    capture_try(attempt, handlers, orelse, names, caught)
 
 
 @rewrites(gast.Try, Phase.ACCESS)

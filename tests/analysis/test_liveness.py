@@ -11,7 +11,8 @@ from dy2st.analysis.liveness import Lives, liveness
 def lives(text: str) -> Lives:
     body = gast.parse(text).body
     found = liveness(body)
-    statement = next(node for node in gast.walk(gast.Module(body=body, type_ignores=[])) if id(node) in found)
+    nodes = [node for node in gast.walk(gast.Module(body=body, type_ignores=[])) if id(node) in found]
+    statement = next((node for node in nodes if not isinstance(node, gast.Try | gast.With)), nodes[0])
     return found[id(statement)]
 
 
@@ -20,7 +21,7 @@ def lives(text: str) -> Lives:
     [
         ("if c:\n    y = x\nprint(y)", {"print", "y"}, {"print", "x"}),
         ("if c:\n    y = x\ny = 1\nprint(y)", {"print"}, {"print", "x"}),
-        ("try:\n    if c:\n        y = x\nexcept E:\n    print(y)", set(), {"E", "print", "y", "x"}),
+        ("try:\n    if c:\n        y = x\nexcept E:\n    print(y)", {"E", "print", "y"}, {"E", "print", "y", "x"}),
         ("try:\n    if c:\n        y = x\nfinally:\n    print(y)", {"print", "y"}, {"print", "x", "y"}),
         ("with m:\n    if c:\n        y = x\nprint(y)", {"print", "y"}, {"print", "x", "y"}),
         ("if c:\n    y and (x := 1)\nprint(x)", {"print", "x"}, {"print", "x", "y"}),
@@ -31,6 +32,12 @@ def lives(text: str) -> Lives:
 def test_if(text: str, after: set[str], entry: set[str]) -> None:
     found = lives(text)
     assert (found.after, found.entries[0]) == (after, entry)
+
+
+def test_try():
+    found = lives("try:\n    y = x\nexcept E:\n    print(y)\nelse:\n    z = a\nfinally:\n    print(b)\nprint(z)")
+    assert found.after == {"print", "b", "z"}
+    assert found.entries == ({"E", "print", "x", "y", "a", "b", "z"}, {"E", "print", "y", "b", "z"}, {"print", "a", "b", "z"})
 
 
 def test_while_carries_around_the_back_edge() -> None:

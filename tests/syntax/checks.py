@@ -180,6 +180,37 @@ def try_of_another_kind(x):
     return x
 
 
+@CHAPTER.captured("`try` around a branch, loop or call that raises", calls=signs(), note="the handler is a branch")
+def try_around_a_branch(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError(f"negative: {x.sum()}")
+        x = x * 2
+    except ValueError as error:
+        return -x, str(error)
+    return x, "fine"
+
+
+@CHAPTER.captured("`try` around Python errors that a tensor decides", calls=signs())
+def try_around_an_item(x):
+    table = {"a": x}
+    if x.sum() < 0:
+        table["b"] = x + 1
+    try:
+        return table["b"]
+    except KeyError:
+        return x * 3
+
+
+@CHAPTER.captured("`contextlib.suppress` around a branch, loop or call that raises", calls=signs())
+def suppress_around_a_branch(x):
+    with contextlib.suppress(KeyError):
+        if x.sum() < 0:
+            x = x * {}["scale"]
+        x = x + 1
+    return x
+
+
 @CHAPTER.plain("`contextlib.suppress` around Python errors", calls=signs())
 def suppress(x):
     with contextlib.suppress(KeyError):

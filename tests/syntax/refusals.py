@@ -48,19 +48,6 @@ def returns_in_finally(x):
     return x + 1
 
 
-@CHAPTER.refused(
-    "An unbound name that a tensor decides, caught outside", calls=signs(), error=CaptureError, says="an except clause outside"
-)
-def unbound_caught(x):
-    if x.sum() > 0:
-        y = x
-    try:
-        del y
-    except UnboundLocalError:
-        x = x + 1
-    return x
-
-
 @CHAPTER.refused("`async def`", calls=signs(), error=UnsupportedSyntaxError, says="make it a plain function")
 async def asynchronous(x):
     return x
@@ -79,45 +66,19 @@ def evaluates(x):
     return eval("x * 2")
 
 
-@CHAPTER.refused(
-    "`try` that would have to catch what a tensor decides",
-    calls=signs(),
-    error=CaptureError,
-    says="put the try statement into the branch",
-)
-def catches_outside(x):
+@contextlib.contextmanager
+def swallowing():
     try:
-        if x.sum() < 0:
-            raise ValueError("negative")
+        yield
     except ValueError:
-        x = -x
-    return x
-
-
-@CHAPTER.refused("`contextlib.suppress` of what a tensor decides", calls=signs(), error=CaptureError, says="except clause outside")
-def suppresses_outside(x):
-    with contextlib.suppress(KeyError):
-        if x.sum() < 0:
-            x = x * {}["scale"]
-    return x
-
-
-class Swallowing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        return True
+        pass
 
 
 @CHAPTER.refused(
-    "a context manager that swallows what a tensor decides",
-    calls=signs(),
-    error=CaptureError,
-    says="the context manager Swallowing",
+    "a `contextlib.contextmanager` that swallows what a tensor decides", calls=signs(), error=CaptureError, says="an except clause"
 )
 def swallows(x):
-    with Swallowing():
+    with swallowing():
         if x.sum() < 0:
             raise ValueError("negative")
     return x
