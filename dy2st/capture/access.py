@@ -25,6 +25,7 @@ from dy2st.capture.class_attributes import LIBRARIES, of_class
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
+from dy2st.capture.standard_library import is_followed_class
 from dy2st.capture.users_code import user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
@@ -78,7 +79,7 @@ def look_into(session: Session, *values: Any) -> None:
             waiting += value
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
         names = {field.name for field in fields} | (storage.table_of(value) or {}).keys()
-        if type(value).__module__.partition(".")[0] not in LIBRARIES:
+        if type(value).__module__.partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
             known = session.tracker.source_of(value) is not None
             waiting += [attr(value, name) if known else getattr(value, name) for name in names if hasattr(value, name)]
 

@@ -31,6 +31,7 @@ from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import Source
+from dy2st.capture.standard_library import is_followed
 from dy2st.capture.users_code import as_written, is_library, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
 from dy2st.errors import CaptureError
@@ -447,7 +448,7 @@ def _method(value: Any, name: str) -> Any:
 
 def _is_librarys(function: Any) -> bool:
     module = getattr(function, "__module__", None) or "builtins"
-    return module.partition(".")[0] in LIBRARIES
+    return module.partition(".")[0] in LIBRARIES and not is_followed(function)
 
 
 def _sometimes(value: Any, name: str) -> Any:

@@ -29,6 +29,7 @@ from dy2st.capture import (
     construction,
     deques,
     iteration,
+    iterators,
     keys,
     managers,
     modules,
@@ -38,8 +39,10 @@ from dy2st.capture import (
     ranges,
     sets,
     spreading,
+    standard_library,
     tables,
     text,
+    unseen_writes,
 )
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import of_class
@@ -62,7 +65,8 @@ from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.tables import FAMILY
-from dy2st.capture.users_code import as_written, is_part_of_library, is_skipped
+from dy2st.capture.tested_keys import instead_of
+from dy2st.capture.users_code import as_written, is_in_skipped_package, is_part_of_library, is_skipped
 from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents, with_option
 
 _MAX_DEPTH = 200
@@ -169,11 +173,13 @@ def _looks_into(function: Any, handler: Any, table: Any) -> bool:
 
 
 def _original(function: Any) -> Any:
-    """What a static or compiled function was made from: the program is one of the function as it is written."""
+    """What a static, compiled or C function was made from: the program is one of the function as it is written in Python."""
     if hasattr(type(function), "__dy2st_original__"):
         return function.__dy2st_original__
     if isinstance(function, types.FunctionType):
         return function.__dict__.get("_torchdynamo_orig_callable")
+    if type(function) is types.BuiltinFunctionType:
+        return standard_library.in_python(function)
     if isinstance(function, torch.jit.ScriptFunction):
         return getattr(function, "_torchdynamo_inline", None)
     if isinstance(function, torch.nn.Module) and type(function).__module__ == "torch._dynamo.eval_frame":
@@ -275,7 +281,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
-    function = as_written(function)
+    function = instead_of(as_written(function), args)
     if getattr(function, "__dy2st_not_to_static__", False) or is_skipped(function):
         return _call_plain(session, function, args, kwargs)
     converted = session.convert(function)
@@ -396,6 +402,8 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if choice is not None:
         return _over_argument(session, choice, function, args, kwargs)
     check_surroundings(session, function, args, kwargs)
+    if not session.at_root:
+        iterators.check_own(session, function, *args, *kwargs.values())
     for value in (*args, *kwargs.values()):
         if isinstance(value, spreading.Rest):
             raise spreading.refused(session, function)
@@ -407,17 +415,24 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
-    result = function(*args, **kwargs) if flag is None else _call_with_flag(session, flag, function, args, kwargs)
+    result = _watched(session, function, args, kwargs) if flag is None else _call_with_flag(session, flag, function, args, kwargs)
     if type(result) is list:
         session.lists.own(result)
     return result
+
+
+def _watched(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call as it is; what it writes to objects is noted, unless the library is known to write to tensors only."""
+    if is_in_skipped_package(function):
+        return function(*args, **kwargs)
+    return unseen_writes.called(session, function, args, kwargs)
 
 
 def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: Any, kwargs: Any) -> Any:
     """Call with a bool of the program; where the function needs to know which it is, in a branch for each."""
     attempt = session.begin_attempt([])
     try:
-        result = function(*args, **kwargs)
+        result = _watched(session, function, args, kwargs)
     except BaseException as error:
         session.roll_back(attempt)
         if not isinstance(error, GuardOnDataDependentSymNode) and not (isinstance(error, TypeError) and "SymBool" in str(error)):

@@ -171,6 +171,9 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
                 result = calls.enter(session, request.function, converted, args, kwargs)
         except Unreachable:
             result = None
+        except (NeedsStandIn, NeedsApart) as needed:
+            _check_repeatable(session, needed)
+            raise
         except Exception as error:
             if not records(session, error):
                 raise
@@ -189,6 +192,21 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         for trait in session.asked_traits:
             _guard_trait(session, request, trait)
         return _finish(session, root, request, inputs, result)
+
+
+def _check_repeatable(session: Session, needed: Exception) -> None:
+    """Refuse to capture again what has taken items from an iterator that was there before: it would take others.
+
+    Raises:
+        CaptureError: it has.
+    """
+    name = session.tracker.guards.read_once
+    if name is not None:
+        raise errors.CaptureError(
+            f"the iterator '{name}' was there before, and this capture has to begin again",
+            user_line(session, needed),
+            fix="take the items outside of the static function, and pass them in as arguments",
+        )
 
 
 @contextlib.contextmanager

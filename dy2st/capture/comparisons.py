@@ -7,6 +7,7 @@ loop of the program.
 from __future__ import annotations
 
 import collections
+import collections.abc
 import dataclasses
 import functools
 import inspect
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, iteration, keys, optional, ranges, tuples
+from dy2st.capture import choices, iteration, iterators, keys, optional, ranges, tuples
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import of_class
@@ -206,6 +207,8 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
         items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
         return _found(session, value, items, _same_key if isinstance(container, _HASHED) else same)
+    if isinstance(container, collections.abc.Iterator):
+        iterators.take(session, container)
     return value in container
 
 

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from dy2st.capture import storage
 from dy2st.capture.session import Session
+from dy2st.capture.standard_library import is_followed_class
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.users_code import is_library, is_skipped, is_users_function
 from dy2st.capture.values import Choice
@@ -78,7 +79,7 @@ def is_plain(kind: type) -> bool:
         return False
     bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT]
     made_by_class = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
-    return made_by_class and not any(is_library(base.__module__) for base in bases)
+    return made_by_class and not any(is_library(base.__module__) and not is_followed_class(base) for base in bases)
 
 
 def _is_generated(kind: type, init: types.FunctionType) -> bool:

@@ -91,7 +91,12 @@ class GuardTable:
     @property
     def once(self) -> bool:
         """Whether the program is right for one call only."""
-        return any(guard.kind == "never" for guard in self._guards.values())
+        return self.read_once is not None
+
+    @property
+    def read_once(self) -> str | None:
+        """The name of what makes the program right for one call only, if something does."""
+        return next((guard.source.name for guard in self._guards.values() if guard.kind == "never"), None)
 
     def add(self, source: Source, kind: str, check: _Check, expected: str, value: Any = None, data: Any = None) -> None:
         """Add a condition; the first of a kind for a source counts."""

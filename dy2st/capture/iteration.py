@@ -311,6 +311,7 @@ class _Rest:
 
 
 def _capture_rest(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
+    iterators.check_own(session, rest.iterator)
     items = rest.positions()
     cells = session.cells_of(body, test)
     if items is not None and try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc
 import dis
+import gc
 import types
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from dy2st.capture import access, attributes, class_attributes
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
+from dy2st.capture.tracking import gives_once
 from dy2st.capture.unwinding import handled
 from dy2st.capture.values import Choice, Stale
 
@@ -125,6 +127,7 @@ def take(session: Session, iterator: Any) -> None:
         raise attributes.spent(session)
     if not session.at_root:
         check_pure(session, iterator)
+        check_own(session, iterator)
     session.taken[id(iterator)] = (iterator, session.builder)
     session.region.iterators.append(iterator)
 
@@ -137,6 +140,33 @@ def check_pure(session: Session, iterator: Any) -> None:
     """
     if isinstance(iterator, GENERATORS) and _has_effects(iterator.gi_code):
         raise _impure(session, iterator)
+
+
+def check_own(session: Session, *values: Any) -> None:
+    """Refuse iterators that take from one that was there before, to be stepped through where a tensor decides.
+
+    Raises:
+        CaptureError: there is one.
+    """
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or not isinstance(value, _STEPPED):
+            continue
+        seen.add(id(value))
+        source = session.tracker.source_of(value) if gives_once(value) else None
+        if source is not None:
+            raise errors.CaptureError(
+                f"a tensor decides how many items are taken from '{source.name}', an iterator that was there before",
+                session.here(),
+                seen=f"a {type(value).__name__}, which cannot be put back where it was",
+                fix="take the items before the branch or loop, or go through a list by position",
+            )
+        waiting += value if isinstance(value, tuple) else gc.get_referents(value)
+
+
+_STEPPED = (collections.abc.Iterator, tuple, types.BuiltinMethodType, types.MethodWrapperType)
+"""What may take from an iterator, and what may hold such."""
 
 
 def quietly(session: Session, iterator: Any, take_items: Callable[[], Any]) -> Any:

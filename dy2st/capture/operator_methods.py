@@ -19,6 +19,7 @@ from typing import Any
 from dy2st.capture.access import look_into
 from dy2st.capture.class_attributes import of_class
 from dy2st.capture.session import Session, current
+from dy2st.capture.standard_library import is_followed
 from dy2st.capture.tracking import PATCH_MARK
 from dy2st.capture.users_code import is_users_function
 
@@ -118,11 +119,12 @@ def _is_generated(method: Any) -> bool:
 def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
     """What stands in a class for a method of the user's."""
     wanted, asked = _RESULTS.get(name), name in _OUR_OWN_USE
+    of_library = is_followed(method)
 
     @functools.wraps(method)
     def called(self: Any, *args: Any) -> Any:
         session = current()
-        if session is None or (asked and _is_our_own(sys._getframe(1))):
+        if session is None or (asked and _is_our_own(sys._getframe(1))) or (of_library and _is_torchs(sys._getframe(1))):
             return method(self, *args)
         of_class(session, self, name)
         if _is_generated(method):
@@ -132,6 +134,11 @@ def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
 
     setattr(called, PATCH_MARK, method)
     return called
+
+
+def _is_torchs(caller: types.FrameType) -> bool:
+    """Whether torch asks: it keeps its own books in classes of the standard library."""
+    return bool(caller.f_globals.get("__name__", "").startswith("torch."))
 
 
 def _is_our_own(caller: types.FrameType) -> bool:

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dy2st.capture import standard_library
 from dy2st.capture.tracking import PATCH_MARK
 
 SKIPPED_PACKAGES = {
@@ -21,12 +22,10 @@ SKIPPED_PACKAGES = {
 }  # fmt: skip
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
 
-CONVERTED_MODULES = ("torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container")
+CONVERTED_MODULES = (
+    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "dy2st.capture.tested_keys",
+)  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
-
-CONVERTED_CLASSES = ("collections", "collections.abc")
-"""Modules of the standard library with classes written in Python, whose objects hold what the user puts in: their methods are
-converted like user code."""
 
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _SITE_PACKAGES = ("site-packages", "dist-packages")
@@ -37,12 +36,12 @@ def is_skipped(function: Any) -> bool:
     if is_in_skipped_package(function):
         module = function.__module__
         return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
-    if _is_method_of_container(function):
-        return False
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
     if not in_library and not file.startswith("<frozen"):
         return file == "<string>"
+    if standard_library.is_followed(function):
+        return False
     wrapped = getattr(function, "__wrapped__", None)  # a decorator of the standard library runs the function that it decorates
     return wrapped is None or is_skipped(wrapped)
 
@@ -54,13 +53,7 @@ def is_in_skipped_package(function: Any) -> bool:
 
 def is_part_of_library(function: Any) -> bool:
     """Whether a function, converted or not, is one of those whose lines mean nothing to the user."""
-    return is_in_skipped_package(function) or _is_method_of_container(function)
-
-
-def _is_method_of_container(function: Any) -> bool:
-    if getattr(function, "__module__", None) not in CONVERTED_CLASSES or not isinstance(function, types.FunctionType):
-        return False
-    return "." in function.__qualname__ and "<locals>" not in function.__qualname__
+    return is_in_skipped_package(function) or standard_library.is_followed(function)
 
 
 def is_library(module: str) -> bool:

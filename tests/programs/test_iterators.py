@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
+import types
 
 import pytest
 import torch
 
 import dy2st
-from tests.oracle import agree
+from tests.oracle import agree, same
 from tests.programs.values import counts, signs, vec
 
 X = vec(1, 2, 3)
@@ -658,3 +660,107 @@ def test_enumerate_of_a_list_that_the_loop_grows():
         return x, len(l)
 
     refused(f, "list")
+
+
+class Holding:
+    """Iterators that are there before the function is called."""
+
+    def __init__(self):
+        self.items = iter([float(k) for k in range(20)])
+        self.steps = (float(k) for k in range(20))
+        self.pair = (itertools.count(), 1)
+        self.queue = collections.deque()
+
+    def left(self):
+        return next(self.items), next(self.steps), next(self.pair[0])
+
+
+def takes_in_any_case(w, x):
+    more = [b + x for a, b in zip(range(2), w.items)]
+    return x + next(w.items), next(w.pair[0]), sum(itertools.islice(w.steps, 2)), more
+
+
+def takes_for_a_known_number_of_trips(w, x):
+    for row in x:
+        x = x + next(w.items) * row
+    for k in w.steps:
+        x = x + k
+        if k > 2:
+            break
+    return x
+
+
+@pytest.mark.parametrize("function", [takes_in_any_case, takes_for_a_known_number_of_trips])
+def test_an_iterator_from_outside(function):
+    eager, held = Holding(), Holding()
+    static = dy2st.to_static(types.MethodType(function, held))
+    for x in (X, -X, X):
+        same(static(x), function(eager, x))
+        assert held.left() == eager.left()
+
+
+def takes_next(w, x):
+    return x + next(w.items) if x.sum() > 0 else x
+
+
+def takes_with_a_default(w, x):
+    while x.sum() > 0:
+        x = x - 1 - next(w.steps, 0)
+    return x
+
+
+def takes_by_method(w, x):
+    if x.sum() > 0:
+        x = x + w.items.__next__() + w.steps.send(None)
+    return x
+
+
+def takes_through_another(w, x):
+    pairs = zip([1, 2], w.pair[0])
+    if x.sum() > 0:
+        x = x + next(pairs)[1]
+    return x
+
+
+def takes_through_a_library(w, x):
+    if x.sum() > 0:
+        x = x * len(dict(zip("ab", w.items)))
+    return x
+
+
+def takes_by_looking(w, x):
+    return x if x.sum() > 0 and 3.0 in w.items else -x
+
+
+def takes_until_a_tensor_decides(w, x):
+    for k in w.items:
+        x = x + k
+        if x.sum() > 9:
+            break
+    return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        takes_next, takes_with_a_default, takes_by_method, takes_through_another, takes_through_a_library, takes_by_looking,
+        takes_until_a_tensor_decides,
+    ],
+)  # fmt: skip
+def test_an_iterator_from_outside_where_a_tensor_decides(function):
+    held = Holding()
+    with pytest.raises(dy2st.CaptureError, match="a tensor decides how many items are taken from 'w."):
+        dy2st.to_static(types.MethodType(function, held))(-X)
+    if function is not takes_until_a_tensor_decides:
+        assert held.left() == (0.0, 0.0, 0)
+
+
+def test_an_iterator_from_outside_in_a_capture_that_begins_again():
+    def function(w, x):
+        item = next(w.items)
+        if x.sum() > 0:
+            w.queue.append(item)
+        return x + item
+
+    with pytest.raises(dy2st.CaptureError, match="begin again"):
+        dy2st.to_static(types.MethodType(function, Holding()))(X)

@@ -56,6 +56,9 @@ for _name in _INPLACE:
     handles(getattr(operator, _name))(_inplace(getattr(operator, _name)))
 
 
+handles(operator.iconcat)(_inplace(operator.iadd))
+
+
 def call_getter(session: Session, getter: Any, args: Any, kwargs: Any) -> Any:
     """Call an ``itemgetter`` or ``attrgetter``."""
     (target,) = args

@@ -1,0 +1,110 @@
+"""What code that is not converted writes to the objects that it gets: found by comparison, and noted like writes of converted code.
+
+A function in C, one of a library, one that is marked: it runs once, at capture, and may append to a list of the user's, or set an
+attribute. What such objects hold is copied before the call and compared after it; where it differs the old is put back, and the new
+written again in the open.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from dy2st.capture import storage
+from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace
+from dy2st.capture.session import Session
+from dy2st.capture.tracking import CONSTANTS
+from dy2st.capture.users_code import is_library
+from dy2st.capture.values import CAPTURE_VALUES, StandIn
+
+_CONTAINERS = (list, dict, set, collections.deque)
+_LEAVES = (
+    *CONSTANTS,
+    torch.Tensor,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    type,
+    types.ModuleType,
+    StandIn,
+    *CAPTURE_VALUES,
+)
+_MOST = 500
+"""How many objects are compared, the nearest first."""
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
+"""The attributes that torch itself keeps in a module."""
+
+
+def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function, and note what it writes to what it is given."""
+    before = _held((*args, *kwargs.values()))
+    if not before:
+        return function(*args, **kwargs)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        for value, held in before:
+            _note(session, value, held)
+
+
+def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """The objects that can be reached, with copies of what they hold."""
+    found: list[tuple[Any, Any]] = []
+    waiting, seen = collections.deque(values), set[int]()
+    while waiting and len(found) < _MOST:
+        value = waiting.popleft()
+        if isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, _CONTAINERS):
+            held = ContentsPlace(value).read()
+            found.append((value, held))
+            waiting.extend(held.values() if isinstance(held, dict) else held)
+        elif isinstance(value, tuple):
+            waiting.extend(value)
+        elif (table := _attributes(value)) is not None:
+            found.append((value, table))
+            waiting.extend(table.values())
+    return found
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object of the user's."""
+    table = None if is_library(type(value).__module__) else storage.table_of(value)
+    if table is None:
+        return None
+    unknown = _OF_MODULES if isinstance(value, torch.nn.Module) else ()
+    return {name: item for name, item in table.items() if name not in unknown}
+
+
+def _note(session: Session, value: Any, held: Any) -> None:
+    if not isinstance(value, _CONTAINERS):
+        _note_attributes(session, value, held)
+        return
+    place = ContentsPlace(value)
+    now = place.read()
+    if not _same(held, now):
+        place.write(held)
+        session.write(place)
+        place.write(now)
+
+
+def _note_attributes(session: Session, value: Any, held: dict[str, Any]) -> None:
+    now = _attributes(value) or {}
+    changed = [name for name in {**held, **now} if held.get(name, MISSING) is not now.get(name, MISSING)]
+    for name in changed:
+        place = AttributePlace(value, name)
+        place.write(held.get(name, MISSING))
+        session.write(place)
+        place.write(now.get(name, MISSING))
+
+
+def _same(held: Any, now: Any) -> bool:
+    if len(held) != len(now):
+        return False
+    if isinstance(held, dict):
+        return all(a is b and held[a] is now[b] for a, b in zip(held, now))
+    return all(a is b for a, b in zip(held, now))
