@@ -25,6 +25,7 @@ from dy2st.capture.class_attributes import LIBRARIES, of_class
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
+from dy2st.capture.sources import behind
 from dy2st.capture.standard_library import is_followed_class
 from dy2st.capture.users_code import user_method
 from dy2st.capture.values import (
@@ -101,7 +102,7 @@ def item(value: Any, key: Any) -> Any:
 
 
 def _item(session: Session, value: Any, key: Any) -> Any:
-    key = lookup.known(key)
+    value, key = behind(value), lookup.known(key)
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
     known = session.lists.of(value)
@@ -245,7 +246,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 
 def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> None:
-    key = lookup.known(key)
+    target, key = behind(target), lookup.known(key)
     if session is None or isinstance(target, torch.Tensor):
         target[key if session is None else lists.as_index(session, key)] = value
         return

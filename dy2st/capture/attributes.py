@@ -30,7 +30,7 @@ from dy2st.capture.class_attributes import (
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.session import Session, current, need
-from dy2st.capture.sources import Source
+from dy2st.capture.sources import Source, behind
 from dy2st.capture.standard_library import is_followed
 from dy2st.capture.users_code import as_written, is_library, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
@@ -50,6 +50,7 @@ def attr(value: Any, name: str) -> Any:
 
 
 def _attr(session: Session, value: Any, name: str) -> Any:
+    value = behind(value)
     if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return _of_tensor(session, value, name)
     if session.is_spent(value):
@@ -100,6 +101,7 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
     session = need()
     if keys.is_open(name):
         return _over_names(session, name, lambda known: attr_or(value, known, default))
+    value = behind(value)
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr_or(option, name, default))
     kind = open_class(value, name)
@@ -123,6 +125,7 @@ def has_attr(value: Any, name: str) -> Any:
     session = need()
     if keys.is_open(name):
         return _over_names(session, name, lambda known: has_attr(value, known))
+    value = behind(value)
     if isinstance(value, Choice):
         return session.over(value, lambda option: has_attr(option, name))
     kind = open_class(value, name)
@@ -357,6 +360,7 @@ def set_attr(target: Any, name: str, value: Any) -> None:
     if isinstance(target, Choice):
         session.over(target, lambda option: set_attr(option, name, value))
         return
+    target = behind(target)
     own_way = _method(target, "__setattr__")
     if own_way is None:
         put(session, target, name, value)
@@ -399,6 +403,7 @@ def del_attr(target: Any, name: str) -> None:
     if isinstance(target, Choice):
         session.over(target, lambda option: del_attr(option, name))
         return
+    target = behind(target)
     own_way = _method(target, "__delattr__")
     if own_way is None:
         remove(session, target, name)

@@ -64,6 +64,7 @@ from dy2st.capture.library import (
 from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
+from dy2st.capture.sources import behind
 from dy2st.capture.tables import FAMILY
 from dy2st.capture.tested_keys import instead_of
 from dy2st.capture.users_code import as_written, is_in_skipped_package, is_part_of_library, is_skipped
@@ -120,6 +121,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     if isinstance(function, Choice):
         return session.over(function, lambda option: call(option, *args, **kwargs))
+    function = behind(function)
     original = _original(function)
     if original is not None:
         return call(original, *args, **kwargs)

@@ -194,7 +194,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         return _finish(session, root, request, inputs, result)
 
 
-def _check_repeatable(session: Session, needed: Exception) -> None:
+def _check_repeatable(session: Session, needed: BaseException) -> None:
     """Refuse to capture again what has taken items from an iterator that was there before: it would take others.
 
     Raises:

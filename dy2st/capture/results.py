@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
@@ -24,7 +25,7 @@ from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPl
 from dy2st.capture.optional import has_optional
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
-from dy2st.capture.sources import Source
+from dy2st.capture.sources import Source, referent
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
@@ -297,7 +298,7 @@ class _Describer:
     def _known(self, value: Any, what: str) -> Structure:
         """What there is one of: a container of a fixed structure, or a constant."""
         if isinstance(value, (dict, frozenset)):
-            self._check_keys(value, what)
+            self.check_keys(value, what)
         if self.session.key_orders.asks(value) is not None:
             return self._each_order(value, what)
         parts = children(value)
@@ -335,12 +336,22 @@ class _Describer:
         """The members of a set: the keys of a dict where there are some on some ways only."""
         if not any(map(may_be_undefined, table.values())):
             return CollectionOf("set", (ListOf(tuple(self.describe(member, what) for member in table)),))
-        self._check_keys(table, what)
+        self.check_keys(table, what)
         return CollectionOf("set", (self.described(table, what),))
 
-    def _check_keys(self, table: Iterable[Any], what: str) -> None:
+    def check_keys(self, table: Iterable[Any], what: str) -> None:
         """A key is the same object at each call."""
-        if any(isinstance(part, torch.Tensor) for part in tree_leaves(list(table))):
+        parts = tree_leaves(list(table))
+        for part in parts:
+            found = referent(part) if isinstance(part, weakref.ref) else part
+            kind: Any = type(found)
+            if id(found) in self.session.created and kind.__hash__ is object.__hash__:
+                raise errors.CaptureError(
+                    f"{self.session.name} {what} a collection that looks up a {kind.__qualname__} that it makes itself",
+                    self.session.here(),
+                    fix="keep the objects in a list, or under names in a dict",
+                )
+        if any(isinstance(part, torch.Tensor) for part in parts):
             raise errors.CaptureError(
                 f"{self.session.name} {what} a collection that looks up tensors by their identity",
                 self.session.here(),
@@ -426,6 +437,8 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
     if write.new is MISSING or isinstance(write.new, Undefined):
         return Effect(name, "delete", Const(None))
     new, kind = write.new, "set"
+    if isinstance(write.place, ItemPlace):
+        describer.check_keys([write.place.item], f"writes to {name}")
     if isinstance(write.place, ContentsPlace):
         new = session.lists.of(write.place.owner) or new
     if isinstance(new, Choice):

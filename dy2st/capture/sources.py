@@ -16,6 +16,8 @@ from typing import Any
 GONE: Any = type("Gone", (), {"__repr__": lambda self: "<gone>"})()
 """What a source gives when the way to it no longer exists."""
 
+PROXIES: tuple[Any, ...] = (weakref.ProxyType, weakref.CallableProxyType)
+
 
 class Source:
     """One step of a path.
@@ -80,6 +82,10 @@ class SourceTable:
         """The content of a closure cell."""
         return self._make(("cell", parent.index), parent, name, operator.attrgetter("cell_contents"))
 
+    def referent(self, parent: Source, step: Callable[[Any], Any]) -> Source:
+        """What a weak reference or proxy leads to, if that is still alive."""
+        return self._make(("referent", parent.index), parent, f"{parent.name}()", step)
+
     def child(self, parent: Source, kind: str, key: str) -> Source:
         """An entry of ``_modules``, ``_parameters`` or ``_buffers``, under the name that the module tree gives it."""
         get = operator.attrgetter(kind)
@@ -90,6 +96,22 @@ class SourceTable:
             self._known[key] = source = Source(parent, name, step, len(self.sources), key)
             self.sources.append(source)
         return self._known[key]
+
+
+def referent(reference: Any) -> Any:
+    """What a weak reference or proxy leads to; ``None`` if that is gone."""
+    if type(reference) not in PROXIES:
+        return weakref.ref.__call__(reference)
+    try:
+        return reference.__init__.__self__  # a proxy has nothing of its own that could be asked for
+    except ReferenceError:
+        return None
+
+
+def behind(value: Any) -> Any:
+    """The object that a proxy stands for; any other value as it is."""
+    found = referent(value) if type(value) in PROXIES else None
+    return value if found is None else found
 
 
 def held_item(owner: Any, key: Any) -> Any:

@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import ItemPlace, Place
-from dy2st.capture.sources import Source, SourceTable
+from dy2st.capture.sources import PROXIES, Source, SourceTable, referent
 from dy2st.capture.values import CAPTURE_VALUES
 from dy2st.errors import CaptureError
 
@@ -134,7 +135,9 @@ class Tracker:
 
     def read(self, value: Any, source: Source, place: Place | None = None) -> None:
         """Code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
-        if isinstance(value, torch.Tensor):
+        if type(value) in PROXIES:
+            self._other(value, source)
+        elif isinstance(value, torch.Tensor):
             self._tensor(value, source)
         elif isinstance(value, CONSTANTS):
             self._constant(value, source, place)
@@ -147,11 +150,15 @@ class Tracker:
             if not self._is_known(value, source):
                 self._container(value, source)
             self._collection(value, place)
-        elif self._is_known(value, source):
+        else:
+            self._other(value, source)
+
+    def _other(self, value: Any, source: Source) -> None:
+        if self._is_known(value, source):
             return
-        elif isinstance(value, torch.nn.Module):
+        if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
             self.module(value, source)
-        elif isinstance(value, _CONTAINERS):
+        elif isinstance(value, _CONTAINERS) and type(value) not in PROXIES:
             self._container(value, source)
         else:
             self._object(value, source)
@@ -223,7 +230,10 @@ class Tracker:
         """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
         self.met(type(value))
         self._objects[id(value)] = (value, source)
-        if gives_once(value):
+        if isinstance(value, (weakref.ref, *PROXIES)):
+            self.guards.same_type(source, value)
+            self.read(referent(value), self.table.referent(source, referent))
+        elif gives_once(value):
             self.guards.never(source)
         elif value is os.environ:
             self.guards.same_environment(source)
@@ -251,13 +261,23 @@ class Tracker:
         items = list(value.values()) if isinstance(value, dict) else list(value)
         if isinstance(value, (set, frozenset)) or (len(items) > _LONG and all(isinstance(i, CONSTANTS) for i in items)):
             self.guards.same_contents(source, value)
+            self._members(value, source)
             return
         self.guards.same_keys(source, value)
+        self._members(value if isinstance(value, dict) else (), source)
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in list(pairs):
             self.read(
                 item, self.table.item(source, key), None if isinstance(value, (tuple, collections.deque)) else ItemPlace(value, key)
             )
+
+    def _members(self, members: Any, source: Source) -> None:
+        """The objects in a set, or among the keys of a dict: what code under capture reads of them is guarded then."""
+        for member in members:
+            if isinstance(member, tuple):
+                self._members(member, source)
+            elif not isinstance(member, (*CONSTANTS, *_IDENTITIES, torch.Tensor, torch.nn.Module)):
+                self.read(member, self.table.held(member, f"a member of {source.name}"))
 
     def module(self, module: torch.nn.Module, source: Source) -> None:
         """A module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
