@@ -122,7 +122,13 @@ class Names:
             return None
         if isinstance(place, AttributePlace):
             known = self.tensors.get(id(place.read()))
+            own = f"{path}.{place.name}".strip(".")
             if known is not None and known.name in slots:
+                if known.name.removeprefix("self.") != own:
+                    raise SaveError(
+                        f"{line_of(writer, taken.captured)}self.{own} is the same object as {known.name} before the call, and "
+                        "another after it, so no saved program is right for the call and for the next one; give it one of its own"
+                    )
                 return known.name
             target = f"self.{path}.{place.name}".replace("..", ".")
         elif isinstance(place, ItemPlace):

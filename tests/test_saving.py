@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -875,3 +876,19 @@ def test_containers_that_are_replaced_or_written(tmp_path, backend):
     for x in inputs:
         assert torch.equal(eager(x), loaded(x))
         assert torch.equal(eager.cache["k"], loaded.cache["k"])
+
+
+class _Aliased(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = types.SimpleNamespace(h=torch.tensor([1.0, 2.0]))
+        self.register_buffer("b", self.held.h)
+
+    def forward(self, x):
+        self.held.h = x
+        return self.b
+
+
+def test_another_name_of_a_buffer_is_not_the_buffer(tmp_path):
+    with pytest.raises(dy2st.SaveError, match="is the same object as b before the call"):
+        dy2st.save(_Aliased(), tmp_path / "m.dy2st", input_spec=[dy2st.InputSpec([2])])

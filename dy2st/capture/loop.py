@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dy2st import errors, names
@@ -55,6 +55,8 @@ class Carry:
     final: Any = None
     start: Any = None
     tag: Any = None
+    keeps_parts: bool = True
+    """Whether a container from outside that is in another one stays the object that it is: there is one, on all trips."""
 
 
 def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
@@ -292,7 +294,7 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
         if carry is None or (carry.by_identity and not _is_all_older(session, place, new)):
             carries[key] = _begun(session, place, old if carry is None else carry.initial, new)
             return False
-        kind = _join(place, carry.kind, _type(session, carry, new))
+        kind = _joined(session, carry, new)
     except lattice.Mismatch as error:
         if _need_list(session, place, old, new, error):
             return _update(session, carries, key, place, old, new)
@@ -312,8 +314,29 @@ def _begun(session: Session, place: Place, old: Any, new: Any) -> Carry:
         outside = old if found else None
     carry = Carry(place, old, lattice.SameType(None), by_identity, outside)
     carry.initial = _seen(session, carry, old)
-    carry.kind = _join(place, _type(session, carry, old), _type(session, carry, new))
+    carry.kind = _type(session, carry, old)
+    carry.kind = _joined(session, carry, new)
     return carry
+
+
+def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
+    """The type of what a place holds at the start of a trip and of what the trip leaves."""
+    try:
+        kind = _join(carry.place, carry.kind, _type(session, carry, new))
+        if carry.by_identity or not carry.keeps_parts or not _chooses_kept(kind):
+            return kind
+    except lattice.Mismatch:
+        if carry.by_identity or not carry.keeps_parts:
+            raise
+    carry.keeps_parts = False
+    return _join(carry.place, _type(session, carry, carry.initial), _type(session, carry, new))
+
+
+def _chooses_kept(kind: lattice.Type) -> bool:
+    """Whether a type is, or has in it, a choice of which a kept container is one option."""
+    if isinstance(kind, lattice.ChoiceType):
+        return any(isinstance(option, lattice.SameType) and children(option.value) is not None for option in kind.options)
+    return isinstance(kind, lattice.ContainerType) and any(map(_chooses_kept, kind.items))
 
 
 def _tag_after(session: Session, carry: Carry) -> Any:
@@ -341,8 +364,16 @@ def _tag_after(session: Session, carry: Carry) -> Any:
 
 
 def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
-    is_kept = functools.partial(session.is_older, time=session.region.start) if carry.by_identity else lambda value: False
-    return lattice.type_of(_seen(session, carry, value), is_kept)
+    seen = _seen(session, carry, value)
+    if carry.by_identity:
+        return lattice.type_of(seen, functools.partial(session.is_older, time=session.region.start))
+    return lattice.type_of(seen, functools.partial(_is_kept_part, session, carry, options_of(seen)))
+
+
+def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: Any) -> bool:
+    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace) or any(part is option for option in whole):
+        return False
+    return is_mutable(part) and session.tracker.source_of(part) is not None and children(part) is not None
 
 
 def _is_all_older(session: Session, place: Place, value: Any) -> bool:

@@ -1272,3 +1272,51 @@ def test_a_class_that_only_type_gives_keeps_what_it_has():
         for sign in (1.0, -1.0, 2.0, -2.0):
             static(w, torch.tensor(sign))
             assert Marked.mark.item() == abs(sign)
+
+
+class _Keeper:
+    def __init__(self, items, link=None):
+        self.items, self.link = items, link
+
+
+def _made_in_a_loop(x, held):
+    count = torch.zeros(())
+    while count < x.sum():
+        count = count + 1
+        return (_Keeper(held, None).link or _Keeper(held), count)
+    return (held[:], x)
+
+
+def _made_in_each_trip(x, held):
+    made = _Keeper(held)
+    while x.sum() > 0:
+        x = x - 1
+        made = _Keeper(held, made.items)
+    return made
+
+
+def _of_one_of_two(x, held):
+    made = _Keeper(held)
+    while x.sum() > 0:
+        x = x - 1
+        made = _Keeper([x])
+    return made.items[0]
+
+
+@pytest.mark.parametrize("program", [_made_in_a_loop, _made_in_each_trip, _of_one_of_two])
+def test_containers_from_outside_in_objects_that_loops_make(program):
+    def make():
+        held = [torch.ones(2)]
+        return World(
+            program, [held], [lambda call, v=v: _shown(call(torch.full((2,), v), held), held) for v in (1.0, -1.0, 0.0, 2.0)]
+        )
+
+    agree(make)
+
+
+def _shown(result, held):
+    if isinstance(result, tuple):
+        return [_shown(part, held) for part in result]
+    if isinstance(result, _Keeper):
+        return result.items is held, result.link is held
+    return result
