@@ -333,9 +333,10 @@ def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
 
 
 def _chooses_kept(kind: lattice.Type) -> bool:
-    """Whether a type is, or has in it, a choice of which a kept container is one option."""
+    """Whether a type is, or has in it, a choice of a container that is kept and of one that is passed on by what is in it."""
     if isinstance(kind, lattice.ChoiceType):
-        return any(isinstance(option, lattice.SameType) and children(option.value) is not None for option in kind.options)
+        kept = any(isinstance(option, lattice.SameType) and children(option.value) is not None for option in kind.options)
+        return kept and any(isinstance(option, (lattice.ContainerType, lattice.ListType)) for option in kind.options)
     return isinstance(kind, lattice.ContainerType) and any(map(_chooses_kept, kind.items))
 
 
