@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture import attribute_tables, choices, keys, lists, lookup, optional, ranges, storage, tuples
+from dy2st.capture import attribute_tables, choices, hidden_state, keys, lists, lookup, optional, ranges, storage, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
@@ -305,6 +305,8 @@ def _note_items(session: Session, target: Any, key: Any) -> None:
         session.write(ItemPlace(target, key))
     elif isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))
+    else:
+        hidden_state.set_item(session, target)
 
 
 def settled_key(value: Any, key: Any) -> Any:
@@ -350,6 +352,7 @@ def _del_item(session: Session | None, target: Any, key: Any) -> None:
             return
         if isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
             session.write(ContentsPlace(target))
+        hidden_state.set_item(session, target)
     del target[key]
 
 

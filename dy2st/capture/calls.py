@@ -28,6 +28,7 @@ from dy2st.capture import (
     attribute_tables,
     construction,
     deques,
+    hidden_state,
     iteration,
     iterators,
     keys,
@@ -66,7 +67,6 @@ from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.sources import behind
 from dy2st.capture.tables import FAMILY
-from dy2st.capture.tested_keys import instead_of
 from dy2st.capture.users_code import as_written, is_in_skipped_package, is_part_of_library, is_skipped
 from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents, with_option
 
@@ -283,7 +283,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
-    function = instead_of(as_written(function), args)
+    function = as_written(function)
     if getattr(function, "__dy2st_not_to_static__", False) or is_skipped(function):
         return _call_plain(session, function, args, kwargs)
     converted = session.convert(function)
@@ -404,6 +404,7 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if choice is not None:
         return _over_argument(session, choice, function, args, kwargs)
     check_surroundings(session, function, args, kwargs)
+    hidden_state.called(session, function, args)
     if not session.at_root:
         iterators.check_own(session, function, *args, *kwargs.values())
     for value in (*args, *kwargs.values()):

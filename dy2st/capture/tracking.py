@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import collections.abc
+import copy
 import enum
 import functools
 import io
@@ -239,6 +241,8 @@ class Tracker:
             self.guards.same_environment(source)
         elif isinstance(value, np.ndarray):
             self.guards.same_array(source, value)
+        elif isinstance(value, (bytearray, array.array)):
+            self.guards.same_value(source, copy.copy(value))
         elif isinstance(value, functools.partial):
             self.guards.same_type(source, value)
             for name in ("func", "args", "keywords"):

@@ -22,9 +22,7 @@ SKIPPED_PACKAGES = {
 }  # fmt: skip
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
 
-CONVERTED_MODULES = (
-    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "dy2st.capture.tested_keys",
-)  # fmt: skip
+CONVERTED_MODULES = ("torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container")
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
