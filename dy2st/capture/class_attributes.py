@@ -47,7 +47,8 @@ def of_class(session: Session, value: Any, name: str) -> None:
             step = table.attribute(table.held(kind, kind.__qualname__), name)
         else:
             step = table.attribute(table.held(definition(kind, name), f"{kind.__qualname__}.{name}"), "method")
-        session.tracker.guards.same(step, written or inspect.getattr_static(kind, name))
+        found = written or inspect.getattr_static(kind, name)
+        session.tracker.guards.same(step, getattr(kind, name) if isinstance(found, (classmethod, staticmethod)) else found)
 
 
 def open_class(value: Any, name: str) -> type | None:

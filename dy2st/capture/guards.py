@@ -107,12 +107,13 @@ class GuardTable:
         self.add(source, "equal", lambda now: same_constant(now, value), f"== {value!r}", value)
 
     def same(self, source: Source, value: Any) -> None:
-        """The value must stay the same object."""
-        try:
-            reference: Callable[[], Any] = weakref.ref(value)
-        except TypeError:
-            reference = lambda: value  # noqa: E731
-        self.add(source, "same", lambda now: now is reference(), f"is {getattr(value, '__qualname__', type(value).__name__)}")
+        """The value must stay the same object; a bound method, which Python makes anew at each access, that of the same object."""
+        reference = weakly(value)
+        check: _Check = lambda now: now is reference()  # noqa: E731
+        if isinstance(value, types.MethodType):
+            function, owner = value.__func__, weakly(value.__self__)
+            check = lambda now: getattr(now, "__func__", None) is function and now.__self__ is owner()  # noqa: E731
+        self.add(source, "same", check, f"is {getattr(value, '__qualname__', type(value).__name__)}")
 
     def missing(self, source: Source) -> None:
         """There must be nothing."""

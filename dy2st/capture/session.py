@@ -531,7 +531,7 @@ class Session:
 
     def is_older(self, value: Any, time: int) -> bool:
         """Whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""
-        if not is_mutable(value):
+        if not (is_mutable(value) or isinstance(value, list)):  # a list of a class of the user's has no parts
             return False
         born = self.births.born(value)
         return born <= time if born is not None else self.tracker.source_of(value) is not None

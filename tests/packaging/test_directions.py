@@ -21,6 +21,7 @@ LAYERS = (
     ("saving", "lowering", "rewriting"),
     ("state_names",),
     ("attribute_state",),
+    ("copying",),
     ("static_function",),
     ("route",),
     ("matching",),
