@@ -154,7 +154,7 @@ def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any,
 
 def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> Any:
     """The dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
-    written = getattr(function, "__func__", function)
+    written = function.__func__ if isinstance(function, types.MethodType) else function
     if type(written) is types.FunctionType or any(function is known for known in _WITHOUT_ORDER):
         return None
     tables = [value for value in args if session.key_orders.asks(value) is not None]

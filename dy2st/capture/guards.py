@@ -112,7 +112,7 @@ class GuardTable:
         check: _Check = lambda now: now is reference()  # noqa: E731
         if isinstance(value, types.MethodType):
             function, owner = value.__func__, weakly(value.__self__)
-            check = lambda now: getattr(now, "__func__", None) is function and now.__self__ is owner()  # noqa: E731
+            check = lambda now: type(now) is types.MethodType and now.__func__ is function and now.__self__ is owner()  # noqa: E731
         self.add(source, "same", check, f"is {getattr(value, '__qualname__', type(value).__name__)}")
 
     def missing(self, source: Source) -> None:
