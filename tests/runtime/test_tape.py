@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
+import random
 import threading
 import weakref
 
@@ -639,3 +641,37 @@ def test_the_text_of_a_tensor_names_autograds_node(capsys):
                     print(error)
                 texts.append(capsys.readouterr().out)
             assert texts[0] == texts[1] and ("grad_fn" in texts[0] or (function, n) == (fails, 1))
+
+
+@pytest.mark.parametrize("size", [(3,), (130, 130)])
+@pytest.mark.parametrize("seed", range(12))
+def test_results_of_parts_without_gradients(seed, size, tmp_path):
+    choices = random.Random(seed)
+    lines, names = ["y0 = x * 2", "y1 = w - x"], ["y0", "y1"]
+    for number in range(2, 12):
+        one, two = choices.choice(names), choices.choice([*names, "2.0", "x"])
+        operation = choices.choice(
+            [f"{one} * {two}", f"{one} + {two}", f"{one}.tanh()", f"{one}.exp()", f"torch.minimum({one}, w)"]
+        )
+        name = choices.choice([f"y{number}", one])  # the name that is bound again leaves an operand that nobody reads
+        manager = choices.choice(["", "", "torch.no_grad()", "torch.no_grad()", "torch.enable_grad()"])
+        lines += [f"with {manager}:", f"    {name} = {operation}"] if manager else [f"{name} = {operation}"]
+        names = sorted({*names, name})
+    body = "\n    ".join([*lines, f"return {', '.join(names)}"])
+    path = tmp_path / "program.py"
+    path.write_text(f"import torch\n\ndef program(x, w, n):\n    {body}\n")
+    spec = importlib.util.spec_from_file_location(f"program_{seed}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = static(module.program)
+    for n in (1, 0):
+        outcomes = []
+        for function in (module.program, found):
+            x, w = numbers(*size).requires_grad_(), numbers(*size, seed=1).requires_grad_()
+            results = function(x, w, torch.tensor(n))
+            traits = [(one.requires_grad, one.is_leaf) for one in results]
+            total = sum(one.sum() for one in results if one.requires_grad)
+            gradients = torch.autograd.grad(total, [x, w], allow_unused=True) if torch.is_tensor(total) else ()
+            outcomes.append((traits, results, gradients))
+        (traits, results, gradients), ours = outcomes
+        assert ours[0] == traits and equal(ours[1], results) and equal(ours[2], gradients)

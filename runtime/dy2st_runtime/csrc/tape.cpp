@@ -131,8 +131,11 @@ bool Tape::note(const Instruction& instruction) {
     } restore{frame_, gradients};
     if (!instruction.handler(instruction, frame_)) return false;
   }
-  if (!given.any_wanted) return true;
   const at::Tensor& result = frame_[instruction.outputs[0]].tensor();
+  if (!given.any_wanted) {
+    if (record_) known_.erase(result.unsafeGetTensorImpl());  // it may be an operand that nobody reads again, noted before
+    return true;
+  }
   entry.sizes = note_sizes(result);
   entry.dims = static_cast<uint32_t>(result.dim());
   entry.type = result.scalar_type();
