@@ -321,7 +321,7 @@ class OneTensorAtFirst(Base):
 
 class ReadsDict(Base):
     def forward(self, x):
-        self.n = self.n + 1  # here
+        self.n = self.n + 1
         return x * self.__dict__["n"]
 
 
@@ -349,7 +349,6 @@ REFUSED = {
     "none on one path": (SometimesNone(h=torch.zeros(2, 3)), "self.h is a tensor .* and None"),
     "delete": (Deletes(h=torch.zeros(2, 3)), "self.h is a tensor .* and deleted"),
     "one tensor at first": (OneTensorAtFirst(), "self.h is the same object as self.initial"),
-    "through __dict__": (ReadsDict(n=0), "keep it in an attribute of its own"),
     "class": (WritesClass(), "WritesClass.calls"),
     "object": (KeepsAnObject(kept=None), "exists only in this process"),
 }
@@ -364,6 +363,10 @@ def test_state_that_no_saved_program_is_right_for(name, path):
     assert f"test_saving.py:{line_marked(model)}: " in str(caught.value)
     assert path.read_bytes() == b"old"
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_state_that_is_read_through_its_dict(path):
+    follow(ReadsDict(n=0), path, PAIR)
 
 
 def test_after_one_call_the_state_has_its_type(path):

@@ -88,7 +88,7 @@ class Picture:
         elif isinstance(value, (set, frozenset)):
             self.lines.append(f"{path}: {sorted(map(repr, value))}")
         if isinstance(value, torch.nn.Module):
-            self.lines.append(f"{path}: hooks {[len(getattr(value, name)) for name in _HOOKS]}")
+            self.lines.append(f"{path}: hooks {[len(vars(value).get(name, ())) for name in _HOOKS]}")
         if isinstance(value, type):
             parts = {name: part for name, part in vars(value).items() if _is_data(name, part)}
         else:
