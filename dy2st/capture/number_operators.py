@@ -76,7 +76,9 @@ def _needs_record(target: Callable[..., Any], right: Any) -> bool:
         return True
     if target is operator.pow and not isinstance(right, torch.SymInt):
         return bool(right < 0)
-    return isinstance(right, torch.SymInt) and (target in _DIVISIONS or target is operator.pow)
+    if target in _DIVISIONS:
+        return isinstance(right, torch.SymInt) or right == 0
+    return isinstance(right, torch.SymInt) and target is operator.pow
 
 
 def _integer_power(session: Session, base: Any, exponent: Any) -> Any:

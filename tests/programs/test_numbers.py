@@ -425,3 +425,36 @@ def test_a_bool_that_is_rounded_and_functions_of_tensors_with_several_elements()
 
     agree(f, [num(1.0), num(0.0)])
     agree(lambda x: math.sqrt(x), [torch.ones(2)], programs=None)
+
+
+def _by_a_length(x, n, empty):
+    return int(n) // len(empty)
+
+
+def _unused(x, n, empty):
+    int(n) % 0
+    return x
+
+
+def _in_a_branch(x, n, empty):
+    if x.sum() > 0:
+        return int(n) % len(empty)
+    return int(n) / 2
+
+
+def _of_both(x, n, empty):
+    return divmod(int(n), len(empty)) if x.sum() > 0 else True % int(n)
+
+
+@pytest.mark.parametrize("program", [_by_a_length, _unused, _in_a_branch, _of_both])
+def test_division_by_a_zero_that_is_known(program):
+    for backend in ("native", "python"):
+        static = dy2st.to_static(program, backend=backend)
+        for sign in (1.0, -1.0):
+            outcomes = []
+            for function in (program, static):
+                try:
+                    outcomes.append(str(function(torch.full((2,), sign), torch.tensor(3), [])))
+                except ZeroDivisionError as error:
+                    outcomes.append(str(error))
+            assert outcomes[0] == outcomes[1]
