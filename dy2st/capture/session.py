@@ -519,7 +519,7 @@ class Session:
         parts = made.options.values() if isinstance(made, Choice) else (children(made) or ((),))[0]
         if isinstance(made, list):
             self.lists.own(made)
-        elif parts:
+        elif parts or is_mutable(made):  # an empty one may be filled
             self.births.own(made)
         for part in parts:
             if self.births.born(part) is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from typing import Any
 
 import pytest
 import torch
 
+import dy2st
 from tests.programs.state import agree_with_state
 
 P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -375,3 +377,26 @@ def objects_ctx():
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_as_eager(make):
     agree_with_state(make)
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+@pytest.mark.parametrize("early", [False, True])
+def test_an_empty_dict_that_a_branch_makes_is_filled(early, backend):
+    def program(o, x):
+        if early and x[1] > 1:
+            return None
+        if x[1] > 0:
+            o.d = {"q": x}
+        else:
+            o.d = {}
+        o.d.setdefault("a", x)
+        if x[0] > -3:
+            o.d["b"] = 1
+        return o.d
+
+    static = dy2st.to_static(program, backend=backend)
+    for number in (-1.0, 2.0, 0.5, -5.0):
+        one, two = types.SimpleNamespace(), types.SimpleNamespace()
+        expected, found = program(one, torch.full((2,), number)), static(two, torch.full((2,), number))
+        assert str(found) == str(expected) and str(vars(two)) == str(vars(one))
+        assert found is None or found is two.d
