@@ -109,12 +109,8 @@ def clear(session: Session, table: dict[Any, Any]) -> None:
 
 
 def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
-    """Take an item that is there out of a dict. In a branch, a marker keeps its place in the order of the keys."""
+    """Take an item that is there out of a dict."""
     place = ItemPlace(table, key)
     session.write(place)
     session.key_orders.removed(table, key)
-    if session.nesting > 1 and not session.births.is_inside(place, session.region):
-        session.views.check(table, session.here())
-        place.write(Undefined(f"[{key!r}]", KeyError, (key,)))
-    else:
-        place.write(MISSING)
+    session.take_out(place, Undefined(f"[{key!r}]", KeyError, (key,)))

@@ -510,7 +510,18 @@ class Session:
         if isinstance(place, ItemPlace) and may_be_undefined(value):
             self.views.check(place.owner, self.here())
         self.write(place)
-        place.write(MISSING if isinstance(value, Undefined) and not isinstance(place, CellPlace) else value)
+        if isinstance(value, Undefined) and not isinstance(place, CellPlace):
+            self.take_out(place, value)
+        else:
+            place.write(value)
+
+    def take_out(self, place: Place, mark: Undefined) -> None:
+        """Take out what a place holds. In a branch, a marker keeps the place of an item in the order of the keys."""
+        in_order = isinstance(place, ItemPlace) and isinstance(place.owner, dict) and "__builtins__" not in place.owner
+        stays = in_order and len(self._regions) > 1 and not self.births.is_inside(place, self.region)
+        if stays and not isinstance(place, CellPlace):
+            self.views.check(place.owner, self.here())
+        place.write(mark if stays else MISSING)
 
     def own_all(self, made: Any) -> None:
         """A value has been made now, with every container in it that does not come from outside."""

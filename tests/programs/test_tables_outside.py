@@ -254,3 +254,18 @@ def test_a_set_that_stays_as_it_is_needs_one_program():
         assert f(torch.tensor(False)) == 1
     assert len(f.program_cache) == 1 and names == {"p"}
     assert f(torch.tensor(True)) == 0 and names == set()
+
+
+def taken_out_under_a_chosen_key(s, x, a, b):
+    key = "a" if a else "b"
+    if key in s.od:
+        del s.od[key]
+    if b:
+        s.t["a"] = s.t.pop("a") + 1
+    else:
+        s.t = dict(s.t, c=x)
+    return list(s.od), list(s.t), s.od
+
+
+def test_the_order_of_what_is_left():
+    run(taken_out_under_a_chosen_key, tables)
