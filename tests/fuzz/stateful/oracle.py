@@ -48,8 +48,8 @@ class World:
         self.module = load(program.source)
         self.space = self.module.__dict__
         self.numbers = Numbers()
-        self.own_numbers: Numbers | None = None
-        """Of the state, where it has no object in common with results: a loaded program has state of its own."""
+        self.is_seen = True
+        """Whether the program has its state here: a loaded one has its own."""
         self.target = self.space["program"]
         self.function: types.FunctionType = _function(self.target)
         assert isinstance(self.function, types.FunctionType)
@@ -70,13 +70,16 @@ class World:
 
     def picture(self, given: Given, more: dict[str, Any], values: bool = True, fresh: bool = False) -> list[str]:
         """All that can be reached."""
-        first = seen = Picture(Numbers() if fresh else self.numbers, self.module.__name__, values)
+        seen = Picture(Numbers() if fresh else self.numbers, self.module.__name__, values)
         for name, value in sorted(more.items()):
             seen.add(name, value)
         for key, value in [*enumerate(given[0]), *given[1].items()]:
             seen.add(f"argument {key}", value)
-        if self.own_numbers is not None:
-            seen = Picture(self.own_numbers, self.module.__name__, values)
+        if self.is_seen:
+            self._add_state(seen)
+        return [line.replace(self.module.__name__, "module") for line in seen.lines]
+
+    def _add_state(self, seen: Picture) -> None:
         for name, value in self.space.items():
             if not name.startswith("_") and name not in _HIDDEN and not isinstance(value, types.ModuleType):
                 seen.add(name, value)
@@ -88,8 +91,6 @@ class World:
         seen.add("defaults", self.function.__defaults__)
         if isinstance(self.space["program"], torch.nn.Module):
             seen.add("module", self.space["program"])
-        lines = first.lines if seen is first else [*first.lines, *seen.lines]
-        return [line.replace(self.module.__name__, "module") for line in lines]
 
     def close(self) -> None:
         """Forget the source."""
@@ -143,8 +144,7 @@ def _judge(program: Program, eager: World, static: World, variant: str) -> Verdi
     made = _static(program, static, variant)
     if isinstance(made, Verdict):
         return made
-    if variant == "saved":
-        eager.own_numbers, static.own_numbers = Numbers(), Numbers()
+    eager.is_seen = static.is_seen = variant != "saved"
     seen: set[tuple[str, ...]] = set()
     for position, call in enumerate(program.calls):
         where = f"call {position} with {call.arguments}"
