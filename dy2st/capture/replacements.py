@@ -27,7 +27,7 @@ def _functions(owner: Any) -> dict[str, Any]:
 _GIVEN = [(owner, _functions(owner)) for owner in _OWNERS]
 """What stood there when this module was imported."""
 
-_PLACES: dict[Any, tuple[Any, str]] = {function: (owner, name) for owner, held in _GIVEN for name, function in held.items()}
+_PLACES: dict[Any, tuple[Any, str, Any]] = {function: (owner, name, function) for owner, held in _GIVEN for name, function in held.items()}
 """Where each function stands; of one with several names, the one in the last of the owners."""
 
 
@@ -35,7 +35,7 @@ def used(session: Session, function: Any) -> None:
     """A capture has called a function of torch, wherever it was read."""
     place = _PLACES.get(function)
     if place is not None:
-        read(session, *place, function)
+        read(session, *place)
 
 
 def read(session: Session, owner: Any, name: str, found: Any) -> None:
