@@ -27,7 +27,9 @@ def _functions(owner: Any) -> dict[str, Any]:
 _GIVEN = [(owner, _functions(owner)) for owner in _OWNERS]
 """What stood there when this module was imported."""
 
-_PLACES: dict[Any, tuple[Any, str, Any]] = {function: (owner, name, function) for owner, held in _GIVEN for name, function in held.items()}
+_PLACES: dict[Any, tuple[Any, str, Any]] = {
+    function: (owner, name, function) for owner, held in _GIVEN for name, function in held.items()
+}
 """Where each function stands; of one with several names, the one in the last of the owners."""
 
 
