@@ -24,6 +24,7 @@ class Entry:
         captured: the program and its surroundings.
         last_used: grows with each use of any entry.
         served: whether a call has used it since it was captured.
+        recording: the same, with a record of what it has written before each operation that may fail; made when it has failed.
         routed: the spellings of calls for which a route to it was made, or cannot be.
     """
 
@@ -31,6 +32,7 @@ class Entry:
     captured: Captured
     last_used: int
     served: bool = False
+    recording: Captured | None = None
     routed: set[Any] = dataclasses.field(default_factory=set)
 
 

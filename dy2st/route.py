@@ -62,7 +62,9 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
         outputs = run(inputs)
     except BaseException:
         with TURNS.writing():
-            leaving.write(values)
+            has_left = leaving.write(values)
+        if captured.program.effects and not has_left:
+            leaving.miss()
         raise
     written = captured.outside
     made = written.known(values)

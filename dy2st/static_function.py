@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -21,6 +22,7 @@ import torch
 
 from dy2st import config, constructs, logs
 from dy2st.cache import Entry, ProgramCache
+from dy2st.capture import leaving
 from dy2st.capture.capture import Captured, Request, capture
 from dy2st.capture.session import current
 from dy2st.capture.sources import fetch
@@ -219,6 +221,8 @@ class StaticFunction:
                         return route.follow(*matched)
             return self._run(args, kwargs, spelling)
         except BaseException as error:
+            if leaving.has_missed() and isinstance(error, Exception):
+                self._write_as_of(args, kwargs)
             hide(error)
             other_tracers.explain(error)
             raise
@@ -238,6 +242,30 @@ class StaticFunction:
         if logs.execution.isEnabledFor(logging.DEBUG):
             run = functools.partial(_timed, run, captured.program.name)
         return run_and_write(captured, run, inputs, values)
+
+    def _write_as_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Write what the program has written outside that has just failed: it runs again, and records that as it goes.
+
+        Nothing has been written outside so far, and it does nothing else that could be seen (see :func:`leaving.is_needed`).
+        """
+        call = self._call(args, kwargs)
+        found = self._cache.find(call.key, call.arguments)
+        if found is None or found[0].captured.guards.read_once or leaving.is_needed(found[0].captured.program):
+            return
+        entry, _ = found
+        recording = entry.recording
+        if recording is None:
+            dynamic, fixed = entry.captured.dynamic_state, frozenset(entry.captured.sizes.fixed)
+            request = dataclasses.replace(self._request(call, dynamic), fixed=fixed, leaves_always=True)
+            with TURNS.shared():
+                recording = entry.recording = self._captured(request)
+        values = fetch(recording.sources, call.arguments)
+        inputs = [*call.tensors, *(get(values) for get in recording.states)]
+        leaving.begin()
+        with contextlib.suppress(Exception):
+            runner(recording.program, "python")(inputs)
+        with TURNS.writing():
+            leaving.write(values)
 
     def _add_route(self, call: Call, entry: Entry, spelling: Any, run: Runner) -> None:
         """Make later calls like this one short; the first only counts, since many programs are called once."""

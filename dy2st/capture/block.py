@@ -31,6 +31,7 @@ class BlockBuilder:
         parent: the block around it; ``None`` for the root.
         locate: gives the user's line that runs now.
         adopt: turns a real tensor met during capture into the stand-in that the root block has for it.
+        recorded: called with each operation, once its result is known.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class BlockBuilder:
         parent: BlockBuilder | None,
         locate: Callable[[], Location | None],
         adopt: Callable[[torch.Tensor], torch.Tensor],
+        recorded: Callable[[BlockBuilder, fx.Node], None],
     ) -> None:
-        self.parent, self.locate, self.adopt = parent, locate, adopt
+        self.parent, self.locate, self.adopt, self.recorded = parent, locate, adopt, recorded
         self.graph = fx.Graph()
         self.origins: dict[int, Location] = parent.origins if parent is not None else {}
         self.operands: dict[fx.Node, fx.Node] = {}
@@ -169,12 +171,18 @@ class BlockBuilder:
 
     def call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, value: Any = None) -> fx.Node:
         """Record an operation whose result is ``value``; its arguments are values, not nodes."""
-        node = self.call_raw(target, tuple(self.argument(a) for a in args), self.argument(kwargs or {}))
+        node = self._node(target, tuple(self.argument(a) for a in args), self.argument(kwargs or {}))
         self.bind(value, node)
+        self.recorded(self, node)
         return node
 
     def call_raw(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> fx.Node:
         """Record an operation whose arguments are nodes already."""
+        node = self._node(target, args, kwargs)
+        self.recorded(self, node)
+        return node
+
+    def _node(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> fx.Node:
         node = self.graph.create_node("call_function", target, args, kwargs or {}, name=_short_name(target))
         location = self.locate()
         if location is not None:

@@ -104,6 +104,7 @@ class Request:
         given: ``(args, kwargs)`` of this call.
         fixed: sizes that are declared dynamic and are taken as they are all the same.
         with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
+        leaves_always: whether one that fails otherwise does so too; such a program runs slower.
         unroll: how many trips of a loop over a ``range`` are written out.
         changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
@@ -122,6 +123,7 @@ class Request:
     with_hooks: bool = False
     changed: frozenset[str] = frozenset()
     leaves_early: bool = True
+    leaves_always: bool = False
     unroll: int = sys.maxsize
     apart: frozenset[str] = frozenset()
 
@@ -135,7 +137,11 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     """
     while True:
         try:
-            return _capture(request, convert, operators)
+            captured = _capture(request, convert, operators)
+            once = not request.leaves_early or request.leaves_always or captured.guards.read_once is not None
+            if once or not leaving.is_needed(captured.program):
+                return captured
+            request = dataclasses.replace(request, leaves_always=True)
         except NeedsStandIn as needed:
             request = dataclasses.replace(request, changed=request.changed | {needed.name})
         except NeedsApart as needed:
@@ -153,7 +159,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
     if request.leaves_early:
-        session.before_raise = lambda: leaving.record(session)
+        session.before_raise = leaving.Recorder(session)
+        session.before_failing = session.before_raise if request.leaves_always else None
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
     with (
         translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(), calls.torch_patched(),

@@ -10,9 +10,14 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+from torch import fx
+
 from dy2st.capture import results
 from dy2st.capture.session import Session
 from dy2st_runtime import control
+from dy2st_runtime.passes.aliasing import Aliasing, keeps
+from dy2st_runtime.passes.purity import may_fail
 from dy2st_runtime.program import Program
 
 _local = threading.local()
@@ -26,6 +31,7 @@ class Leaving:
     """
 
     __name__ = "leave"
+    only_keeps = True
 
     def __init__(self, written: results.Written) -> None:
         self.written = written
@@ -34,11 +40,56 @@ class Leaving:
         _local.kept = self.written, outputs
 
 
-def record(session: Session) -> None:
-    """Record that the program leaves what has been written outside until now."""
-    written, outputs = results.until_now(session)
-    if written.effects:
-        session.builder.call(control.call_, (Leaving(written), outputs, {}))
+class Recorder:
+    """Records what the program has written outside until now, unless the last record in the block says the same.
+
+    Args:
+        session: of the capture.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._last: fx.Node | None = None
+
+    def __call__(self) -> None:
+        written, outputs = results.until_now(self._session)
+        if not written.effects and self._last is None:
+            return
+        if not self._says(written, outputs):
+            self._last = self._session.builder.call(control.call_, (Leaving(written), outputs, {}))
+
+    def _says(self, written: results.Written, outputs: Sequence[Any]) -> bool:
+        """Whether the last record is this one: it is in the block that runs now, and no other can have run since."""
+        last, builder = self._last, self._session.builder
+        if last is None or last._erased or last.graph is not builder.graph:
+            return False
+        said: Any = last.args[0]
+        before = said.written
+        where = [writer.source for writer in written.writers] == [writer.source for writer in before.writers]
+        what = list(before.effects) == list(written.effects) and before.existing == written.existing
+        return where and what and last.args[1] == builder.argument(tuple(outputs))
+
+
+def is_needed(program: Program) -> bool:
+    """Whether a program has to record what it has written before each operation that may fail.
+
+    One that does nothing else until then runs once more when it has failed, with these records; see :func:`missed`.
+    """
+    return bool(program.effects) and not _is_repeatable(program) and any(map(may_fail, program.nodes()))
+
+
+def _is_repeatable(program: Program) -> bool:
+    """Whether a program that has failed does the same again: it has changed no tensor of the caller's and talked to nobody."""
+    if any(_acts(node) for node in program.nodes()):
+        return False
+    aliasing = Aliasing(program.block)
+    return not any(aliasing.is_written(value) for value in program.block.inputs)
+
+
+def _acts(node: fx.Node) -> bool:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return torch.Tag.nondeterministic_seeded in node.target.tags or node.target.namespace not in ("aten", "prims")
+    return node.target in (control.print_, control.apply_) or (node.target is control.call_ and not keeps(node))
 
 
 def may_leave(program: Program) -> bool:
@@ -55,9 +106,26 @@ def begin() -> None:
     _local.kept = None
 
 
-def write(values: Sequence[Any]) -> None:
-    """Write what the program left that has just raised, given the values of its sources."""
+def write(values: Sequence[Any]) -> bool:
+    """Write what the program left that has just raised, given the values of its sources.
+
+    Returns:
+        Whether it has left something.
+    """
     kept, _local.kept = _local.kept, None
     if kept is not None:
         written, outputs = kept
         written.write(values, outputs, written.known(values))
+    return kept is not None
+
+
+def miss() -> None:
+    """A program has failed, and did not record what it had written by then."""
+    _local.has_missed = True
+
+
+def has_missed() -> bool:
+    """Whether one has, since this was asked last."""
+    missed = getattr(_local, "has_missed", False)
+    _local.has_missed = False
+    return missed

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import sympy
 import torch
+from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
@@ -49,6 +50,7 @@ from dy2st.capture.values import (
 from dy2st.capture.views import Views
 from dy2st.errors import CaptureError
 from dy2st_runtime import control
+from dy2st_runtime.passes.purity import may_fail
 from dy2st_runtime.program import Location
 from dy2st_runtime.structure import children, follow
 
@@ -124,6 +126,8 @@ class Session:
         """Whether the code asks how a tensor lies in memory: then the program is for inputs that lie as these do."""
         self.before_raise: Callable[[], None] = lambda: None
         """Called before an operation that raises is recorded."""
+        self.before_failing: Callable[[], None] | None = None
+        """Called before an operation that may fail when the program runs, if the program has to record what was written by then."""
         self.has_written: Callable[[], bool] = lambda: False
         """Whether the program has written something outside by now that can be seen when it raises."""
         self.twins = Twins()
@@ -165,6 +169,17 @@ class Session:
         self._checks: list[tuple[sympy.Basic, str]] = []
         self._regions: list[Region] = []
         self.shapes.on_assumption = self._assume
+
+    def _recorded(self, builder: BlockBuilder, node: fx.Node) -> None:
+        before = self.before_failing
+        if before is None or builder is not self.builder or not may_fail(node):
+            return
+        self.before_failing = None  # what it records fails no other way
+        try:
+            with builder.graph.inserting_before(node):
+                before()
+        finally:
+            self.before_failing = before
 
     # -- where we are ------------------------------------------------------------------------------------------------------
 
@@ -265,7 +280,7 @@ class Session:
     @contextlib.contextmanager
     def active(self) -> Iterator[BlockBuilder]:
         """Everything inside is captured; gives the root block."""
-        root = BlockBuilder(None, self.position.locate, self.outside.adopt)
+        root = BlockBuilder(None, self.position.locate, self.outside.adopt, self._recorded)
         outer, _local.session = getattr(_local, "session", None), self
         grad = torch.is_grad_enabled()
         followed = follow(self.followed)
@@ -312,7 +327,7 @@ class Session:
     @contextlib.contextmanager
     def block(self, cells: Sequence[Place], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
-        region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt), repeats, cells)
+        region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt, self._recorded), repeats, cells)
         for place in (*cells, *self.written_globals.values()):
             region.journal.note(place)
         try:
@@ -406,7 +421,7 @@ class Session:
 
     def open_rest(self, test: Any, cells: Sequence[Place]) -> None:
         """Go on in a block for the way on which no exception is on its way to a handler."""
-        builder = BlockBuilder(self.builder, self.position.locate, self.outside.adopt)
+        builder = BlockBuilder(self.builder, self.position.locate, self.outside.adopt, self._recorded)
         places = [place for region in self._regions for place in region.cells]
         places += [place for step in self.pending for place in getattr(step, "cells", ())]
         rest = self._begun(Rest, builder, False, [*places, *cells])

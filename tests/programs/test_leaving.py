@@ -168,3 +168,130 @@ def test_attributes_before_an_unbound_name() -> None:
             return x + y
 
     check(Net, [(UP, torch.tensor(n)) for n in (3, 0, 1, 3, 2)])
+
+
+class Failing(Box):
+    """Writes, then does what may fail, in a loop and after it."""
+
+    def forward(self, x, index):
+        self.calls += 1
+        self.table["x"] = x
+        for i in range(int(index[0])):
+            self.calls += 10
+            self.log.append(x * i)
+            self.last = x[index[i]]
+        self.calls += 100
+        y = x.gather(0, index)
+        self.last = y
+        return y
+
+
+GATHERS = [(UP, torch.tensor(index)) for index in ([0], [1, 1], [1, 5], [2, 1], [2, 7], [2, 1, 9], [0, -1], [5, 1, 1, 1, 1])]
+
+
+def test_operations_that_fail_on_the_data() -> None:
+    check(Failing, GATHERS)
+
+
+def test_the_same_with_random_numbers_in_place_changes_and_prints() -> None:
+    class Net(Failing):
+        def forward(self, x, index):
+            self.calls += 1
+            self.seen.add_(torch.rand(2, dtype=x.dtype))
+            print("seen", self.calls)
+            return super().forward(x, index)
+
+    for call in GATHERS:
+        torch.manual_seed(3)
+        check(Net, [call, call])
+
+
+def test_numbers_that_fail() -> None:
+    def f(box, x, n):
+        box["calls"] += 1
+        if x.sum() > 0:
+            box["rate"] = 3 % (int(n) - 1)
+        box["calls"] += 1
+        box["share"] = 10 // int(n)
+        box["calls"] += 1
+        return box["share"]
+
+    agree(f, [({"calls": 0}, x, torch.tensor(n)) for x in (UP, DOWN) for n in (2, 1, 0, 5)])
+
+
+def test_operands_of_two_dtypes() -> None:
+    class Net(Box):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = torch.nn.Linear(2, 2)
+
+        def forward(self, x):
+            self.calls += 1
+            if x.sum() > 0:
+                self.last = x
+                x = self.layer(x)
+                self.last = None
+            self.log.append(x)
+            return x
+
+    check(Net, [(UP,), (DOWN,), (UP.float(),), (DOWN.float(),), (UP,)])
+
+
+def test_objects_made_before_a_failure() -> None:
+    class Node:
+        def __init__(self, x) -> None:
+            self.x, self.count = x, 0
+
+    class Net(Box):
+        def forward(self, x, index):
+            node = Node(x)
+            self.last = [node.x, node.count]
+            self.table["n"] = {"x": node.x}
+            node.count += 1
+            if x.sum() > 0:
+                self.table["n"]["y"] = x * 2
+                self.last.append(node.count)
+            z = x.index_select(0, index)
+            self.table["n"].clear()
+            return z
+
+    check(Net, [(x, torch.tensor([i])) for x in (UP, DOWN) for i in (0, 4, 1, 4)])
+
+
+@torch.library.custom_op("leaving_test::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() < 0:
+        raise KeyError("negative")
+    return x * 2
+
+
+@positive.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_custom_operators() -> None:
+    class Net(Box):
+        def forward(self, x):
+            self.calls += 1
+            if x[0] > 0:
+                self.log.append(x)
+            y = positive(x)
+            self.calls += 1
+            return y
+
+    check(Net, [UP, DOWN, UP])
+
+
+def test_a_write_that_is_taken_back_before_a_failure() -> None:
+    class Net(Box):
+        def forward(self, x, index):
+            before = self.calls
+            self.calls = 7
+            if x.sum() > 0:
+                self.last = x.gather(0, index)
+            self.calls = before
+            return x.gather(0, index)
+
+    check(Net, [(x, torch.tensor([i])) for x in (UP, DOWN) for i in (0, 4, 1)])

@@ -61,7 +61,12 @@ def writes(node: fx.Node) -> list[fx.Node]:
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         return list(_nodes(_written_arguments(node, target)))
-    return list(node.all_input_nodes) if target in _PYTHON else []
+    return list(node.all_input_nodes) if target in _PYTHON and not keeps(node) else []
+
+
+def keeps(node: fx.Node) -> bool:
+    """Whether it is Python that takes hold of its arguments, and does nothing to them: such a callable says so itself."""
+    return node.target is control.call_ and getattr(node.args[0], "only_keeps", False)
 
 
 def is_quiet(node: fx.Node) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control, scalars
+from dy2st_runtime import control, modes, scalars
 from dy2st_runtime.passes.aliasing import writes
 from dy2st_runtime.passes.dead_code import is_removable
 from dy2st_runtime.passes.value_types import static_sizes, tensor_type, type_of
@@ -26,6 +26,8 @@ _FLOAT_OPERATORS = frozenset(
         "linear", "mean", "softmax", "log_softmax", "abs", "neg",
     }
 )  # fmt: skip
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "linear"})
+"""Want operands of one dtype, which stand-ins do not mind."""
 _ANY_OPERATORS = frozenset(
     {
         "add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "where", "t", "transpose",
@@ -34,6 +36,15 @@ _ANY_OPERATORS = frozenset(
         "stack",
     }
 )  # fmt: skip
+
+_SURE = frozenset(
+    {
+        control.if_, control.while_, control.raise_, control.print_, control.format_, control.list_, control.list_append,
+        control.list_extend, control.list_clear, control.list_reverse, control.list_len, control.list_copy, control.list_concat,
+        control.item_choose, control.item_make, control.item_kind, control.item_of_kind, control.item_parts, *modes.TARGETS,
+    }
+)  # fmt: skip
+"""Do not fail themselves, whatever is in their blocks; ``raise_`` is no failure of its own."""
 
 
 def is_pure(node: fx.Node) -> bool:
@@ -67,7 +78,14 @@ def never_raises(node: fx.Node) -> bool:
     arguments: list[Any] = []
     fx.node.map_aggregate((node.args, node.kwargs), lambda leaf: arguments.append(leaf) or leaf)  # type: ignore[func-returns-value]
     known = _results_known(node) and all(_is_safe_argument(leaf, dtypes) for leaf in arguments)
+    if base in _PRODUCTS and len({found[0] for leaf in arguments if (found := tensor_type(leaf)) is not None}) > 1:
+        return False
     return known and target._schema.overload_name not in ("Tensor_mode", "Scalar_mode", "out")
+
+
+def may_fail(node: fx.Node) -> bool:
+    """Whether an operation, and not one in its blocks, may raise what the user's code does not raise itself."""
+    return node.op == "call_function" and node.target not in _SURE and not never_raises(node)
 
 
 def _results_known(node: fx.Node) -> bool:
