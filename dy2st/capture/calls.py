@@ -110,8 +110,13 @@ _STEPPING = frozenset(("join", "extend"))
 _KEEPING = frozenset(("append", "appendleft", "insert", "setdefault", "get", "pop", "add", "update"))
 """Methods of containers that keep a dict as it is, or know its order themselves."""
 _OF_ORDER = frozenset(("keys", "values", "items", "copy"))
-_OF_OBJECTS = (getattr, setattr, hasattr, delattr, isinstance, type, vars)
-"""What asks for the object, not for what is in it."""
+_OF_OBJECTS: tuple[Any, ...] = (
+    getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
+    operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
+    *(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__")),
+    object.__getattribute__, type.__getattribute__,
+)  # fmt: skip
+"""What asks for the object, or passes it on; of those that look into it, the statements know how."""
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -254,7 +254,7 @@ class _Describer:
             return self._collection(value, what)
         if has_optional(value):
             return self._keys_by_way(value, what)
-        if is_followed(value) and any(map(may_be_undefined, attributes(value).values())):
+        if _is_record(value) and any(map(may_be_undefined, attributes(value).values())):
             return self._attributes_by_way(value, what)
         if isinstance(value, Choice):
             value = choices.bound(value)
@@ -382,6 +382,11 @@ class _Describer:
         there = self.session.number(scalars.where, (choices.presence(value), 1, 0), "int")
         ItemPlace(full, key).write(value.without_unbound())
         return ChoiceOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
+
+
+def _is_record(value: Any) -> bool:
+    """Whether an object is a container of its attributes."""
+    return is_followed(value) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
 
 
 def _items_of(session: Session, table: Any) -> dict[Any, Any]:

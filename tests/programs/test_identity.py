@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import operator
+import types
 
 import pytest
 import torch
 
 import dy2st
+from tests.oracle import agree as agree_outcomes
 from tests.worlds import World, agree, calls
 
 P, N, Z = torch.ones(2), -torch.ones(2), torch.zeros(2)
@@ -1320,3 +1324,36 @@ def _shown(result, held):
     if isinstance(result, _Keeper):
         return result.items is held, result.link is held
     return result
+
+
+def _kept_by_object(x, n, table, made):
+    if n > 0:
+        table["k"] = x
+    object.__setattr__(made, "table", table)
+    return made.table is table, table
+
+
+def _reduced_into(x, n, table, made):
+    if n > 0:
+        table["k"] = x
+
+    def step(found, key):
+        found[key] = x * 2
+        return found
+
+    result = functools.reduce(step, ["a", "b"], table)
+    return result is table, result
+
+
+def _through_operators(x, n, table, made):
+    if n > 0:
+        table["k"] = x
+    operator.setitem(made.tables, "q", table)
+    taken = next(iter([]), table)
+    return operator.is_(operator.getitem(made.tables, "q"), table), taken is table
+
+
+@pytest.mark.parametrize("program", [_kept_by_object, _reduced_into, _through_operators])
+def test_a_dict_with_keys_on_some_ways_is_passed_on(program):
+    x = torch.ones(2)
+    agree_outcomes(program, [(x, torch.tensor(n), {"a": x}, types.SimpleNamespace(tables={})) for n in (1, 0, 2)])

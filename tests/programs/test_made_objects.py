@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import dy2st
+from tests.oracle import agree
 from tests.programs.state import agree_with_state
 
 P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -400,3 +401,27 @@ def test_an_empty_dict_that_a_branch_makes_is_filled(early, backend):
         expected, found = program(one, torch.full((2,), number)), static(two, torch.full((2,), number))
         assert str(found) == str(expected) and str(vars(two)) == str(vars(one))
         assert found is None or found is two.d
+
+
+@dataclasses.dataclass
+class Reading:
+    value: Any = None
+
+
+def test_a_dataclass_with_an_attribute_on_some_ways() -> None:
+    def given(reading, n):
+        for i in range(n):
+            reading.last = i
+        return reading
+
+    def made(x, n):
+        reading = Reading(x)
+        if n > 0:
+            reading.last = x * 2
+        if n > 1:
+            del reading.value
+        return [reading, reading], {"again": reading}
+
+    trips = [torch.tensor(n) for n in (0, 1, 2, 0, 3)]
+    agree(given, [(Reading(torch.ones(2)), n) for n in trips])
+    agree(made, [(torch.ones(2), n) for n in trips])
