@@ -166,4 +166,7 @@ def _table_for(module: torch.nn.Module, name: str, value: Any) -> dict[str, Any]
     for kind, wanted in kinds.items():
         if any(isinstance(part, wanted) for part in given):
             return module.__dict__[kind]  # type: ignore[no-any-return]
-    return next((table for table in _tables(module) if name in table), module.__dict__)
+    if all(part is None for part in given):
+        return next((table for table in _tables(module) if name in table), module.__dict__)
+    buffers: dict[str, Any] = module.__dict__[_MODULE_TABLES[1]]  # what another table has under the name is of another way
+    return buffers if name in buffers and any(isinstance(part, torch.Tensor) for part in given) else module.__dict__

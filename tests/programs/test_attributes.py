@@ -856,6 +856,28 @@ def module_del():
     return m, lambda: m, [N, P]
 
 
+@case
+def a_module_under_the_name_of_something_else():
+    class M(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.sub, self.h, self.count = torch.nn.Linear(2, 2), torch.ones(2), 5
+
+        def forward(self, x):
+            setattr(self, "h" if x.sum() > 0 else "other", self.sub)
+            if x.sum() > 0:
+                self.count = self.sub
+            return x
+
+    m = M()
+    tables = ("_parameters", "_buffers", "_modules")
+    return (
+        m,
+        lambda: [[*m._modules], *(m.__dict__.get(name) for name in ("h", "count", "other")), [*map(len, map(vars(m).get, tables))]],
+        [N, P, N],
+    )
+
+
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_as_eager(make):
     agree_with_state(make)
