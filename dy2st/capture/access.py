@@ -372,17 +372,24 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
         return function(target, value)
     if isinstance(target, Choice):
         return session.over(target, lambda option: inplace(function, option, value))
-    if isinstance(target, list) and function is python.iadd:
+    if isinstance(value, Choice) and isinstance(target, (set, dict, collections.deque, StandIn)):
+        return session.over(value, lambda option: inplace(function, target, option))
+    if isinstance(target, (list, collections.deque)) and function is python.iadd and not isinstance(target, StandIn):
         session.call(target.extend, value)
         return target
     if function is python.iadd and tuples.are(target, value):
         return tuples.concat(session, target, value)
+    if isinstance(target, collections.deque) and function is python.imul and not isinstance(target, StandIn):
+        made = target * value
+        session.call(target.clear)
+        session.call(target.extend, made)
+        return target
     if isinstance(target, dict) and function is python.ior and not isinstance(target, collections.Counter):
         session.call(dict.update, target, value)
         return target
     if type(target) is set and function in _SET_CHANGES and isinstance(value, (set, frozenset)):
         session.call(getattr(target, _SET_CHANGES[function]), value)
         return target
-    if isinstance(target, (list, dict, set)) and not isinstance(target, StandIn):
+    if isinstance(target, (list, dict, set, collections.deque)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))
     return function(target, value)

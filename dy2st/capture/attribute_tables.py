@@ -28,7 +28,11 @@ def read(session: Session, owner: Any, source: Source | None) -> dict[str, Any]:
     table = storage.table_of(owner)
     assert table is not None
     session.tables.setdefault(id(table), (table, owner))
+    born = session.births.born(owner)
+    if born is not None:  # the dict is as old, so that blocks pass it on as the object that it is
+        session.births.own(table, born)
     if source is not None:
+        session.tracker.know(table, session.tracker.table.attribute(source, "__dict__"))
         before = _as_it_was(session, owner, table)
         session.tracker.guards.same_keys(session.tracker.table.attribute(source, "__dict__"), before)
         for name in before:

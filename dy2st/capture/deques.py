@@ -146,6 +146,12 @@ class CapturedDeque(StandInDeque):
         self.extend(other)
         return self
 
+    def __imul__(self, times: Any) -> Any:
+        made = self * times
+        self.clear()
+        self.extend(made)
+        return self
+
     def __mul__(self, times: Any) -> Any:
         return made(lists.repeat(need(), self.items, times), self.maxlen)
 

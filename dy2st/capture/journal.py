@@ -157,12 +157,24 @@ class Entry:
 
     Attributes:
         names: for an attribute, those that the object had, in order.
+        was_in_dict: whether it is an attribute that a module had in its dict, where a branch may have put it elsewhere.
     """
 
     place: Place
     raw: Any
     seen: Any
     names: tuple[str, ...] = ()
+    was_in_dict: bool = False
+
+    def put_back(self) -> None:
+        """Have the place hold what it held."""
+        place = self.place
+        if self.was_in_dict and isinstance(place, AttributePlace):
+            AttributePlace(place.owner, place.name, in_dict=True).write(self.raw)
+        elif not _unchanged(place, self.raw, place.read()):
+            place.write(self.raw)
+        if self.names:
+            storage.put_in_order(place.owner, self.names)  # type: ignore[union-attr]  # no variable has them
 
 
 class Journal:
@@ -176,7 +188,8 @@ class Journal:
         if place.key not in self.entries:
             held, place = place.read(), place.now if isinstance(place, AttributePlace) else place
             names = storage.names(place.owner) if isinstance(place, AttributePlace) and held is not MISSING else ()
-            self.entries[place.key] = self._older(Entry(place, held, held, names))
+            in_dict = isinstance(place, AttributePlace) and storage.is_in_module_dict(place.owner, place.name)
+            self.entries[place.key] = self._older(Entry(place, held, held, names, in_dict))
 
     def stand_in(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
@@ -229,10 +242,7 @@ class Journal:
     def undo(self) -> None:
         """Put everything back, the latest first."""
         for entry in reversed(self.entries.values()):
-            if not _unchanged(entry.place, entry.raw, entry.place.read()):
-                entry.place.write(entry.raw)
-            if entry.names:
-                storage.put_in_order(entry.place.owner, entry.names)  # type: ignore[union-attr]  # no variable has them
+            entry.put_back()
 
     def forget_if(self, gone: Callable[[Place], bool]) -> None:
         """Drop the places for which ``gone``."""

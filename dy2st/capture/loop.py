@@ -344,7 +344,7 @@ def _tag_after(session: Session, carry: Carry) -> Any:
     """The tag of a carried value after a trip."""
 
     def number(option: Any) -> Any:
-        if option is carry.start:
+        if option is carry.start or any(option is part for part in options_of(carry.start)):
             return carry.tag
         if option is not carry.from_outside and is_mutable(option) and session.tracker.source_of(option) is not None:
             raise errors.LoopVariableError(

@@ -95,6 +95,11 @@ def is_shadowing(owner: Any, name: str) -> bool:
     return described is not MISSING or has_fallback
 
 
+def is_in_module_dict(owner: Any, name: str) -> bool:
+    """Whether a module has an attribute in its dict."""
+    return isinstance(owner, torch.nn.Module) and name in owner.__dict__
+
+
 def is_unregistered(owner: Any, name: str) -> bool:
     """Whether a module holds a parameter or another module in its dict, where it is none of its own."""
     return isinstance(owner, torch.nn.Module) and _is_member(owner.__dict__.get(name))

@@ -65,6 +65,21 @@ def item_and_attribute_are_one() -> World:
 
 
 @case(2)
+def of_a_choice_of_objects() -> World:
+    a, b = made(), made()
+
+    def f(x):
+        chosen = a if x.sum() > 0 else b
+        vars(chosen).update(k=5)
+        chosen.__dict__["q"] = x
+        mine, other = made(), made()
+        vars(mine if x.sum() > 0 else other)["k"] = 7
+        return mine.k, other.k
+
+    return World(f, [a, b], calls(N, P, N))
+
+
+@case(2)
 def item_that_is_there_on_some_ways() -> World:
     o = made()
 

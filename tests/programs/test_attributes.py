@@ -878,6 +878,22 @@ def a_module_under_the_name_of_something_else():
     )
 
 
+@case
+def a_module_in_the_place_of_none():
+    class M(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.sub, self.kid = torch.nn.Linear(2, 2), None
+
+        def forward(self, x):
+            if x.sum() > 0:
+                self.kid = self.sub
+            return x
+
+    m = M()
+    return m, lambda: [[*m._modules], "kid" in m.__dict__], [N, P, N]
+
+
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_as_eager(make):
     agree_with_state(make)

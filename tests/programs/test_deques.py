@@ -196,3 +196,26 @@ def test_text_of_a_deque_of_tensors_is_refused():
 
     with pytest.raises(dy2st.CaptureError, match="turned into text"):
         dy2st.to_static(f)(XS[0])
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, -1])
+def test_augmented_assignment(times):
+    def grown(items, other, x):
+        if x.sum() > 0:
+            items += other
+        return items
+
+    def repeated(items, other, x):
+        same = items
+        if x.sum() > 0:
+            items *= times
+        return items, same is items
+
+    def of_a_choice(items, other, x):
+        chosen = items if x.sum() > 0 else other
+        items += chosen
+        return items
+
+    for function in (grown, repeated, of_a_choice):
+        signs = [torch.tensor(v) for v in (1.0, -1.0)]
+        agree(function, [(deque("ab", maxlen), deque("bc"), x) for x in signs for maxlen in (None, 3)], programs=None)

@@ -1358,3 +1358,18 @@ def _through_operators(x, n, table, made):
 def test_a_dict_with_keys_on_some_ways_is_passed_on(program):
     x = torch.ones(2)
     agree_outcomes(program, [(x, torch.tensor(n), {"a": x}, types.SimpleNamespace()) for n in (1, 0, 2)])
+
+
+def test_a_list_that_a_trip_may_replace():
+    def program(given, n):
+        before, j = given.ys, 0
+        while True:
+            j += 1
+            if j > n:
+                break
+            if n == 2:
+                given.ys = given.xs[1:]
+        return given.ys is before, given.ys
+
+    x = torch.ones(2)
+    agree_outcomes(program, [(types.SimpleNamespace(xs=[x, x], ys=[]), torch.tensor(n)) for n in (1, 0, 2, 3)], programs=None)

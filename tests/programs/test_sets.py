@@ -180,3 +180,35 @@ def test_code_that_is_not_converted_sees_no_wrong_set():
 
     with pytest.raises(dy2st.CaptureError, match="code that was not converted"):
         dy2st.to_static(f)(XS[0])
+
+
+@pytest.mark.parametrize("change", ["|=", "&=", "-=", "^="])
+def test_augmented_assignment_of_a_choice(change, tmp_path):
+    agree(CHANGES[change], [({"s": set("ab")}, {"s": set("bc")}, torch.tensor(v)) for v in (1.0, -1.0)], programs=None)
+
+
+def _ior(a, b, x):
+    mine = a["s"]
+    mine |= (a if x > 0 else b)["s"]
+    return mine is a["s"], mine, b["s"]
+
+
+def _iand(a, b, x):
+    mine = a["s"]
+    mine &= (a if x > 0 else b)["s"]
+    return mine is a["s"], mine, b["s"]
+
+
+def _isub(a, b, x):
+    mine = a["s"]
+    mine -= (a if x > 0 else b)["s"]
+    return mine is a["s"], mine, b["s"]
+
+
+def _ixor(a, b, x):
+    mine = a["s"]
+    mine ^= (a if x > 0 else b)["s"]
+    return mine is a["s"], mine, b["s"]
+
+
+CHANGES = {"|=": _ior, "&=": _iand, "-=": _isub, "^=": _ixor}
