@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, attributes, class_attributes
+from dy2st.capture import access, attributes, class_attributes, optional
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
@@ -57,10 +57,13 @@ def started(iterable: Any) -> Any:
 
 def over(iterable: Any) -> Any:
     """What Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods."""
-    if current() is None:
+    session = current()
+    if session is None:
         return iterable
+    if optional.has_optional(iterable) or session.key_orders.asks(iterable) is not None:
+        iterable = optional.settled(session, iterable, tuple, ordered=True)
     if isinstance(iterable, Choice):  # what is in either, now
-        iterable = iterable.session.over(iterable, lambda option: need().call(tuple, option))
+        iterable = session.over(iterable, lambda option: need().call(tuple, option))
     if isinstance(iterable, torch.Tensor) and iterable.dim():
         return iterable.unbind(0)
     if isinstance(iterable, collections.abc.Iterator) and not is_written_by_user(iterable):
