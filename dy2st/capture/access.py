@@ -129,6 +129,8 @@ def _item_of_container(session: Session, value: Any, key: Any) -> Any:
 def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any], Any] = python.getitem) -> Any:
     if id(value) in session.tables:
         return attribute_tables.item(session, value, key)
+    if id(value) in session.class_tables:
+        return attribute_tables.item_of_class(session, value, key, get)
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
     if makes and isinstance(value, collections.defaultdict) and value.default_factory is not None:
         return item_or_put(session, value, key, lambda: session.call(value.default_factory))
