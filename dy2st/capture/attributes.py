@@ -37,6 +37,10 @@ from dy2st.capture.users_code import as_written, is_library, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
 from dy2st.errors import CaptureError
 
+_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+"""Classes whose methods may be those of a class of the user's under another name."""
+
 
 def attr(value: Any, name: str) -> Any:
     """``value.name``."""
@@ -270,11 +274,12 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
     if isinstance(described, Choice):
         return session.over(described, lambda option: _of_class(session, value, option, name))
     getter = described.fget if isinstance(described, property) else None
-    if getter is not None and not _is_librarys(getter):
+    in_c = getter is not None and not isinstance(getter, types.FunctionType) and not is_library(type(value).__module__)
+    if getter is not None and (in_c or not _is_librarys(getter)):
         of_class(session, value, name)
         if not isinstance(getter, types.FunctionType):
             read_descriptor(session, type(value).__mro__, name, described)
-        return session.call(types.MethodType(getter, value))
+        return session.call(getter, value)
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType) and not isinstance(value, types.ModuleType):
         return _described(session, described, value, name)
     place = AttributePlace(value, name)
@@ -461,9 +466,10 @@ def _of_user(session: Session, target: Any, name: str, part: str, method: str, *
 
 
 def _method(value: Any, name: str) -> Any:
-    """The user's method with which the class of a value follows its attributes, if there is one."""
+    """The method with which the user's class of a value follows its attributes, if there is one: ``__getattr__ = dict.get`` too."""
     found = as_written(storage.of_class(type(value), name))
-    return found if is_users_function(found) else None
+    of_container = isinstance(found, _IN_C) and found.__name__ != name and issubclass(found.__objclass__, _CONTAINERS)
+    return found if of_container or is_users_function(found) else None
 
 
 def _is_librarys(function: Any) -> bool:

@@ -60,6 +60,8 @@ def read_descriptor(session: Session, kinds: Iterable[type], name: str, descript
     table = session.tracker.table
     source = table.item(table.attribute(table.held(kind, kind.__qualname__), "__dict__"), name, f"{kind.__qualname__}.{name}")
     session.tracker.guards.same(source, descriptor)
+    if is_library(type(descriptor).__module__) and not isinstance(descriptor, property):
+        return
     session.tracker.know(descriptor, source)
     if isinstance(descriptor, property) and not isinstance(descriptor.fget, types.FunctionType):
         session.tracker.read(descriptor.fget, table.attribute(source, "fget"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections.abc
 import dis
 import gc
+import io
 import types
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -125,6 +126,12 @@ def take(session: Session, iterator: Any) -> None:
     """
     if isinstance(iterator, UserGenerator):
         return  # it looks itself, at each step
+    if isinstance(iterator, io.IOBase) and id(iterator) not in session.created:
+        raise errors.CaptureError(
+            f"a {type(iterator).__name__} from outside is read, and would be so only once, at capture",
+            session.here(),
+            fix="read it outside of the static function, and pass in what it gives as an argument",
+        )
     taken = session.taken.get(id(iterator))
     if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
         raise attributes.spent(session)

@@ -350,7 +350,8 @@ class _Describer:
 
     def check_keys(self, table: Iterable[Any], what: str) -> None:
         """A key is the same object at each call."""
-        parts = tree_leaves(list(table))
+        keys = list(table)
+        parts = tree_leaves(keys)
         for part in parts:
             found = referent(part) if isinstance(part, weakref.ref) else part
             kind: Any = type(found)
@@ -360,7 +361,8 @@ class _Describer:
                     self.session.here(),
                     fix="keep the objects in a list, or under names in a dict",
                 )
-        if any(isinstance(part, torch.Tensor) for part in parts):
+        tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+        if any(self.session.is_stand_in(tensor) or not any(tensor is key for key in keys) for tensor in tensors):
             raise errors.CaptureError(
                 f"{self.session.name} {what} a collection that looks up tensors by their identity",
                 self.session.here(),
@@ -448,6 +450,9 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
     new, kind = write.new, "set"
     if isinstance(write.place, ItemPlace):
         describer.check_keys([write.place.item], f"writes to {name}")
+    elif isinstance(write.place, ContentsPlace) and isinstance(write.place.owner, (set, StandInSet)):
+        members = new.table if isinstance(new, StandInSet) else new
+        describer.check_keys([item for item in members if id(item) in session.outside.arguments], f"writes to {name}")
     if isinstance(write.place, ContentsPlace):
         new = session.lists.of(write.place.owner) or new
     if isinstance(new, Choice):

@@ -7,6 +7,7 @@ the user's code, which runs once, where it is called.
 from __future__ import annotations
 
 import collections
+import threading
 import types
 from typing import Any
 
@@ -44,7 +45,7 @@ def table_of(owner: Any) -> dict[str, Any] | None:
     try:
         found = object.__getattribute__(owner, "__dict__")
     except AttributeError:
-        return None
+        return vars(owner) if isinstance(owner, threading.local) else None  # there is one for each thread
     except TypeError:
         found = getattr(owner, "__dict__", None)
     return found if isinstance(found, dict) else None

@@ -53,13 +53,14 @@ def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...]
 
 
 def called_with_modules(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function of torch, and note what it writes to the modules that it is given.
+    """Call a function of torch, and note what it writes to the modules that it is given; ``forward`` writes to tensors only.
 
     Raises:
         CaptureError: it adds or removes hooks, and a tensor decides whether it is called.
     """
     given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.nn.Module) and "_modules" in vars(value)]
-    if not given or getattr(function, "__name__", None) == "forward":
+    is_torchs = isinstance(function, types.FunctionType) and function.__module__.startswith("torch.")
+    if not given or not is_torchs or function.__name__ == "forward":
         return function(*args, **kwargs)
     modules = {id(part): part for module in given for part in module.modules()}
     hooks = [module_hooks(part) for part in modules.values()]
