@@ -34,7 +34,7 @@ from torch.nn.modules import module as _module
 
 from dy2st.capture import expressions, leaving
 from dy2st.capture.capture import Captured
-from dy2st.capture.guards import HOOKS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen, same_keys
+from dy2st.capture.guards import HOOKS, MAPPINGS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen, same_keys
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.sources import GONE, Source, fetch, held_item, step
 from dy2st.capture.tracking import CONSTANTS
@@ -473,7 +473,7 @@ class _Matcher:
         if guard.kind == "keys":
             kind = type(guard.data) if is_frozen(guard.data) else guard.data
             kept = self.out.constant(kind)
-            keys = self._keys(value, guard.value) if issubclass(kind, dict) else f"len({value}) == {guard.value}"
+            keys = self._keys(value, guard.value) if issubclass(kind, MAPPINGS) else f"len({value}) == {guard.value}"
             return [f"type({value}) is {kept}", keys]
         if guard.kind == "tensor" and isinstance(guard.data, TensorShape):
             return self._tensor(value, guard.data)

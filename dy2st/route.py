@@ -6,12 +6,13 @@ the result together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dy2st.cache import Entry
 from dy2st.capture import leaving
 from dy2st.capture.capture import Captured
+from dy2st.capture.tensor_attributes import Marks
 from dy2st.capture.turns import TURNS
 from dy2st.matching import Match, NotInline, Writer, match_function
 from dy2st.signature import Call, CallSignature
@@ -72,6 +73,25 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
         with TURNS.writing():
             written.write(values, outputs, made)
     return unflatten(captured.program.out_structure, outputs, made)
+
+
+def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:
+    """A runner that gives parameters and attributes of tensors as well: a program makes plain tensors.
+
+    Args:
+        run: runs the program.
+        marks: for the outputs that have some, by position.
+    """
+    if not marks:
+        return run
+
+    def run_with_marks(inputs: Sequence[Any]) -> Any:
+        outputs = run(inputs)
+        for position, known in marks.items():
+            known.put_on(outputs[position])
+        return outputs
+
+    return run_with_marks
 
 
 def find(signature: CallSignature, call: Call, entry: Entry, spelling: Spelling, bound: bool, run: Runner) -> Route | None:

@@ -37,7 +37,7 @@ from dy2st.leaks import check as check_leaks
 from dy2st.leaks import watched
 from dy2st.report import Report
 from dy2st.route import find as find_route
-from dy2st.route import run_and_write
+from dy2st.route import run_and_write, with_marks
 from dy2st.signature import Call, CallSignature, Specs
 from dy2st_runtime import other_tracers
 from dy2st_runtime.executors import Runner, runner
@@ -235,7 +235,7 @@ class StaticFunction:
             return self._run_eager(call, args, kwargs, found)
         entry, values = found
         captured = entry.captured
-        run = runner(captured.program, self._backend)
+        run = with_marks(runner(captured.program, self._backend), captured.marks)
         if spelling not in entry.routed:
             self._add_route(call, entry, spelling, run)
         inputs = [*call.tensors, *(get(values) for get in captured.states)]

@@ -102,7 +102,8 @@ def item(value: Any, key: Any) -> Any:
 
 
 def _item(session: Session, value: Any, key: Any) -> Any:
-    value, key = behind(value), lookup.known(key)
+    value = behind(value)
+    key = lookup.by_identity(session, value, lookup.known(key))
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
     known = session.lists.of(value)
@@ -110,7 +111,7 @@ def _item(session: Session, value: Any, key: Any) -> Any:
         return lists.get(session, known, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
-    if _is_runtime(key) or (isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key)):
+    if lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else _is_runtime(key):
         return _item_at_runtime(session, value, key)
     own = getattr(type(value), "__getitem__", None)
     if isinstance(own, types.FunctionType) and not isinstance(value, type):
@@ -121,7 +122,7 @@ def _item(session: Session, value: Any, key: Any) -> Any:
 
 def _item_of_container(session: Session, value: Any, key: Any) -> Any:
     """What ``dict.__getitem__`` gives, and its like."""
-    if _is_runtime(key):
+    if _is_runtime(key) and not isinstance(value, dict):
         return _item_at_runtime(session, value, key)
     return _plain_item(session, value, key, storage.base_of(value).__getitem__)
 
@@ -129,6 +130,8 @@ def _item_of_container(session: Session, value: Any, key: Any) -> Any:
 def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any], Any] = python.getitem) -> Any:
     if id(value) in session.tables:
         return attribute_tables.item(session, value, key)
+    if id(value) in session.class_tables:
+        return attribute_tables.item_of_class(session, value, key, get)
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
     if makes and isinstance(value, collections.defaultdict) and value.default_factory is not None:
         return item_or_put(session, value, key, lambda: session.call(value.default_factory))
@@ -250,6 +253,7 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
     if session is None or isinstance(target, torch.Tensor):
         target[key if session is None else lists.as_index(session, key)] = value
         return
+    key = lookup.by_identity(session, target, key)
     known = session.lists.of(target)
     if known is not None:
         lists.set_item(session, known, key, value)
@@ -333,6 +337,7 @@ def _del_item(session: Session | None, target: Any, key: Any) -> None:
         if known is not None:
             lists.del_item(session, known, key)
             return
+        key = lookup.by_identity(session, target, key)
         if isinstance(target, dict):
             if lookup.is_runtime(key):
                 missing = lambda: choices.certain(Undefined("key", KeyError, (key,)))  # noqa: E731

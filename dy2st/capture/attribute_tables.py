@@ -1,4 +1,4 @@
-"""The dicts of objects' attributes: ``vars(obj)`` and ``obj.__dict__``.
+"""The dicts of objects' attributes: ``vars(obj)`` and ``obj.__dict__``, and those in which a module keeps what it registers.
 
 An attribute and its item in the dict are one place: what is done to the item is done to the attribute.
 """
@@ -6,12 +6,14 @@ An attribute and its item in the dict are one place: what is done to the item is
 from __future__ import annotations
 
 import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from dy2st import errors
 from dy2st.capture import choices, storage
+from dy2st.capture.class_attributes import read_classes, source_of
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
@@ -23,21 +25,94 @@ def has(value: Any) -> bool:
     return type(storage.table_of(value)) is dict and not isinstance(value, types.ModuleType)
 
 
+def know(session: Session, owner: Any, table: Any) -> None:
+    """A dict with attributes of an object is used by the code."""
+    session.tables.setdefault(id(table), (table, owner))
+
+
 def read(session: Session, owner: Any, source: Source | None) -> dict[str, Any]:
     """``vars(obj)``: the code may look at all of it."""
     table = storage.table_of(owner)
     assert table is not None
-    session.tables.setdefault(id(table), (table, owner))
+    know(session, owner, table)
     born = session.births.born(owner)
     if born is not None:  # the dict is as old, so that blocks pass it on as the object that it is
         session.births.own(table, born)
     if source is not None:
         session.tracker.know(table, session.tracker.table.attribute(source, "__dict__"))
-        before = _as_it_was(session, owner, table)
-        session.tracker.guards.same_keys(session.tracker.table.attribute(source, "__dict__"), before)
-        for name in before:
+        for name in _keep_names(session, owner, source):
             session.outside.read(AttributePlace(owner, name))
     return table
+
+
+def of_class(session: Session, kind: type, source: Source) -> Any:
+    """``vars(kind)``: the code may ask which names there are; values are guarded once they are read."""
+    _keep_names(session, kind, source)
+    table: Any = vars(kind)
+    if any(map(may_be_undefined, table.values())):
+        table = read_all(session, kind)
+        session.births.own(table)
+    else:
+        session.class_tables[id(table)] = table, kind
+    return table
+
+
+def _keep_names(session: Session, owner: Any, source: Source) -> dict[str, Any]:
+    """The code asks which attributes an object or class has itself; gives them as they were when the program was called."""
+    before = _as_it_was(session, owner, dict(storage.table_of(owner) or vars(owner)))
+    kept: Any = types.MappingProxyType(before) if isinstance(owner, type) else before
+    session.tracker.guards.same_keys(session.tracker.table.attribute(source, "__dict__"), kept)
+    return before
+
+
+def names(session: Session, value: Any) -> list[str]:
+    """``dir(value)``.
+
+    Raises:
+        CaptureError: an attribute is there on some ways only.
+    """
+    for owner in (value, *(value.__mro__ if isinstance(value, type) else type(value).__mro__)):
+        source = source_of(session, owner) if storage.table_of(owner) is not None or isinstance(owner, type) else None
+        if source is None:
+            continue
+        if any(map(may_be_undefined, vars(owner).values())):
+            raise errors.CaptureError(
+                "dir() of an object of which a tensor decides what attributes it has",
+                session.here(),
+                fix="ask for an attribute: hasattr(obj, name)",
+            )
+        _keep_names(session, owner, source)
+    return dir(value)
+
+
+def read_all(session: Session, kind: type) -> dict[str, Any]:
+    """What is in a class."""
+    for name in list(vars(kind)):
+        read_classes(session, (kind,), name)
+    return dict(vars(kind))
+
+
+def item_of_class(session: Session, table: Any, key: Any, get: Callable[[Any, Any], Any]) -> Any:
+    """``vars(kind)[key]``, or what another way of reading an item gives."""
+    if isinstance(key, str) and key in table:
+        read_classes(session, (session.class_tables[id(table)][1],), key)
+    return get(table, key)
+
+
+def look_into(session: Session, values: Iterable[Any]) -> None:
+    """Code may look at all of some values: what is in a class is guarded then."""
+    for value in values:
+        if id(value) in session.class_tables:
+            read_all(session, session.class_tables[id(value)][1])
+
+
+def call_of_class(session: Session, table: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """A method of ``vars(kind)``."""
+    if name == "get" and not kwargs:
+        return item_of_class(session, table, args[0], lambda table, key: table.get(key, *args[1:]))
+    if name != "keys":
+        look_into(session, (table,))
+    return session.call(getattr(dict(table), name), *args, **kwargs)
 
 
 def _as_it_was(session: Session, owner: Any, table: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +157,7 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
     owner = session.tables[id(table)][1]
     if isinstance(owner, torch.nn.Module) and key not in table and storage.own(owner, key) is not MISSING:
         raise errors.CaptureError(
-            f"{key!r} is put into the __dict__ of a module that has a parameter, buffer or submodule of that name",
+            f"{key!r} is put into a dict of a module that has a parameter, buffer or submodule of that name in another one",
             session.here(),
             fix=f"delete the attribute first, or assign to it: module.{key} = ...",
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, choices, keys, replacements, storage, traits
+from dy2st.capture import attribute_tables, choices, keys, replacements, storage, tensor_attributes, traits
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import (
@@ -24,6 +24,7 @@ from dy2st.capture.class_attributes import (
     open_class,
     over_class,
     read_classes,
+    read_descriptor,
     source_of,
     was_written,
 )  # fmt: skip
@@ -35,6 +36,10 @@ from dy2st.capture.standard_library import is_followed
 from dy2st.capture.users_code import as_written, is_library, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
 from dy2st.errors import CaptureError
+
+_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+"""Classes whose methods may be those of a class of the user's under another name."""
 
 
 def attr(value: Any, name: str) -> Any:
@@ -50,8 +55,8 @@ def attr(value: Any, name: str) -> Any:
 
 
 def _attr(session: Session, value: Any, name: str) -> Any:
-    value = behind(value)
-    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+    value = _holder(session, value, name)
+    if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name)):
         return _of_tensor(session, value, name)
     if session.is_spent(value):
         raise spent(session)
@@ -62,6 +67,12 @@ def _attr(session: Session, value: Any, name: str) -> Any:
         return _through_super(session, value, name)
     own_way = _method(value, "__getattribute__")
     return plain(session, value, name) if own_way is None else _by_own_way(session, own_way, value, name)
+
+
+def _holder(session: Session, value: Any, name: str) -> Any:
+    """What holds an attribute of a value during the capture."""
+    value = behind(value)
+    return tensor_attributes.holder(session, value, name) if tensor_attributes.is_users(value, name) else value
 
 
 def _of_tensor(session: Session, value: Any, name: str) -> Any:
@@ -101,7 +112,7 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
     session = need()
     if keys.is_open(name):
         return _over_names(session, name, lambda known: attr_or(value, known, default))
-    value = behind(value)
+    value = _holder(session, value, name)
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr_or(option, name, default))
     kind = open_class(value, name)
@@ -125,7 +136,7 @@ def has_attr(value: Any, name: str) -> Any:
     session = need()
     if keys.is_open(name):
         return _over_names(session, name, lambda known: has_attr(value, known))
-    value = behind(value)
+    value = _holder(session, value, name)
     if isinstance(value, Choice):
         return session.over(value, lambda option: has_attr(option, name))
     kind = open_class(value, name)
@@ -179,6 +190,8 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
         held = storage.own(value, name)  # a number that is an input stands there by now
     elif isinstance(value, types.ModuleType):
         replacements.read(session, value, name, held)
+    if name in storage.MODULE_TABLES and isinstance(value, torch.nn.Module):
+        attribute_tables.know(session, value, held)
     return held
 
 
@@ -235,6 +248,8 @@ def _read_plainly(session: Session, value: Any, name: str) -> Any:
         found = getattr(value, name)
     except AttributeError:
         _guard_missing(session, value, name)
+        if isinstance(value, torch.Tensor):
+            raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'")) from None
         raise
     if source is not None and not was_written(session, value, name):
         _read_given(session, value, name, found, source)
@@ -259,9 +274,12 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
     if isinstance(described, Choice):
         return session.over(described, lambda option: _of_class(session, value, option, name))
     getter = described.fget if isinstance(described, property) else None
-    if getter is not None and not _is_librarys(getter):
+    in_c = getter is not None and not isinstance(getter, types.FunctionType) and not is_library(type(value).__module__)
+    if getter is not None and (in_c or not _is_librarys(getter)):
         of_class(session, value, name)
-        return session.call(types.MethodType(getter, value))
+        if not isinstance(getter, types.FunctionType):
+            read_descriptor(session, type(value).__mro__, name, described)
+        return session.call(getter, value)
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType) and not isinstance(value, types.ModuleType):
         return _described(session, described, value, name)
     place = AttributePlace(value, name)
@@ -276,6 +294,8 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     source = None if isinstance(value, StandIn) else source_of(session, value)
     if name == "__dict__" and attribute_tables.has(value):
         return attribute_tables.read(session, value, source)
+    if name == "__dict__" and isinstance(value, type) and source is not None:
+        return attribute_tables.of_class(session, value, source)
     if source is None and not isinstance(value, types.ModuleType) and described is not MISSING:
         return _of_made_object(session, value, described, name)
     get = getattr if _method(value, "__getattribute__") is None else object.__getattribute__
@@ -313,13 +333,8 @@ def _read_from_class(session: Session, value: Any, described: Any, name: str) ->
 
 def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
     """The attribute that a descriptor makes; a cached one is written where it is kept."""
-    source, table, guards = source_of(session, value), session.tracker.table, session.tracker.guards
-    owner = next(kind for kind in type(value).__mro__ if name in kind.__dict__)
-    if source is not None and is_written(session, type(value).__mro__, name):
-        read_classes(session, type(value).__mro__, name)
-    elif source is not None:
-        guards.same(table.item(table.attribute(table.held(owner, owner.__qualname__), "__dict__"), name), descriptor)
-    if source is not None and not storage.is_data(descriptor):
+    read_descriptor(session, type(value).__mro__, name, descriptor)
+    if source_of(session, value) is not None and not storage.is_data(descriptor):
         session.outside.read(AttributePlace(value, name))
     if not isinstance(descriptor, functools.cached_property):
         return session.call(types.MethodType(type(descriptor).__get__, descriptor), value, type(value))
@@ -341,6 +356,7 @@ def _through_super(session: Session, value: Any, name: str) -> Any:
     if getter is not None and not _is_librarys(getter):
         return session.call(types.MethodType(getter, bound))
     if isinstance(getattr(type(described), "__get__", None), types.FunctionType):
+        read_descriptor(session, bases, name, described)
         return session.call(types.MethodType(type(described).__get__, described), bound, type(bound))
     return getattr(value, name)
 
@@ -354,13 +370,13 @@ def set_attr(target: Any, name: str, value: Any) -> None:
     if session is not None and keys.is_open(name):
         _over_names(session, name, lambda known: set_attr(target, known, value))
         return
-    if session is None or isinstance(target, torch.Tensor):
+    if session is None or (isinstance(target, torch.Tensor) and not tensor_attributes.is_users(target, name)):
         setattr(target, name, value)
         return
     if isinstance(target, Choice):
         session.over(target, lambda option: set_attr(option, name, value))
         return
-    target = behind(target)
+    target = _holder(session, target, name)
     own_way = _method(target, "__setattr__")
     if own_way is None:
         put(session, target, name, value)
@@ -376,7 +392,7 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
         setter: what was called for it, where that is no statement.
     """
     described = storage.of_class(type(target), name)
-    if _of_user(session, target, described, "fset", "__set__", value):
+    if _of_user(session, target, name, "fset", "__set__", value):
         return
     if name == "__dict__" and isinstance(value, dict) and storage.table_of(target) is not None:
         attribute_tables.replace(session, target, value)
@@ -385,6 +401,8 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
         target = attribute_tables.holder(session, target)
     source_of(session, target)  # a class comes from outside even if nothing of it has been read
     session.write(AttributePlace(target, name))
+    if isinstance(target, torch.Tensor):
+        tensor_attributes.written(session, target, name)
     if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
         storage.keep(target, name, value)  # the module itself asks what the value is
     else:
@@ -403,7 +421,7 @@ def del_attr(target: Any, name: str) -> None:
     if isinstance(target, Choice):
         session.over(target, lambda option: del_attr(option, name))
         return
-    target = behind(target)
+    target = _holder(session, target, name)
     own_way = _method(target, "__delattr__")
     if own_way is None:
         remove(session, target, name)
@@ -415,7 +433,7 @@ def del_attr(target: Any, name: str) -> None:
 def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str], None] = delattr) -> None:
     """What ``object.__delattr__`` does."""
     described = storage.of_class(type(target), name)
-    if _of_user(session, target, described, "fdel", "__delete__"):
+    if _of_user(session, target, name, "fdel", "__delete__"):
         return
     if not storage.is_data(described):
         target = attribute_tables.holder(session, target)
@@ -427,8 +445,9 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
     deleter(target, name)
 
 
-def _of_user(session: Session, target: Any, described: Any, part: str, method: str, *values: Any) -> bool:
+def _of_user(session: Session, target: Any, name: str, part: str, method: str, *values: Any) -> bool:
     """Let a property or descriptor of the user's do it; says whether there is one."""
+    described = storage.of_class(type(target), name)
     if isinstance(described, property):
         function = getattr(described, part)
         if function is None or _is_librarys(function):
@@ -438,6 +457,7 @@ def _of_user(session: Session, target: Any, described: Any, part: str, method: s
     written = getattr(type(described), method, None)
     if not isinstance(written, types.FunctionType) or _is_librarys(written):
         return False
+    read_descriptor(session, type(target).__mro__, name, described)
     session.call(types.MethodType(written, described), target, *values)
     return True
 
@@ -446,9 +466,10 @@ def _of_user(session: Session, target: Any, described: Any, part: str, method: s
 
 
 def _method(value: Any, name: str) -> Any:
-    """The user's method with which the class of a value follows its attributes, if there is one."""
+    """The method with which the user's class of a value follows its attributes, if there is one: ``__getattr__ = dict.get`` too."""
     found = as_written(storage.of_class(type(value), name))
-    return found if is_users_function(found) else None
+    of_container = isinstance(found, _IN_C) and found.__name__ != name and issubclass(found.__objclass__, _CONTAINERS)
+    return found if of_container or is_users_function(found) else None
 
 
 def _is_librarys(function: Any) -> bool:
@@ -458,7 +479,9 @@ def _is_librarys(function: Any) -> bool:
 
 def _sometimes(value: Any, name: str) -> Any:
     """What an object has itself on some ways only; ``None`` for any other attribute."""
-    if isinstance(value, (torch.Tensor, StandIn, super, *SYMBOLIC_NUMBERS)) or _method(value, "__getattribute__") is not None:
+    if isinstance(value, (StandIn, super, *SYMBOLIC_NUMBERS)) or _method(value, "__getattribute__") is not None:
+        return None
+    if isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name):
         return None
     described = storage.of_class(type(value), name)
     if storage.is_data(described) and not isinstance(described, types.MemberDescriptorType):
@@ -491,14 +514,14 @@ def _asks_user(value: Any, name: str) -> bool:
 
 
 def _guard_missing(session: Session, value: Any, name: str) -> None:
-    source = None if isinstance(value, (torch.Tensor, StandIn, super)) else _unwritten_source(session, value, name)
+    source = None if isinstance(value, (StandIn, super)) else _unwritten_source(session, value, name)
     if source is not None and not _asks_user(value, name):
         session.tracker.guards.missing(session.tracker.table.attribute(source, name))
 
 
 def _unwritten_source(session: Session, value: Any, name: str) -> Any:
     """Where an object comes from whose attribute is as it was when the program was called."""
-    if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+    if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name)):
         return None
     source = source_of(session, value)
     if source is None or not was_written(session, value, name):

@@ -110,6 +110,7 @@ _STEPPING = frozenset(("join", "extend"))
 _KEEPING = frozenset(("append", "appendleft", "insert", "setdefault", "get", "pop", "add", "update"))
 """Methods of containers that keep a dict as it is, or know its order themselves."""
 _OF_ORDER = frozenset(("keys", "values", "items", "copy"))
+_IN_PYTHON = (types.FunctionType, types.MethodType)
 _OF_OBJECTS: tuple[Any, ...] = (
     getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
     operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
@@ -149,8 +150,16 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     return _call_object(session, function, args, kwargs)
 
 
+def _look_into_classes(session: Session, function: Any, args: tuple[Any, ...]) -> None:
+    """What a function that is not the user's may read from dicts of classes is guarded."""
+    if not isinstance(function, _IN_PYTHON) and all(function is not known for known in _WITHOUT_ORDER):
+        attribute_tables.look_into(session, args)
+
+
 def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, ...]) -> Any:
     """The dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
+    if session.class_tables:
+        _look_into_classes(session, function, args)
     table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)
     if table is not None and _looks_into(function, handler, table):
         return table
@@ -370,8 +379,9 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(owner, list):
         return ordering.method(session, owner, function.__name__, args, kwargs)
-    if id(owner) in session.tables and function.__name__ not in _READING_METHODS:
-        return attribute_tables.call(session, owner, function.__name__, args, kwargs)
+    of_attributes = _method_of_attributes(session, owner, function.__name__)
+    if of_attributes is not None:
+        return of_attributes(session, owner, function.__name__, args, kwargs)
     if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.key_orders.asks(owner) is not None:
         return _with_order(session, owner, function)
     if tables.is_keyed(owner, function.__name__, args) or (function.__name__ == "setdefault" and optional.has_optional(owner)):
@@ -387,6 +397,13 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
     return session.views.added(owner, function(*args, **kwargs))
+
+
+def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[..., Any] | None:
+    """What a method of a container does that is the dict of a class, or changes the attributes of an object."""
+    if id(owner) in session.class_tables:
+        return attribute_tables.call_of_class
+    return attribute_tables.call if id(owner) in session.tables and name not in _READING_METHODS else None
 
 
 def _with_order(session: Session, table: Any, method: Any) -> Any:
@@ -430,9 +447,9 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _watched(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    """Call as it is; what it writes to objects is noted, unless the library is known to write to tensors only."""
+    """Call as it is; what it writes to objects is noted, of libraries that are known to write to tensors only, to modules."""
     if is_in_skipped_package(function):
-        return function(*args, **kwargs)
+        return unseen_writes.called_with_modules(session, function, args, kwargs)
     return unseen_writes.called(session, function, args, kwargs)
 
 

@@ -43,6 +43,7 @@ from dy2st.capture.session import Session
 from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source
+from dy2st.capture.tensor_attributes import Marks
 from dy2st_runtime.binding import parameters_of
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import InputSlot, Location, Program, verify
@@ -67,6 +68,7 @@ class Captured:
         asked: what the code asked about the mode of the call, with the line that asked first.
         existing: containers among the results that come from outside: for the number of each, the index of its source.
         asked_orders: the keys, in order, of dicts whose order the code asked for.
+        marks: what Python knows of outputs that the program makes, by position.
     """
 
     program: Program
@@ -82,6 +84,7 @@ class Captured:
     asked: Mapping[str, Location | None]
     existing: Mapping[int, int]
     asked_orders: frozenset[tuple[Any, ...]]
+    marks: Mapping[int, Marks]
 
     @functools.cached_property
     def outside(self) -> Written:
@@ -149,7 +152,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
 
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
-    converted = convert(request.function)
+    converted, training = convert(request.function), _training(request)
     session = Session(convert, calls.call, choices.over, lists.made, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
     session.outside.dynamic_state = request.dynamic_state
@@ -198,7 +201,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
             _guard_layouts(session, request)
         for trait in session.asked_traits:
             _guard_trait(session, request, trait)
-        return _finish(session, root, request, inputs, result)
+        return _finish(session, root, request, inputs, result, training)
 
 
 def _check_repeatable(session: Session, needed: BaseException) -> None:
@@ -293,6 +296,8 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
                 session.input_sizes[cast(Any, stand_in.shape[dim]).node.expr] = (position, dim)
         node = root.placeholder(_identifier(name), stand_in)
         root.bind(stand_in, node)
+        traits.mark_attributes(stand_in, leaf)
+        session.outside.arguments[id(stand_in)] = stand_in, leaf, session.tracker.table.argument(position, name)
         shape = tuple(s if isinstance(s, int) else str(s) for s in stand_in.shape)
         slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
         arguments.append(stand_in)
@@ -333,7 +338,9 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any) -> Captured:
+def _finish(
+    session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any, training: bool
+) -> Captured:
     found = results.of(session, result)
     session.outside.guard_kinds()
     block = root.finish(found.outputs)
@@ -347,7 +354,7 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         out_structure=found.structure,
         effects=found.effects,
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
-        training=_training(request),
+        training=training,
         default_dtype=torch.get_default_dtype(),
         parameters=parameters_of(inspect.signature(request.function), request.bound),
     )
@@ -366,11 +373,13 @@ def _finish(session: Session, root: BlockBuilder, request: Request, inputs: list
         dynamic_state=request.dynamic_state,
         asked=session.asked,
         asked_orders=frozenset(session.key_orders.asked),
+        marks=found.marks,
         sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
     )
 
 
 def _training(request: Request) -> bool:
+    """Whether a module among the arguments is in training mode, before the code changes that."""
     return any(isinstance(leaf, torch.nn.Module) and leaf.training for leaf in request.leaves)
 
 

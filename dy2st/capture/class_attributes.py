@@ -51,6 +51,22 @@ def of_class(session: Session, value: Any, name: str) -> None:
         session.tracker.guards.same(step, getattr(kind, name) if isinstance(found, (classmethod, staticmethod)) else found)
 
 
+def read_descriptor(session: Session, kinds: Iterable[type], name: str, descriptor: Any) -> None:
+    """A descriptor of some classes is asked: it comes from outside as they do, and so does what it holds."""
+    kind = next(kind for kind in kinds if name in vars(kind))
+    read_classes(session, kinds, name)
+    if is_written(session, kinds, name) or source_of(session, kind) is None:
+        return
+    table = session.tracker.table
+    source = table.item(table.attribute(table.held(kind, kind.__qualname__), "__dict__"), name, f"{kind.__qualname__}.{name}")
+    session.tracker.guards.same(source, descriptor)
+    if is_library(type(descriptor).__module__) and not isinstance(descriptor, property):
+        return
+    session.tracker.know(descriptor, source)
+    if isinstance(descriptor, property) and not isinstance(descriptor.fget, types.FunctionType):
+        session.tracker.read(descriptor.fget, table.attribute(source, "fget"))
+
+
 def open_class(value: Any, name: str) -> type | None:
     """The class that gives an object an attribute on some ways only."""
     if isinstance(value, (torch.Tensor, StandIn, *SYMBOLIC_NUMBERS)):

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, iteration, iterators, keys, optional, ranges, tuples
+from dy2st.capture import choices, iteration, iterators, keys, lookup, optional, ranges, tuples
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import of_class
@@ -196,6 +196,8 @@ def in_(value: Any, container: Any) -> Any:
 
 
 def _in_plain(session: Session, value: Any, container: Any) -> Any:
+    if isinstance(value, torch.Tensor) and _are_outside(session, value, container):
+        return lookup.by_identity(session, {}, value) in container
     if optional.has_optional(container):
         if not _any_runtime(value, container) and may_be_undefined(container.get(value)):
             return choices.presence(container[value])
@@ -210,6 +212,14 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
     if isinstance(container, collections.abc.Iterator):
         iterators.take(session, container)
     return value in container
+
+
+def _are_outside(session: Session, value: torch.Tensor, container: Any) -> bool:
+    """Whether a tensor is looked up by its identity, and all are from outside and no arguments."""
+    if not isinstance(container, (dict, set, frozenset)):
+        return False
+    members = [item for item in container if isinstance(item, torch.Tensor)]
+    return not any(map(session.is_stand_in, (session.outside.real(value), *members))) and not optional.has_optional(container)
 
 
 def _any_runtime(value: Any, container: Any) -> bool:

@@ -197,9 +197,11 @@ def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
 def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, on = args[0], (args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
     session.builder.call(torch.ops.aten.requires_grad_.default, (tensor, on))
-    if tensor.requires_grad is not on:
-        traits.changed_in_place(session, tensor)
-    return func(*args, **kwargs)
+    stand_in = session.outside.adopted(tensor)
+    if stand_in.requires_grad is not on:
+        traits.changed_in_place(session, stand_in)
+    func(stand_in, *args[1:], **kwargs)
+    return tensor
 
 
 def _trait(name: str) -> _Handler:

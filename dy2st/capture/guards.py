@@ -27,6 +27,7 @@ from dy2st_runtime.structure import exact
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 """The tables of a module that hold the hooks that run when it is called."""
 _FROZEN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+MAPPINGS = (dict, types.MappingProxyType)
 _Check = Callable[[Any], bool]
 
 
@@ -356,9 +357,15 @@ def same_frozen(now: Any, value: Any) -> bool:
 
 
 def _keys(container: Any) -> Any:
-    return list(container) if isinstance(container, dict) else len(container)
+    return list(container) if isinstance(container, MAPPINGS) else len(container)
 
 
 def same_keys(now: Any, keys: Any) -> bool:
-    """Whether a container has as many items, or the same keys in the same order: True is not 1."""
-    return bool(exact(tuple(now)) == exact(tuple(keys))) if isinstance(now, dict) else len(now) == keys
+    """Whether a container has as many items, or the same keys in the same order: True is not 1, and a tensor is itself only."""
+    if not isinstance(now, MAPPINGS):
+        return bool(len(now) == keys)
+    return len(now) == len(keys) and all(a is b or _same_key(a, b) for a, b in zip(now, keys))
+
+
+def _same_key(key: Any, other: Any) -> bool:
+    return not isinstance(key, torch.Tensor) and not isinstance(other, torch.Tensor) and bool(exact(key) == exact(other))

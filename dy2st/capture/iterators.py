@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections.abc
 import dis
 import gc
+import io
 import types
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, attributes, class_attributes
+from dy2st.capture import access, attributes, class_attributes, optional
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
@@ -57,10 +58,13 @@ def started(iterable: Any) -> Any:
 
 def over(iterable: Any) -> Any:
     """What Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods."""
-    if current() is None:
+    session = current()
+    if session is None:
         return iterable
+    if optional.has_optional(iterable) or session.key_orders.asks(iterable) is not None:
+        iterable = optional.settled(session, iterable, tuple, ordered=True)
     if isinstance(iterable, Choice):  # what is in either, now
-        iterable = iterable.session.over(iterable, lambda option: need().call(tuple, option))
+        iterable = session.over(iterable, lambda option: need().call(tuple, option))
     if isinstance(iterable, torch.Tensor) and iterable.dim():
         return iterable.unbind(0)
     if isinstance(iterable, collections.abc.Iterator) and not is_written_by_user(iterable):
@@ -122,6 +126,12 @@ def take(session: Session, iterator: Any) -> None:
     """
     if isinstance(iterator, UserGenerator):
         return  # it looks itself, at each step
+    if isinstance(iterator, io.IOBase) and id(iterator) not in session.created:
+        raise errors.CaptureError(
+            f"a {type(iterator).__name__} from outside is read, and would be so only once, at capture",
+            session.here(),
+            fix="read it outside of the static function, and pass in what it gives as an argument",
+        )
     taken = session.taken.get(id(iterator))
     if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
         raise attributes.spent(session)

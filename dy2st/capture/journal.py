@@ -48,12 +48,12 @@ class AttributePlace:
     """An attribute that an object has itself.
 
     Attributes:
-        in_dict: whether a module keeps what it would register elsewhere in its dict.
+        table: the dict in which a module keeps the attribute, where what it is does not tell.
     """
 
     owner: Any
     name: str
-    in_dict: bool = False
+    table: str = ""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -66,13 +66,13 @@ class AttributePlace:
         if value is MISSING:
             storage.drop(self.owner, self.name)
         else:
-            storage.keep(self.owner, self.name, value, self.in_dict)
+            storage.keep(self.owner, self.name, value, self.table)
 
     @property
     def now(self) -> AttributePlace:
         """The same, with where the attribute is now."""
-        in_dict = storage.is_unregistered(self.owner, self.name)
-        return self if in_dict is self.in_dict else AttributePlace(self.owner, self.name, in_dict)
+        table = storage.told_table(self.owner, self.name)
+        return self if table == self.table else AttributePlace(self.owner, self.name, table)
 
     def __str__(self) -> str:
         return f"{(self.owner if isinstance(self.owner, type) else type(self.owner)).__name__}.{self.name}"
@@ -170,7 +170,7 @@ class Entry:
         """Have the place hold what it held."""
         place = self.place
         if self.was_in_dict and isinstance(place, AttributePlace):
-            AttributePlace(place.owner, place.name, in_dict=True).write(self.raw)
+            AttributePlace(place.owner, place.name, "__dict__").write(self.raw)
         elif not _unchanged(place, self.raw, place.read()):
             place.write(self.raw)
         if self.names:

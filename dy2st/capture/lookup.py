@@ -9,8 +9,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from dy2st import errors
-from dy2st.capture import choices, keys, optional
+from dy2st.capture import choices, keys, optional, traits
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.session import Session
@@ -25,6 +27,30 @@ def is_runtime(key: Any) -> bool:
     if isinstance(key, tuple):
         return any(map(is_runtime, key))
     return isinstance(key, (*SYMBOLIC_NUMBERS, Text))
+
+
+def by_identity(session: Session, table: Any, key: Any) -> Any:
+    """A tensor as a key of a dict, which finds it by its identity; any other key as it is.
+
+    Raises:
+        CaptureError: only the program knows which tensor it is.
+    """
+    if not isinstance(key, torch.Tensor) or not isinstance(table, MAPPINGS):
+        return key
+    known = session.outside.real(key)
+    source = session.tracker.source_of(known)
+    if not session.is_stand_in(known):
+        if source is not None:
+            session.tracker.guards.same(source, known)
+        return known
+    is_known = not traits.is_made(key) or id(key) in session.outside.arguments
+    if (is_known and session.births.born(table) is not None) or any(key is other for other in table):
+        return key
+    raise errors.CaptureError(
+        f"a {type(table).__name__} is asked for a tensor, which it finds by its identity",
+        session.here(),
+        fix="keep tensors in a list, or under names or numbers in the dict",
+    )
 
 
 def item(session: Session, table: Any, key: Any) -> Any:

@@ -16,11 +16,13 @@ from torch.nn.utils.rnn import PackedSequence
 
 from dy2st import errors
 from dy2st.capture import lattice, stand_ins
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.failures import TRACING_ERRORS
 from dy2st.capture.patches import Patch
 from dy2st.capture.session import Session, current
 from dy2st.capture.tracking import PATCH_MARK
 from dy2st.capture.turns import TURNS
+from dy2st.capture.users_code import is_skipped
 from dy2st.capture.values import Choice
 from dy2st_runtime import control
 from dy2st_runtime.backward_hooks import watch_inputs, watch_outputs
@@ -67,12 +69,33 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
     watched = bool(full or module._get_backward_pre_hooks())
     if watched:
         hook_node, args = _watch_inputs(session, module, args)
-    result = call(module.forward, *args, **kwargs)
+    result = _with_settings(session, module, lambda: call(module.forward, *args, **kwargs))
     for hook_id, hook in (*torch_module._global_forward_hooks.items(), *module._forward_hooks.items()):
         extra = (kwargs,) if hook_id in module._forward_hooks_with_kwargs else ()
         changed = call(hook, module, args, *extra, result)
         result = _changed(session, changed, result)
     return _watch_outputs(session, hook_node, result) if watched else result
+
+
+def _with_settings(session: Session, module: torch.nn.Module, forward: Callable[[], Any]) -> Any:
+    """Run ``forward``: code of torch needs to know the settings of its modules, so it runs once for each that they may be."""
+    if not is_skipped(type(module).forward):
+        return forward()
+    settings = ((part, name, value) for part in module.modules() for name, value in vars(part).items())
+    part, name, value = next((one for one in settings if isinstance(one[2], (torch.SymBool, Choice))), (None, "", None))
+    if part is None:
+        return forward()
+
+    def once(known: Any) -> Any:
+        part.__dict__[name] = known
+        try:
+            return _with_settings(session, module, forward)
+        finally:
+            part.__dict__[name] = value
+
+    return (
+        session.over(value, once) if isinstance(value, Choice) else capture_if_exp(value, lambda: once(True), lambda: once(False))
+    )
 
 
 def _watch_inputs(session: Session, module: torch.nn.Module, args: Any) -> tuple[fx.Node, tuple[Any, ...]]:

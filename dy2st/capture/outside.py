@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dy2st.capture import lattice, storage
+from dy2st.capture import lattice, storage, traits
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.recorder import fresh_number
 from dy2st.capture.regions import NeedsStandIn, State
 from dy2st.capture.sources import Source
-from dy2st.capture.traits import autograd_of
 from dy2st.capture.turns import TURNS
 from dy2st.capture.values import StandIn, StandInSet, contents, refused_kind
 from dy2st.errors import CaptureError
@@ -40,6 +39,8 @@ class Outside:
         self.dynamic_state: Mapping[str, Collection[int] | None] = {}
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
+        self.arguments: dict[int, tuple[torch.Tensor, torch.Tensor, Source]] = {}
+        """The stand-ins of arguments by their identity, with the tensors and where they come from."""
         self.makers: dict[type, Callable[[Any], StandIn]] = {}
         """How a stand-in is made for a set or deque."""
         self.changed: Collection[str] = ()
@@ -74,6 +75,7 @@ class Outside:
             slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
             state = self._add_state(State(slot, source, real, stand_in))
             self._state_by_id[id(real)] = state
+            traits.mark_attributes(stand_in, real)
             if source is not None:
                 self.session.tracker.guards.tensor(source, real, dims or frozenset())
         return state.stand_in  # type: ignore[no-any-return]
@@ -123,7 +125,7 @@ class Outside:
         sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
         before = self.session.graph_is_partial
-        autograd = autograd_of(real)
+        autograd = traits.autograd_of(real)
         kind = type(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
         made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
         self.session.graph_is_partial = before  # it is a leaf, or stands for one
@@ -162,6 +164,14 @@ class Outside:
             self.session.root.journal.stand_in(place, shown)
         except (AttributeError, TypeError):
             raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
+
+    def behind(self, stand_in: torch.Tensor) -> torch.Tensor:
+        """The tensor from outside that a stand-in stands for, be it an argument or a state; any other as it is."""
+        if id(stand_in) not in self.arguments:
+            return self.real(stand_in)  # type: ignore[no-any-return]
+        _, tensor, source = self.arguments[id(stand_in)]
+        self.session.tracker.know(tensor, source)
+        return tensor
 
     def real(self, value: Any) -> Any:
         """The tensor that a stand-in stands for, if it is a state; any other value as it is."""

@@ -18,7 +18,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import choices, key_order, lattice, text
+from dy2st.capture import choices, key_order, lattice, tensor_attributes, text
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
@@ -26,6 +26,7 @@ from dy2st.capture.optional import has_optional
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source, referent
+from dy2st.capture.tensor_attributes import Marks
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
@@ -126,6 +127,7 @@ class Results:
         writers: one for each effect.
         written: names of the sources that it writes.
         existing: for the numbers of containers that come from outside, the index of the source.
+        marks: what Python knows of outputs that the program makes, by position.
     """
 
     structure: Structure
@@ -134,6 +136,7 @@ class Results:
     writers: list[Writer]
     written: frozenset[str]
     existing: dict[int, int]
+    marks: dict[int, Marks]
 
 
 def of(session: Session, result: Any) -> Results:
@@ -150,6 +153,7 @@ def of(session: Session, result: Any) -> Results:
         writers,
         frozenset(written),
         describer.existing,
+        tensor_attributes.marks_of(session, describer.outputs),
     )
 
 
@@ -175,7 +179,7 @@ def outside(session: Session, journal: Journal) -> list[Write]:
     found: dict[tuple[Any, ...], Write] = {}
     writes = journal.writes()
     for write in writes.values():
-        if _is_inside(session, write.place) or _is_in_new_table(writes, write.place):
+        if _is_inside(session, write.place) or _is_of_stand_in(session, write.place) or _is_in_new_table(writes, write.place):
             continue
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
@@ -193,6 +197,11 @@ def outside(session: Session, journal: Journal) -> list[Write]:
 def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
     """Whether a place is an attribute of an object whose attributes are replaced as a whole."""
     return isinstance(place, AttributePlace) and place.name != "__dict__" and AttributePlace(place.owner, "__dict__").key in writes
+
+
+def _is_of_stand_in(session: Session, place: Place) -> bool:
+    """Whether a place is an attribute of a tensor that the program makes."""
+    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.is_stand_in(place.owner)
 
 
 def _is_inside(session: Session, place: Place) -> bool:
@@ -341,7 +350,8 @@ class _Describer:
 
     def check_keys(self, table: Iterable[Any], what: str) -> None:
         """A key is the same object at each call."""
-        parts = tree_leaves(list(table))
+        keys = list(table)
+        parts = tree_leaves(keys)
         for part in parts:
             found = referent(part) if isinstance(part, weakref.ref) else part
             kind: Any = type(found)
@@ -351,7 +361,8 @@ class _Describer:
                     self.session.here(),
                     fix="keep the objects in a list, or under names in a dict",
                 )
-        if any(isinstance(part, torch.Tensor) for part in parts):
+        tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+        if any(self.session.is_stand_in(tensor) or not any(tensor is key for key in keys) for tensor in tensors):
             raise errors.CaptureError(
                 f"{self.session.name} {what} a collection that looks up tensors by their identity",
                 self.session.here(),
@@ -444,6 +455,9 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
     new, kind = write.new, "set"
     if isinstance(write.place, ItemPlace):
         describer.check_keys([write.place.item], f"writes to {name}")
+    elif isinstance(write.place, ContentsPlace) and isinstance(write.place.owner, (set, StandInSet)):
+        members = new.table if isinstance(new, StandInSet) else new
+        describer.check_keys([item for item in members if id(item) in session.outside.arguments], f"writes to {name}")
     if isinstance(write.place, ContentsPlace):
         new = session.lists.of(write.place.owner) or new
     if isinstance(new, Choice):
@@ -476,8 +490,8 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
 
 def _place_in(place: Place) -> Callable[[Any], Place]:
     match place:
-        case AttributePlace(_, name, in_dict):
-            return lambda target: AttributePlace(target, name, in_dict)
+        case AttributePlace(_, name, table):
+            return lambda target: AttributePlace(target, name, table)
         case ItemPlace(_, item):
             return lambda target: ItemPlace(target, item)
         case ContentsPlace():

@@ -136,6 +136,10 @@ class Session:
         self.views = Views()
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
         """The dicts of objects' attributes that the code has asked for, by their identity, with the objects."""
+        self.tagged: dict[int, tuple[torch.Tensor, list[str]]] = {}
+        """The tensors to which the code has given attributes, by their identity, with the names."""
+        self.class_tables: dict[int, tuple[Any, type]] = {}
+        """The same of classes: the views of their dicts, which Python makes anew each time."""
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
         """Global variables that the captured functions assign; each block may."""
         self.written_at: dict[tuple[Any, ...], Location | None] = {}
@@ -503,7 +507,9 @@ class Session:
     def _check_same_table(self, place: Place, write: Write) -> None:
         """Refuse a block that has a module keep an attribute in another table than where it was."""
         now = write.place
-        if not isinstance(place, AttributePlace) or not isinstance(now, AttributePlace) or place.in_dict is now.in_dict:
+        if not isinstance(place, AttributePlace) or not isinstance(now, AttributePlace):
+            return
+        if (place.table == "__dict__") is (now.table == "__dict__"):
             return
         if write.old is not MISSING and write.new is not MISSING:
             raise CaptureError(

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comprehensions, iteration, lattice, lists, text, tuples
+from dy2st.capture import comprehensions, iteration, lattice, lists, optional, text, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import Columns, Stream
 from dy2st.capture.session import Session
-from dy2st.capture.values import RuntimeList, Text
+from dy2st.capture.values import Choice, RuntimeList, Text
 from dy2st_runtime.structure import TupleOf
 
 _MOST = 8
@@ -34,7 +34,7 @@ _MOST = 8
 class Spread:
     """Stands for the items of a list of the program among the items of a display, or the arguments of a call."""
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, items: Any) -> None:
         self.items = items
 
 
@@ -44,6 +44,10 @@ class Rest(Spread):
 
 def spread(session: Session, value: Any) -> Any:
     """What a starred part of a display or call steps through."""
+    if optional.has_optional(value):
+        value = session.call(list, value)
+    if isinstance(value, Choice):
+        return [Spread(value)]
     runtime = isinstance(value, (Stream, Columns)) or iteration.as_runtime(value) is not None
     if not runtime:
         return iteration.iterated(value)

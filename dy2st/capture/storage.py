@@ -7,17 +7,19 @@ the user's code, which runs once, where it is called.
 from __future__ import annotations
 
 import collections
+import threading
 import types
 from typing import Any
 
 import torch
 
-from dy2st.capture.values import Choice
+from dy2st.capture.values import Undefined, options_of
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
 """What a place holds when it does not exist."""
 
-_MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+"""The dicts in which a module keeps what it registers."""
 
 
 _CONTAINERS = (collections.OrderedDict, dict, list, set, frozenset, collections.deque, tuple)
@@ -43,7 +45,7 @@ def table_of(owner: Any) -> dict[str, Any] | None:
     try:
         found = object.__getattribute__(owner, "__dict__")
     except AttributeError:
-        return None
+        return vars(owner) if isinstance(owner, threading.local) else None  # there is one for each thread
     except TypeError:
         found = getattr(owner, "__dict__", None)
     return found if isinstance(found, dict) else None
@@ -57,17 +59,18 @@ def of_python(value: Any, name: str, default: Any = None) -> Any:
 
 
 def names(owner: Any) -> tuple[str, ...]:
-    """The attributes in an object's dict, in order."""
-    return tuple(table_of(owner) or ())
+    """The attributes in an object's dict, and in the tables of a module, in order."""
+    return tuple(name for table in (table_of(owner) or {}, *_tables(owner)) for name in table)
 
 
 def put_in_order(owner: Any, order: tuple[str, ...]) -> None:
-    """Have the attributes in an object's dict in an order; others come last."""
-    table = table_of(owner)
-    if table is not None and tuple(table)[: len(order)] != order:
-        kept = dict(table)
-        table.clear()
-        table.update({name: kept.pop(name) for name in order if name in kept}, **kept)
+    """Have the attributes in an object's dict, and in the tables of a module, in an order; others come last."""
+    for table in (table_of(owner), *_tables(owner)):
+        wanted = {name: table[name] for name in order if name in table} if table is not None else {}
+        if table is not None and [*table][: len(wanted)] != [*wanted]:
+            kept = wanted | table
+            table.clear()
+            table.update(kept)
 
 
 def own(owner: Any, name: str) -> Any:
@@ -100,35 +103,41 @@ def is_in_module_dict(owner: Any, name: str) -> bool:
     return isinstance(owner, torch.nn.Module) and name in owner.__dict__
 
 
-def is_unregistered(owner: Any, name: str) -> bool:
-    """Whether a module holds a parameter or another module in its dict, where it is none of its own."""
-    return isinstance(owner, torch.nn.Module) and _is_member(owner.__dict__.get(name))
+def told_table(owner: Any, name: str) -> str:
+    """The table in which a module has an attribute, where another one of such a value would be kept elsewhere; else nothing."""
+    if not isinstance(owner, torch.nn.Module):
+        return ""
+    if name in owner.__dict__:
+        return "__dict__" if _registering(owner.__dict__[name]) else ""
+    table = next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
+    return "" if table and all(_registering(part) == table for part in options_of(owner.__dict__[table][name])) else table
 
 
-def _is_member(value: Any) -> bool:
-    """Whether a module registers a value, or an option of it."""
-    given = value.options.values() if isinstance(value, Choice) else (value,)
-    return any(isinstance(part, (torch.nn.Parameter, torch.nn.Module)) for part in given)
+def _registering(value: Any) -> str:
+    """The table in which each module registers a value, or an option of it; nothing for one that it keeps in its dict."""
+    given = list(options_of(value))  # a choice goes where its options do
+    kinds = {MODULE_TABLES[0]: torch.nn.Parameter, MODULE_TABLES[2]: torch.nn.Module}
+    return next((table for table, kind in kinds.items() if any(isinstance(part, kind) for part in given)), "")
 
 
-def keep(owner: Any, name: str, value: Any, in_dict: bool = False) -> None:
+def keep(owner: Any, name: str, value: Any, table: str = "") -> None:
     """Write an attribute where the object has it.
 
     Args:
         owner: the object.
         name: of the attribute.
         value: what it gets.
-        in_dict: whether a module keeps in its dict what it would register elsewhere.
+        table: the dict in which a module keeps it, where what it is does not tell.
     """
     if isinstance(owner, type):
         type.__setattr__(owner, name, value)
     elif isinstance(owner, torch.nn.Module) and not is_data(of_class(type(owner), name)):
-        wanted = owner.__dict__ if in_dict else _table_for(owner, name, value)
-        for table in (owner.__dict__, *_tables(owner)):
-            if table is wanted:
-                table[name] = value
+        wanted = _table_for(owner, name, value, table)
+        for held in (owner.__dict__, *_tables(owner)):
+            if held is wanted:
+                held[name] = value
             else:
-                table.pop(name, None)
+                held.pop(name, None)
     else:
         _kept(owner, name, value)
 
@@ -161,17 +170,20 @@ def _dropped(owner: Any, name: str) -> None:
 
 
 def _tables(owner: Any) -> list[dict[str, Any]]:
-    return [owner.__dict__.get(kind, {}) for kind in _MODULE_TABLES] if isinstance(owner, torch.nn.Module) else []
+    return [owner.__dict__.get(kind, {}) for kind in MODULE_TABLES] if isinstance(owner, torch.nn.Module) else []
 
 
-def _table_for(module: torch.nn.Module, name: str, value: Any) -> dict[str, Any]:
+def _table_for(module: torch.nn.Module, name: str, value: Any, told: str) -> dict[str, Any]:
     """The table that a module keeps a value in."""
-    given = list(value.options.values()) if isinstance(value, Choice) else [value]  # a choice goes where its options do
-    kinds = {_MODULE_TABLES[0]: torch.nn.Parameter, _MODULE_TABLES[2]: torch.nn.Module}
-    for kind, wanted in kinds.items():
-        if any(isinstance(part, wanted) for part in given):
-            return module.__dict__[kind]  # type: ignore[no-any-return]
-    if all(part is None for part in given):
+    if told == "__dict__":
+        return module.__dict__
+    registering = _registering(value)
+    if not registering and told and all(part is None or isinstance(part, (torch.Tensor, Undefined)) for part in options_of(value)):
+        registering = told
+    if registering:
+        return module.__dict__[registering]  # type: ignore[no-any-return]
+    if all(part is None for part in options_of(value)):
         return next((table for table in _tables(module) if name in table), module.__dict__)
-    buffers: dict[str, Any] = module.__dict__[_MODULE_TABLES[1]]  # what another table has under the name is of another way
-    return buffers if name in buffers and any(isinstance(part, torch.Tensor) for part in given) else module.__dict__
+    buffers: dict[str, Any] = module.__dict__[MODULE_TABLES[1]]  # what another table has under the name is of another way
+    has_tensor = any(isinstance(part, torch.Tensor) for part in options_of(value))
+    return buffers if name in buffers and has_tensor else module.__dict__

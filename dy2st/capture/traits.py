@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 AUTOGRAD, CLASS = "autograd", "class"
 """Whether it requires a gradient and is a leaf; which class it is of."""
+ATTRIBUTES, MADE_ATTRIBUTES = "attributes", "attributes of one that is made"
+"""What the user's code has put on it; the same of a tensor that the program makes."""
 OF_AUTOGRAD = ("requires_grad", "is_leaf", "grad_fn")
 """The attributes that tell of autograd."""
 _MIXED, _CLASS, _MADE = "_dy2st_mixed", "_dy2st_class", "_dy2st_made"
@@ -64,6 +66,12 @@ def mark(tensor: torch.Tensor, traits: Iterable[str]) -> None:
         setattr(tensor, _MIXED, mixed(tensor) | traits)
 
 
+def mark_attributes(stand_in: torch.Tensor, tensor: torch.Tensor) -> None:
+    """A stand-in is for a tensor on which the user's code may have put something."""
+    if vars(tensor):
+        mark(stand_in, (ATTRIBUTES,))
+
+
 def class_of(tensor: torch.Tensor) -> type:
     """The class of the tensor that eager has."""
     if not hasattr(tensor, "fake_mode"):
@@ -83,6 +91,11 @@ def give_class(stand_in: torch.Tensor, kind: type) -> None:
 def made(stand_in: torch.Tensor) -> None:
     """No operation has computed a stand-in: it does not know which function of autograd gave the tensor."""
     setattr(stand_in, _MADE, True)
+
+
+def is_made(stand_in: torch.Tensor) -> bool:
+    """Whether a stand-in is for a tensor that no operation has computed: an input, or one that a branch or loop gives."""
+    return bool(getattr(stand_in, _MADE, False))
 
 
 def ask(session: Capturing, tensor: torch.Tensor, trait: str) -> None:

@@ -183,7 +183,7 @@ def record(
     session: Session, call: Call, captured: Captured, kinds: Kinds, others: tuple[Any, ...] = (), **options: Any
 ) -> list[Any]:
     """Record the operation; gives its results, of these types. There may be others after them."""
-    made = [session.new_value(kind) for kind in kinds]
+    made = [session.new_value(dataclasses.replace(kind, kind=torch.Tensor)) for kind in kinds]
     builder = session.builder
     arguments = (call.name, captured.block, builder.argument(call.inputs), captured.operands)
     node = builder.call_raw(control.transform_, arguments, builder.argument({**call.options, **options}))

@@ -32,6 +32,8 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     pattern = _spelled_out(pattern)
     if not isinstance(pattern, tuple):
         return value
+    if isinstance(value, dict):
+        value = over(value)
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
     if isinstance(value, (Stream, RuntimeIterable, RuntimeRange)):

@@ -14,7 +14,9 @@ from typing import Any
 
 import torch
 
+from dy2st import errors
 from dy2st.capture import storage
+from dy2st.capture.guards import module_hooks
 from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace
 from dy2st.capture.session import Session
 from dy2st.capture.tracking import CONSTANTS
@@ -48,6 +50,39 @@ def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...]
     finally:
         for value, held in before:
             _note(session, value, held)
+
+
+def called_with_modules(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function of torch, and note what it writes to the modules that it is given; ``forward`` writes to tensors only.
+
+    Raises:
+        CaptureError: it adds or removes hooks, and a tensor decides whether it is called.
+    """
+    given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.nn.Module) and "_modules" in vars(value)]
+    is_torchs = isinstance(function, types.FunctionType) and function.__module__.startswith("torch.")
+    if not given or not is_torchs or function.__name__ == "forward":
+        return function(*args, **kwargs)
+    modules = {id(part): part for module in given for part in module.modules()}
+    hooks = [module_hooks(part) for part in modules.values()]
+    before = [(part, _members(part)) for part in modules.values()]
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        for part, held in before:
+            _note_attributes(session, part, held, _members)
+    if not session.at_root and hooks != [module_hooks(part) for part in modules.values()]:
+        raise errors.CaptureError(
+            f"a tensor decides whether {function.__qualname__}() is called, which changes the hooks of a module",
+            session.here(),
+            fix="call it outside of the static function",
+        )
+    return result
+
+
+def _members(module: torch.nn.Module) -> dict[str, Any]:
+    """The attributes of a module, those that it registers too."""
+    tables = [vars(module)[name] for name in storage.MODULE_TABLES]
+    return {name: item for table in (vars(module), *tables) for name, item in table.items()}
 
 
 def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
@@ -92,8 +127,10 @@ def _note(session: Session, value: Any, held: Any) -> None:
         place.write(now)
 
 
-def _note_attributes(session: Session, value: Any, held: dict[str, Any]) -> None:
-    now = _attributes(value) or {}
+def _note_attributes(
+    session: Session, value: Any, held: dict[str, Any], attributes: Callable[[Any], dict[str, Any] | None] = _attributes
+) -> None:
+    now = attributes(value) or {}
     changed = [name for name in {**held, **now} if held.get(name, MISSING) is not now.get(name, MISSING)]
     for name in changed:
         place = AttributePlace(value, name)

@@ -25,6 +25,15 @@ SKIPPED_PACKAGES = {
 CONVERTED_MODULES = ("torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container")
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
+_OF_MODULES = frozenset(
+    f"Module.{name}"
+    for name in (
+        "train", "eval", "apply", "requires_grad_", "add_module", "register_module", "register_parameter", "register_buffer",
+        "set_submodule",
+    )
+)  # fmt: skip
+"""Methods of ``nn.Module`` that change it, or have the user's code do it: what they write is noted as in the user's code."""
+
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _SITE_PACKAGES = ("site-packages", "dist-packages")
 
@@ -33,6 +42,8 @@ def is_skipped(function: Any) -> bool:
     """Whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
     if is_in_skipped_package(function):
         module = function.__module__
+        if module == "torch.nn.modules.module":
+            return function.__qualname__ not in _OF_MODULES
         return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)

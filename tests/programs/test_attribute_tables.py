@@ -302,7 +302,7 @@ def test_item_beside_a_parameter():
         net.__dict__["b"] = x
         return net.b
 
-    with pytest.raises(dy2st.errors.CaptureError, match="has a parameter, buffer or submodule of that name"):
+    with pytest.raises(dy2st.errors.CaptureError, match="has a parameter, buffer or submodule of that name in another one"):
         dy2st.to_static(f)(P)
     assert "b" not in vars(net)
     assert isinstance(types.MappingProxyType(net._buffers)["b"], torch.Tensor)

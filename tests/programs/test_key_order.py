@@ -119,6 +119,72 @@ def test_order_of_each_way(program):
     agree(program, CALLS)
 
 
+def _items_that_differ(x):
+    d = {"a": 1, "b": 2}
+    if x.sum() > 0:
+        d["z"] = 3
+    else:
+        d["b"], d["a"] = d.pop("b"), d.pop("a")
+    return d
+
+
+def starred_in_a_list(x):
+    d = _items_that_differ(x)
+    return [*d], [0, *d.values()], len([*d])
+
+
+def starred_in_a_tuple(x):
+    return (*_items_that_differ(x), 1)
+
+
+def starred_in_a_call(x):
+    def given(*args):
+        return args
+
+    d = _items_that_differ(x)
+    return given(*d), max(*d.values())
+
+
+def starred_members_of_a_set(x):
+    members = {1, 2}
+    if x.sum() > 0:
+        members.add(3)
+    return sorted([*members]), len([*members])
+
+
+def mapped_over(x):
+    return list(map(lambda key: key + "!", _items_that_differ(x)))
+
+
+@pytest.mark.parametrize(
+    "program", [starred_in_a_list, starred_in_a_tuple, starred_in_a_call, starred_members_of_a_set, mapped_over]
+)
+def test_keys_that_are_spread(program):
+    agree(program, signs())
+
+
+def taken_apart(x):
+    first, *rest = _items_that_differ(x)
+    return first, rest
+
+
+def joined_by_a_generator(x):
+    return ",".join(key for key in _items_that_differ(x))
+
+
+def yielded(x):
+    def keys():
+        yield from _items_that_differ(x)
+
+    return [key for key in keys()]
+
+
+@pytest.mark.parametrize("program", [taken_apart, joined_by_a_generator, yielded])
+def test_keys_that_python_steps_through(program):
+    with pytest.raises(dy2st.errors.CaptureError, match="what this iterates over is known only when the program runs"):
+        dy2st.to_static(program)(signs()[0])
+
+
 outside: dict[str, int] = {}
 places = collections.OrderedDict(a=1, b=2, c=3)
 

@@ -522,8 +522,11 @@ def backward(x):
     return x.grad
 
 
-@CHAPTER.refused("`register_buffer` in `forward`", calls=signs(), error=CaptureError, says="register it in __init__")
-class Registers(nn.Module):
+@CHAPTER.refused(
+    "a hook that is registered where a tensor decides", calls=signs(), error=CaptureError, says="outside of the static"
+)
+class HooksItself(nn.Module):
     def forward(self, x):
-        self.register_buffer("last", x * 2)
+        if x.sum() > 0:
+            self.register_forward_hook(lambda module, args, out: out * 2)
         return x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 import sys
@@ -211,4 +212,6 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
 
 @handles(sorted)
 def _sorted(session: Session, values: Any, *, key: Any = None, reverse: Any = False) -> Any:
+    if type(values) in (dict, collections.OrderedDict, collections.Counter) and key is None:
+        values = values.keys()  # their order makes no difference
     return ordering.in_order(session, iteration.collected(values), key, reverse)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 
-from dy2st.capture import attributes, choices, text, traits
+from dy2st.capture import attribute_tables, attributes, choices, class_attributes, text, traits
+from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
@@ -59,6 +61,20 @@ def _hasattr(session: Session, value: Any, name: str) -> Any:
 @handles(vars)
 def _vars(session: Session, value: Any) -> Any:
     return attributes.attr(value, "__dict__")
+
+
+@handles(dir)
+def _dir(session: Session, value: Any) -> list[str]:
+    return attribute_tables.names(session, value)
+
+
+@handles(inspect.getattr_static)
+def _getattr_static(session: Session, value: Any, name: str, *default: Any) -> Any:
+    kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    if class_attributes.source_of(session, value) is not None:
+        session.outside.read(AttributePlace(value, name))
+    class_attributes.read_classes(session, kinds, name)
+    return inspect.getattr_static(value, name, *default)
 
 
 @handles(setattr)

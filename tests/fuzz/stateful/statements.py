@@ -42,7 +42,7 @@ def dicts(p: Paths) -> list[str]:
             [f"{one}.update({{{k}: {t}}})"], [f"{one}.update(b={t})"], [f"{two} = dict({one})"], [f"{two}, {one} = {one}, {two}" if "[" not in one else f"{two} = {one}"],
             [f"{two} = {one} if {p.test()} else {p.dict()}"], [f"y = {one}.setdefault({k}, {t})"], [f"y = {one}.get({k}, {t})"], [f"y = {one}[{k}]"],
             [f"for key, v in {one}.items():", "    y = y + v"], [f"y = {one}.pop({k}, {t})"], [f"{two} = {{key: v + 1 for key, v in {one}.items()}}"],
-            _guarded(p, f"{k} in {one}", f"{one}[{k}] += 1"), [f"{two} = dict(reversed(list({one}.items())))"],
+            _guarded(p, f"{k} in {one}", f"{one}[{k}] += 1"), [f"j = len([*{one}])"], [f"{two} = dict(reversed(list({one}.items())))"],
         ]
     )  # fmt: skip
 
@@ -99,6 +99,8 @@ def classes(p: Paths) -> list[str]:
             [f"{o}.shared.append({t})"],
             [f"{o}.shared = [{t}]"],
             [f"{o}.z = 7"],
+            ["j = vars(Box).get('z', 0)"],
+            [f"j = int('z' in vars(type({o})))"],
             [f"j = {o}.z"],
             [f"{o}.z += 1"],
             ["Box.z = j"],
@@ -157,7 +159,9 @@ def modules(p: Paths) -> list[str]:
             [f"{m}.b = ({t}).detach()"], [f"{m}.b.add_(1)"], [f"{m}.b.copy_(x)"], [f"{m}.h = {m}.init"], [f"y = {m}.lin(y)"], [f"{m}.shared.append({t})"], [f"{m}.shared = []"],
             ["with torch.no_grad():", f"    {m}.w.mul_(0.5)"], [f"{m}.w.data = {m}.w.data + 1"], [f"y = y * {m}.w"], [f"{m}.h = {m}.b"], [f"y = {m}.w if {p.test()} else {m}.b"],
             [f"if {m}.training:", f"    {m}.c += 1"], [f"{m}.z = {m}.z + 1"], [f"{m}.register_buffer('b', x + 1)"], [f"y = torch.nn.functional.linear(y, {m}.lin.weight)"],
-            [f"{m}.lin.scale = {t}"], [f"{m}.lin.bias.data.add_(1)"],
+            [f"{m}.lin.scale = {t}"], [f"{m}.lin.bias.data.add_(1)"], [f"{m}.eval()"], [f"{m}.train({p.test()} and True)"], [f"{m}.lin.requires_grad_(False)"],
+            [f"{m}._buffers['b'] = {t}"], [f"{m}.add_module('other', {m}.lin)"], [f"y = y + len([*{m}._modules])"], [f"{m}.register_buffer('late', {t})"],
+            [f"{m}.late = torch.nn.Parameter({t})"], [f"if hasattr({m}, 'late'):", f"    y = y + {m}.late"],
         ]
     )  # fmt: skip
 
