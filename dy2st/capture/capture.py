@@ -108,6 +108,7 @@ class Request:
         changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
         apart: the traits of tensors that are told apart.
+        may_fail: whether the call runs as it is written where it cannot be captured, and must find everything as it was.
     """
 
     function: FunctionType
@@ -124,6 +125,7 @@ class Request:
     leaves_early: bool = True
     unroll: int = sys.maxsize
     apart: frozenset[str] = frozenset()
+    may_fail: bool = False
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -152,6 +154,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.code = request.function.__code__
     session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
+    if request.may_fail:
+        session.tracker.guards.before_once = functools.partial(_refuse_once, session)
     if request.leaves_early:
         session.before_raise = lambda: leaving.record(session)
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
@@ -192,6 +196,20 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         for trait in session.asked_traits:
             _guard_trait(session, request, trait)
         return _finish(session, root, request, inputs, result)
+
+
+def _refuse_once(session: Session, source: Source) -> None:
+    """Refuse what cannot be put back where it was, before anything is done with it.
+
+    Raises:
+        CaptureError: always.
+    """
+    raise errors.CaptureError(
+        f"'{source.name}' is read or changed in a way that cannot be undone, and the function is to run as it is written where it "
+        "cannot be captured",
+        session.here(),
+        fix="take what it gives outside of the static function, or leave out full_graph=False",
+    )
 
 
 def _check_repeatable(session: Session, needed: BaseException) -> None:
