@@ -154,8 +154,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.code = request.function.__code__
     session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
-    if request.may_fail:
-        session.tracker.guards.before_once = functools.partial(_refuse_once, session)
+    session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
         session.before_raise = lambda: leaving.record(session)
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
@@ -198,12 +197,14 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         return _finish(session, root, request, inputs, result)
 
 
-def _refuse_once(session: Session, source: Source) -> None:
-    """Refuse what cannot be put back where it was, before anything is done with it.
+def _before_once(session: Session, request: Request, source: Source) -> None:
+    """What cannot be put back where it was is about to be used.
 
     Raises:
-        CaptureError: always.
+        CaptureError: the function has to find it as it was, to run as it is written.
     """
+    if not request.may_fail:
+        return
     raise errors.CaptureError(
         f"'{source.name}' is read or changed in a way that cannot be undone, and the function is to run as it is written where it "
         "cannot be captured",

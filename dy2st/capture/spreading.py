@@ -18,13 +18,13 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comprehensions, iteration, lattice, lists, text, tuples
+from dy2st.capture import comprehensions, iteration, iterators, lattice, lists, text, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import Columns, Stream
 from dy2st.capture.session import Session
-from dy2st.capture.values import RuntimeList, Text
+from dy2st.capture.values import Choice, RuntimeList, Text
 from dy2st_runtime.structure import TupleOf
 
 _MOST = 8
@@ -44,7 +44,9 @@ class Rest(Spread):
 
 def spread(session: Session, value: Any) -> Any:
     """What a starred part of a display or call steps through."""
-    runtime = isinstance(value, (Stream, Columns)) or iteration.as_runtime(value) is not None
+    if isinstance(value, Choice):
+        value = iterators.over(value, "Value after * must be an iterable, not {}")
+    runtime = isinstance(value, (Stream, Columns, Choice)) or iteration.as_runtime(value) is not None
     if not runtime:
         return iteration.iterated(value)
     items = iteration.collected(value)
