@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -194,27 +195,13 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-@pytest.mark.parametrize("x", [UP, DOWN], ids=["up", "down"])
-def test_what_a_loop_replaces(function, x):
-    for trips in (0, 1, 2, 3):
+def test_what_a_loop_replaces(function):
+    def call(run, x, trips):
+        w = world()
+        return run(w, x, torch.tensor(trips)), w
 
-        def make(trips=trips):
-            w = world()
-            return World(lambda x, n: function(w, x, n), (w,), [lambda run, k=k: run(x, torch.tensor(k)) for k in (1, trips)])
-
-        agree(make)
-
-
-def test_one_program_for_all_trips():
-    w = world()
-    static = dy2st.to_static(lambda x, n: lists_of(filled(w, x, n)))
-    for trips in (0, 1, 2, 3):
-        static(UP, torch.tensor(trips))
-    assert len(static.program_cache) == 1
-
-
-def lists_of(values: Any) -> Any:
-    return [*values]
+    calls = [functools.partial(call, x=x, trips=trips) for x in (UP, DOWN) for trips in (2, 0, 1, 3)]
+    agree(lambda: World(function, (), calls), programs=1)
 
 
 def test_a_dict_that_gets_a_key_in_each_trip_is_refused():
