@@ -62,6 +62,11 @@ class Carry:
     keeps_older: bool = False
     """Whether containers that are older than the loop stay the objects that they are, beside those that trips make."""
 
+    def stays(self, session: Session) -> Callable[[Any], bool]:
+        """Whether a container stays the object that it is."""
+        is_older = functools.partial(session.is_older, time=session.region.start)
+        return is_older if self.by_identity or self.keeps_older else lambda container: False
+
     def new_options(self, session: Session, value: Any, start: int) -> list[Any]:
         """What a value may be but an object that stays what it is."""
         return [option for option in options_of(value) if not (self.keeps_older and session.is_older(option, start))]
@@ -215,7 +220,7 @@ def _attempt(
         again, dead = rests.settled(session, depth, again, dead, live, join, False)
         again = _and(session, again, rests.going(session))
         session.emit_checks()
-        writes = session.writes_of(region)
+        writes = _told(session, session.writes_of(region))
         settled = _widened(session, carries, {} if dead else writes, live)
         for key, carry in carries.items():
             carry.final = writes[key].new if key in writes else carry.place.read()
@@ -233,6 +238,18 @@ def _attempt(
         session.twins.forget(carry.start)
     _record(session, pred, block, operands, carries, region.start)
     return True
+
+
+def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[Any, ...], Write]:
+    """What a trip leaves, with what tells the order of the keys of the dicts that it has made."""
+    known: dict[int, tuple[Any, Any]] = {}
+    is_kept = functools.partial(session.is_older, time=session.region.start)
+    return {
+        key: write
+        if isinstance(write.place, ContentsPlace)
+        else dataclasses.replace(write, new=session.key_orders.told(session, write.new, is_kept, known))
+        for key, write in writes.items()
+    }
 
 
 def _widened(session: Session, carries: Carries, writes: dict[tuple[Any, ...], Write], live: Sequence[str]) -> bool:
@@ -518,7 +535,7 @@ def _seen(session: Session, carry: Carry, value: Any) -> Any:
     if value is MISSING:
         return stand_ins.absent(carry.place)
     if not isinstance(carry.place, ContentsPlace):
-        session.key_orders.check(value, session.here())
+        session.key_orders.check_parts(value, carry.stays(session), session.here())
     if isinstance(value, Text) and value.string is None:
         return text.made_string(session, value)
     is_kept = carry.by_identity or (carry.keeps_older and session.is_older(value, session.region.start))
