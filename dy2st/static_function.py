@@ -371,6 +371,7 @@ class StaticFunction:
             dynamic_state,
             call.given,
             unroll=_trips(self.unroll),
+            may_fail=self._eager is not None,
         )
 
     def _dynamic_state(self, call: Call) -> dict[str, frozenset[int] | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import pickle
 import random
 import warnings
@@ -135,6 +136,39 @@ def test_nothing_is_left_half_done() -> None:
         outcomes.append([results, x, rows, net.seen, net.calls, net.log, net.table, net.last, COUNT, drawn])
     same(outcomes[0], outcomes[1])
     assert eager_calls(net) == 2
+
+
+GIVEN: Any = None
+
+
+@pytest.mark.parametrize("made", [lambda: iter([1, 2, 3, 4]), lambda: (n for n in range(5)), lambda: map(int, "1234"), lambda: bytearray(b"ab"), lambda: np.ones(3), hashlib.md5])  # fmt: skip
+@pytest.mark.parametrize("way", ["an argument", "a global"])
+def test_what_cannot_be_put_back_is_not_touched(made: Any, way: str) -> None:
+    def used(x: Any, value: Any) -> Any:
+        value = GIVEN if value is None else value
+        if isinstance(value, bytearray):
+            value.append(1)
+        elif isinstance(value, np.ndarray):
+            value[0] += 1
+        elif hasattr(value, "digest"):
+            value.update(b"a")
+        else:
+            x = x + next(value)
+            if x.sum() > 0:
+                x = x + next(value)
+        return listed(x)
+
+    global GIVEN
+    outcomes = []
+    for function in (used, to_static(used, full_graph=False)):
+        value = made()
+        GIVEN = value if way == "a global" else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = [function(x, None if way == "a global" else value) for x in (X, -X)]
+        left = value.digest() if hasattr(value, "digest") else list(value)
+        outcomes.append((results, left))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_errors_of_the_users_own_code_come_through() -> None:

@@ -244,6 +244,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
     elif session is not None and keys.is_open(key) and (keys.has_choice(key) or isinstance(target, dict)):
         resolve = keys.over if isinstance(target, dict) else keys.over_choices
         resolve(session, key, lambda known: _set_item(session, target, known, value))
+    elif isinstance(value, Choice) and isinstance(key, slice) and isinstance(target, list):
+        value.session.over(value, lambda option: set_item(target, key, option))
     else:
         _set_item(session, target, key, value)
 

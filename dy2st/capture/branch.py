@@ -167,6 +167,8 @@ class Joiner:
         self._made: dict[tuple[int, ...], Any] = {}
         """What stands for objects of the branches, by their identities."""
         self._stands_for: dict[int, Any] = {}
+        self._ordered: dict[int, tuple[Any, Any]] = {}
+        """Dicts of the branches as what tells the order of their keys."""
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
 
@@ -179,9 +181,7 @@ class Joiner:
         a, b = (stand_ins.absent(place) if value is MISSING else value for value in (a, b))
         if a is b:
             return None if a is stand_ins.ABSENT else a
-        for value in (a, b):
-            self._check_order(value, place)
-        a, b = (self._without_text(builder, value) for builder, value in zip(self.builders, (a, b)))
+        a, b = (self._told(builder, value, place) for builder, value in zip(self.builders, (a, b)))
         if (id(a), id(b)) in self._made:
             return self._made[id(a), id(b)]
         value = self._alike(a, b, place) if self._are_alike(a, b) else self._fresh(a, b, place)
@@ -191,10 +191,12 @@ class Joiner:
             self._first((id(a), id(b)), value)
         return value
 
-    def _check_order(self, value: Any, place: Place | None) -> None:
-        """A dict of a branch, of which another is made, has its keys in one order."""
-        if isinstance(value, dict) and not isinstance(place, ContentsPlace) and not self._is_older(value):
-            self.session.key_orders.check(value, self.session.here())
+    def _told(self, builder: BlockBuilder, value: Any, place: Place | None) -> Any:
+        """What the program can pass on of a value: of a text a string, of a dict that a branch has made its keys in their order."""
+        if not isinstance(place, ContentsPlace):
+            with self.session.recording_into(builder):
+                value = self.session.key_orders.told(self.session, value, self._is_older, self._ordered)
+        return self._without_text(builder, value)
 
     def _without_text(self, builder: BlockBuilder, value: Any) -> Any:
         """The string of the program that a text is; any other value as it is."""

@@ -32,6 +32,7 @@ from dy2st.capture import (
     iteration,
     iterators,
     keys,
+    keywords,
     managers,
     modules,
     number_operators,
@@ -120,6 +121,10 @@ _OF_OBJECTS: tuple[Any, ...] = (
 """What asks for the object, or passes it on; of those that look into it, the statements know how."""
 
 
+_UNPACKED = (spreading.Spread, keywords.Keywords)
+"""What stands for several arguments of a call."""
+
+
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call anything from converted code."""
     session = current()
@@ -131,8 +136,8 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     original = _original(function)
     if original is not None:
         return call(original, *args, **kwargs)
-    if any(type(value) is spreading.Spread for value in args):
-        return spreading.call(session, function, args, kwargs, is_users=handler_of(function) is None)
+    if any(type(value) in _UNPACKED for value in (*args, *kwargs.values())):
+        return _call_unpacked(session, function, args, kwargs)
     if optional.has_optional(kwargs):
         return optional.settled(session, kwargs, lambda given: call(function, *args, **given))
     handler = handler_of(function)
@@ -154,6 +159,14 @@ def _look_into_classes(session: Session, function: Any, args: tuple[Any, ...]) -
     """What a function that is not the user's may read from dicts of classes is guarded."""
     if not isinstance(function, _IN_PYTHON) and all(function is not known for known in _WITHOUT_ORDER):
         attribute_tables.look_into(session, args)
+
+
+def _call_unpacked(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call with ``*items`` or ``**mapping`` of which only the program knows what it gives."""
+    key = keywords.first(kwargs)
+    if key is not None:
+        return keywords.call(session, function, args, kwargs, key)
+    return spreading.call(session, function, args, kwargs, is_users=handler_of(function) is None)
 
 
 def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, ...]) -> Any:

@@ -112,6 +112,7 @@ class Request:
         changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
         apart: the traits of tensors that are told apart.
+        may_fail: whether the call runs as it is written where it cannot be captured, and must find everything as it was.
     """
 
     function: FunctionType
@@ -129,6 +130,7 @@ class Request:
     leaves_always: bool = False
     unroll: int = sys.maxsize
     apart: frozenset[str] = frozenset()
+    may_fail: bool = False
 
 
 def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
@@ -161,6 +163,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.code = request.function.__code__
     session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
+    session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
         session.before_raise = leaving.Recorder(session)
         session.before_failing = session.before_raise if request.leaves_always else None
@@ -202,6 +205,22 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         for trait in session.asked_traits:
             _guard_trait(session, request, trait)
         return _finish(session, root, request, inputs, result, training)
+
+
+def _before_once(session: Session, request: Request, source: Source) -> None:
+    """What cannot be put back where it was is about to be used.
+
+    Raises:
+        CaptureError: the function has to find it as it was, to run as it is written.
+    """
+    if not request.may_fail:
+        return
+    raise errors.CaptureError(
+        f"'{source.name}' is read or changed in a way that cannot be undone, and the function is to run as it is written where it "
+        "cannot be captured",
+        session.here(),
+        fix="take what it gives outside of the static function, or leave out full_graph=False",
+    )
 
 
 def _check_repeatable(session: Session, needed: BaseException) -> None:

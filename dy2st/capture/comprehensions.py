@@ -20,7 +20,7 @@ from dy2st.capture.iteration import as_runtime, capture_for
 from dy2st.capture.iterators import over
 from dy2st.capture.session import current
 from dy2st.capture.truth import condition
-from dy2st.capture.values import is_symbolic
+from dy2st.capture.values import Choice, is_symbolic
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,7 +94,13 @@ def source_of(iterable: Any) -> Any:
     """What a stream goes through."""
     if isinstance(iterable, Stream):
         return iterable
-    return as_runtime(iterable) or iter(over(iterable))
+    runtime = as_runtime(iterable)
+    if runtime is not None:
+        return runtime
+    items = over(iterable)
+    if isinstance(items, Choice):  # one has more items than another: a loop goes through each in its branch
+        return iterable
+    return as_runtime(items) or iter(items)
 
 
 def _give(

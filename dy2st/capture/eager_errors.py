@@ -13,6 +13,11 @@ from dy2st.errors import CaptureError
 
 _MOST_BYTES = 2**24
 """Of operands that are made only to hear what eager says."""
+_aten = torch.ops.aten
+_PRODUCTS = frozenset((
+    _aten.matmul, _aten.mm, _aten.bmm, _aten.mv, _aten.dot, _aten.addmm, _aten.baddbmm, _aten.addmv, _aten.linear, _aten.bilinear,
+))  # fmt: skip
+"""Operations that take no integers beside floating-point numbers."""
 
 
 def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
@@ -30,16 +35,22 @@ def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
     """
     if "no fake impl registered" in str(error):
         return without_stand_in(func)
-    leaves = tree_leaves((args, kwargs))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
-        return error
-    if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves) or not all(map(_is_small, tensors)):
+    if not _can_be_tried(func, tree_leaves((args, kwargs))):
         return error
     raised = _tried(func, args, kwargs, grad=False)
     if raised is not None:
         return raised
     return error if _tried(func, args, kwargs, grad=torch.is_grad_enabled()) else without_stand_in(func, str(error))
+
+
+def of_dtypes(func: Any, args: Any, kwargs: Any) -> Exception | None:
+    """The exception that an operation raises for real operands whose dtypes differ, which no stand-in kernel may look at."""
+    dtypes = {arg.dtype for arg in args if isinstance(arg, torch.Tensor)}
+    if len(dtypes) > 1 and func.overloadpacket not in _PRODUCTS:  # others take indices and masks
+        dtypes = {dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex}
+    if len(dtypes) < 2 or torch.Tag.pointwise in func.tags or not _can_be_tried(func, tree_leaves((args, kwargs))):
+        return None
+    return _tried(func, args, kwargs, grad=False)
 
 
 def without_stand_in(func: Any, seen: str | None = None) -> CaptureError:
@@ -49,6 +60,15 @@ def without_stand_in(func: Any, seen: str | None = None) -> CaptureError:
     else:
         fix = f"register what it gives for stand-ins: torch.library.register_fake({func._schema.name!r}, ...)"
     return CaptureError(f"{func} cannot be traced: it has no stand-in kernel that takes these operands", seen=seen, fix=fix)
+
+
+def _can_be_tried(func: Any, leaves: list[Any]) -> bool:
+    """Whether an operation of torch can be run for what eager says: without random numbers, on known and small operands."""
+    if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
+        return False
+    if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
+        return False
+    return all(_is_small(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
 def _tried(func: Any, args: Any, kwargs: Any, grad: bool) -> Exception | None:

@@ -82,6 +82,8 @@ class GuardTable:
 
     def __init__(self) -> None:
         self._guards: dict[tuple[int, str], Guard] = {}
+        self.before_once: Callable[[Source], None] = lambda source: None
+        """Told of what makes the program right for one call only, before it is used."""
 
     def __len__(self) -> int:
         return len(self._guards)
@@ -122,6 +124,7 @@ class GuardTable:
 
     def never(self, source: Source) -> None:
         """The program is right for the call that it was captured for only."""
+        self.before_once(source)
         self.add(source, "never", lambda now: False, "is read once")
 
     def present(self, source: Source) -> None:

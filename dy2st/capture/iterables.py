@@ -8,6 +8,7 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.session import need
+from dy2st.capture.values import Choice
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Stream:
         Raises:
             CaptureError: such a loop has been there before, and what it has left is known only at run time.
         """
-        runtime = isinstance(self.source, RuntimeIterable)
+        runtime = isinstance(self.source, (RuntimeIterable, Choice))
         if (self._consumed and runtime) or self._ready:
             raise errors.CaptureError(
                 "this goes on with a generator that another loop has consumed",

@@ -125,10 +125,12 @@ def _of_range(numbers: range) -> RuntimeIterable:
 def collected(iterable: Any) -> list[Any]:
     """A new list of the items: of Python, or if their number is known only at run time, of the program."""
     session, iterable = need(), contents(iterable)
+    if isinstance(iterable, Choice):
+        iterable = contents(over(iterable))  # a choice still, if one has more items than another
     known = session.lists.of(iterable)
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
-    if not isinstance(iterable, (RuntimeIterable, Stream, Columns)) and as_runtime(iterable) is None:
+    if not isinstance(iterable, (RuntimeIterable, Stream, Columns, Choice)) and as_runtime(iterable) is None:
         made = list(over(iterable))
         session.lists.own(made)
         return made

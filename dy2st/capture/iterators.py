@@ -19,6 +19,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import access, attributes, class_attributes, optional
+from dy2st.capture.exceptions import raised
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
@@ -56,15 +57,20 @@ def started(iterable: Any) -> Any:
     return iter(iterable)
 
 
-def over(iterable: Any) -> Any:
-    """What Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods."""
+def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
+    """What Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods.
+
+    Args:
+        iterable: anything, or a choice: then it is what is in either now.
+        refusal: what Python says of an option that is not iterable, with its class.
+    """
     session = current()
     if session is None:
         return iterable
     if optional.has_optional(iterable) or session.key_orders.asks(iterable) is not None:
         iterable = optional.settled(session, iterable, tuple, ordered=True)
-    if isinstance(iterable, Choice):  # what is in either, now
-        iterable = session.over(iterable, lambda option: need().call(tuple, option))
+    if isinstance(iterable, Choice):
+        iterable = session.over(iterable, lambda option: _in_tuple(option, refusal))
     if isinstance(iterable, torch.Tensor) and iterable.dim():
         return iterable.unbind(0)
     if isinstance(iterable, collections.abc.Iterator) and not is_written_by_user(iterable):
@@ -72,6 +78,13 @@ def over(iterable: Any) -> Any:
         return iterable
     by_user = [name for name in ("__iter__", "__next__", "__getitem__") if _written_by_user(iterable, name) is not None]
     return _steps(iterable) if by_user else iterable
+
+
+def _in_tuple(option: Any, refusal: str) -> Any:
+    kind: Any = type(option)
+    if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+        raise raised(TypeError(refusal.format(kind.__name__)))
+    return need().call(tuple, option)
 
 
 def _steps(iterable: Any) -> Iterator[Any]:

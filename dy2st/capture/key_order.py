@@ -20,6 +20,7 @@ from dy2st import errors
 from dy2st.capture import storage
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.values import Choice, Order, Undefined, may_be_undefined
+from dy2st_runtime.structure import children, flatten, unflatten
 
 if TYPE_CHECKING:
     from dy2st.capture.session import Session
@@ -199,6 +200,45 @@ class KeyOrders:
             return use(reordered(table, next(iter(order.options.values()))))
         return session.over(order, lambda option: use(reordered(table, option)))
 
+    def told(self, session: Session, value: Any, is_kept: Callable[[Any], bool], known: dict[int, tuple[Any, Any]]) -> Any:
+        """A value of which another is made, with what tells their order for the dicts in it: one of several, each with one order.
+
+        Args:
+            session: the capture.
+            value: the value.
+            is_kept: whether a container stays the object that it is.
+            known: what has been given for containers by now, by their identities: one for each.
+        """
+        if not self._known or is_kept(value) or session.lists.of(value) is not None:
+            return value
+        if isinstance(value, Choice):
+            options = {tag: self.told(session, option, is_kept, known) for tag, option in value.options.items()}
+            is_same = all(options[tag] is option for tag, option in value.options.items())
+            return value if is_same else Choice(value.session, value.tag, options)
+        parts = children(value)
+        if parts is None:
+            return value
+        if id(value) not in known:
+            made = [self.told(session, part, is_kept, known) for part in parts[0]]
+            is_same = all(new is old for new, old in zip(made, parts[0]))
+            copied = value if is_same else self.follow(_with_parts(value, made), value)
+            is_told = not isinstance(value, dict) or self.asks(value) is None
+            known[id(value)] = value, copied if is_told else self.ordered(session, copied, lambda option: option)
+        return known[id(value)][1]
+
+    def check_parts(self, value: Any, is_kept: Callable[[Any], bool], here: errors.Location | None) -> None:
+        """The order of the keys of all dicts in a value that is made anew is asked by what takes one order.
+
+        Raises:
+            CaptureError: one is known only at run time.
+        """
+        if not self._known or is_kept(value):
+            return
+        self.check(value, here)
+        parts = list(value.options.values()) if isinstance(value, Choice) else (children(value) or ((),))[0]
+        for part in parts:
+            self.check_parts(part, is_kept, here)
+
     def check(
         self, table: Any, here: errors.Location | None, refused: Callable[[Any], bool] = lambda order: order is not None
     ) -> None:
@@ -213,6 +253,11 @@ class KeyOrders:
                 here,
                 fix="write the keys in the same order on all ways, or give all of them a value before",
             )
+
+
+def _with_parts(value: Any, parts: list[Any]) -> Any:
+    """A container like another one, with other parts."""
+    return unflatten(flatten(value, lambda part: part is not value)[1], parts)
 
 
 def is_unknown(order: Any) -> bool:

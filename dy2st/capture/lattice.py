@@ -341,6 +341,34 @@ def tuple_of_any_length(a: Type, b: Type) -> Type | None:
     return ListType(join_elements(*found), True)
 
 
+def choice_of_dicts(a: Type, b: Type) -> Type | None:
+    """One of several dicts with other keys, of what is no container; ``None`` for anything else.
+
+    Others that differ in structure have no end of kinds in a loop, or hold objects of which each option would have its own.
+    """
+    options = _options(a)
+    for new in _options(b):
+        options = _with_dict(options, new)
+    parts: list[Type] = []
+    for option in options:
+        is_dict = isinstance(option, ContainerType) and isinstance(option.structure, DictOf)
+        parts += option.items if isinstance(option, ContainerType) and is_dict else _options(option)
+    inner = [option for part in parts for option in _options(part)]
+    if len(options) > _MAX_OPTIONS or any(isinstance(option, CONTAINERS) for option in inner):
+        return None
+    return ChoiceType(options)
+
+
+def _with_dict(options: tuple[Type, ...], new: Type) -> tuple[Type, ...]:
+    for index, option in enumerate(options):
+        try:
+            joined = join_alike(option, new, CONTAINERS)
+        except Mismatch:
+            continue
+        return (*options[:index], joined, *options[index + 1 :])
+    return (*options, new)
+
+
 def _element(kind: Type) -> Type:
     """The type of an item of a list of which one of this type is an item: a number is any number of its kind."""
     if isinstance(kind, ContainerType):

@@ -40,10 +40,10 @@ class ListTable:
         self.session.created[id(items)] = items
         self.session.births.own(items)
 
-    def new(self, element: Any) -> RuntimeList:
-        """A list of the program."""
+    def new(self, element: Any, alone: bool = False) -> RuntimeList:
+        """A list of the program; ``alone`` where it is made here, and no other handle stands for it."""
         items: list[Any] = []
-        made = RuntimeList(items, element)
+        made = RuntimeList(items, element, alone)
         self.session.births.own(items)
         items.append(Stale(made))
         self._by_id[id(items)] = made
@@ -75,7 +75,7 @@ class ListTable:
 
     def copy(self, items: RuntimeList) -> list[Any]:
         """A new list of the program with the same items."""
-        made = self.new(items.element)
+        made = self.new(items.element, alone=True)
         self.session.builder.call(control.list_copy, (items,), {}, made)
         return made.items
 

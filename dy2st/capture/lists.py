@@ -50,7 +50,7 @@ def length(session: Session, items: RuntimeList) -> Any:
 def get(session: Session, items: RuntimeList, index: Any) -> Any:
     """``items[index]``."""
     if isinstance(index, slice):
-        made = session.lists.new(items.element)
+        made = session.lists.new(items.element, alone=True)
         session.builder.call(control.list_slice, (items, index), {}, made)
         return made.items
     index = _reached(session, items, ranges.index_of(session, index, items.items), "list index out of range")
@@ -228,7 +228,7 @@ def _reverse(session: Session, items: RuntimeList) -> None:
 
 def copy(session: Session, items: RuntimeList) -> Any:
     """``items.copy()``."""
-    made = session.lists.new(items.element)
+    made = session.lists.new(items.element, alone=True)
     session.builder.call(control.list_copy, (items,), {}, made)
     return made.items
 
@@ -241,7 +241,7 @@ def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
         session.lists.own(made)
         return made
     one, other = (known or copied(session, items) for known, items in zip(parts, (left, right)))
-    joined = session.lists.new(_common(session, one.element, other.element))
+    joined = session.lists.new(_common(session, one.element, other.element), alone=True)
     session.builder.call(control.list_concat, (one, other), {}, joined)
     return joined.items
 
@@ -260,7 +260,7 @@ def repeat(session: Session, items: list[Any], times: Any) -> Any:
         session.lists.own(made)
         return made
     known = session.lists.of(items) or copied(session, items)
-    many = session.lists.new(known.element)
+    many = session.lists.new(known.element, alone=True)
     session.builder.call(control.list_repeat, (known, session.to_number(times)), {}, many)
     return many.items
 

@@ -18,7 +18,7 @@ from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words, join
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
+from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -30,6 +30,8 @@ from dy2st_runtime.structure import children, shallow
 
 _LONGEST = 120
 _ATTEMPTS = 64
+_ATTEMPTS_WITH_OLDER = 16
+"""Where older objects are kept: then a value may have one more kind inside in each attempt, without end."""
 
 
 @dataclasses.dataclass
@@ -57,6 +59,35 @@ class Carry:
     tag: Any = None
     keeps_parts: bool = True
     """Whether a container from outside that is in another one stays the object that it is: there is one, on all trips."""
+    keeps_older: bool = False
+    """Whether containers that are older than the loop stay the objects that they are, beside those that trips make."""
+
+    def stays(self, session: Session) -> Callable[[Any], bool]:
+        """Whether a container stays the object that it is."""
+        is_older = functools.partial(session.is_older, time=session.region.start)
+        return is_older if self.by_identity or self.keeps_older else lambda container: False
+
+    def new_options(self, session: Session, value: Any, start: int) -> list[Any]:
+        """What a value may be but an object that stays what it is."""
+        return [option for option in options_of(value) if not (self.keeps_older and session.is_older(option, start))]
+
+
+class Carries(dict[tuple[Any, ...], Carry]):
+    """The places that a loop changes, by their keys.
+
+    Attributes:
+        keep_older: whether the objects that are older than the loop have to be known where they are held: others than the places
+            that held them get them, or a place gets dicts of other keys.
+        attempts: how often the body may be captured from now on.
+    """
+
+    keep_older = False
+    attempts = _ATTEMPTS
+
+    def begin_again(self) -> None:
+        """Capture the loop anew, with older objects kept."""
+        self.keep_older, self.attempts = True, _ATTEMPTS_WITH_OLDER
+        self.clear()
 
 
 def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
@@ -131,9 +162,10 @@ def capture_loop(
     Raises:
         LoopVariableError: a variable changes its kind from trip to trip.
     """
-    carries: dict[tuple[Any, ...], Carry] = {}
+    carries = Carries()
     kinds: dict[tuple[Any, ...], lattice.Type] = {}
-    for _ in range(_ATTEMPTS):
+    while carries.attempts:
+        carries.attempts -= 1
         kinds = {key: carry.kind for key, carry in carries.items()}
         try:
             if _attempt(session, pred, test, body, cells, live, carries):
@@ -168,7 +200,7 @@ def _shortened(kind: lattice.Type) -> str:
 
 def _attempt(
     session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str],
-    carries: dict[tuple[Any, ...], Carry],
+    carries: Carries,
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
     known = len(session.lists.widened)
@@ -188,15 +220,13 @@ def _attempt(
         again, dead = rests.settled(session, depth, again, dead, live, join, False)
         again = _and(session, again, rests.going(session))
         session.emit_checks()
-        writes = session.writes_of(region)
-        settled = True
-        for key, write in writes.items():
-            if session.is_dead(write.place, live):
-                continue
-            if not dead:
-                settled &= _update(session, carries, key, write.place, write.old, write.new)
+        writes = _told(session, session.writes_of(region))
+        settled = _widened(session, carries, {} if dead else writes, live)
         for key, carry in carries.items():
             carry.final = writes[key].new if key in writes else carry.place.read()
+        if not (carries.keep_older or dead) and _moves_outside(carries):
+            carries.begin_again()
+            return False
         if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
         outputs = [again, *_outputs(session, carries, dead)]
@@ -206,8 +236,29 @@ def _attempt(
         assert len(inputs) == len(outputs) - 1
     for carry in carries.values():
         session.twins.forget(carry.start)
-    _record(session, pred, block, operands, carries)
+    _record(session, pred, block, operands, carries, region.start)
     return True
+
+
+def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[Any, ...], Write]:
+    """What a trip leaves, with what tells the order of the keys of the dicts that it has made."""
+    known: dict[int, tuple[Any, Any]] = {}
+    is_kept = functools.partial(session.is_older, time=session.region.start)
+    return {
+        key: write
+        if isinstance(write.place, ContentsPlace)
+        else dataclasses.replace(write, new=session.key_orders.told(session, write.new, is_kept, known))
+        for key, write in writes.items()
+    }
+
+
+def _widened(session: Session, carries: Carries, writes: dict[tuple[Any, ...], Write], live: Sequence[str]) -> bool:
+    """Widen the carried places to what a trip leaves in them; whether it fitted already."""
+    settled = True
+    for key, write in writes.items():
+        if not session.is_dead(write.place, live):
+            settled &= _update(session, carries, key, write.place, write.old, write.new)
+    return settled
 
 
 def _and(session: Session, again: Any, going: Any) -> Any:
@@ -217,7 +268,7 @@ def _and(session: Session, again: Any, going: Any) -> Any:
     return going if again is True else session.number(scalars.logical_and, (again, going), "bool") if going is not False else False
 
 
-def _outputs(session: Session, carries: dict[tuple[Any, ...], Carry], dead: bool) -> list[Any]:
+def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
     """What a trip passes on to the next one; nothing where it ends with an exception."""
     found: list[Any] = []
     for carry in carries.values():
@@ -227,10 +278,10 @@ def _outputs(session: Session, carries: dict[tuple[Any, ...], Carry], dead: bool
     return found
 
 
-def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tuple[list[Any], set[Any]]:
+def _start_trip(session: Session, carries: Carries) -> tuple[list[Any], set[Any]]:
     """Give each carried place a fresh value that an input of the body stands for; which of them are one object, too."""
     inputs: list[Any] = []
-    unite = Uniting(session)
+    unite = _uniting(session, carries, session.region.start)
     same: dict[int, Any] = {}
     for number, carry in enumerate(carries.values()):
         made: list[Any] = []
@@ -248,7 +299,7 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tupl
         carry.start = value = _unite(unite, number, carry, unpack_list(value))
         session.put(carry.place, value)
         session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
-        _link(session, carry, value, same)
+        _link(session, carry, value, same, session.region.start)
     if session.left.read() is not None:
         session.put(session.left, None)  # there is no trip after one that leaves for a handler
     return inputs, unite.found
@@ -260,23 +311,49 @@ def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
     return unite(value, carry.initial, carry.final, (number,), is_object=not isinstance(carry.place, ContentsPlace))
 
 
-def _united(session: Session, carries: dict[tuple[Any, ...], Carry]) -> set[Any]:
+def _united(session: Session, carries: Carries) -> set[Any]:
     """Which of the carried values are one object after the trip."""
-    unite = Uniting(session)
+    unite = _uniting(session, carries, session.region.start)
     for number, carry in enumerate(carries.values()):
         _unite(unite, number, carry, carry.final)
     return unite.found
 
 
-def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], *, is_new: bool = False) -> None:
+def _uniting(session: Session, carries: Carries, start: int) -> Uniting:
+    return Uniting(session, start if carries.keep_older else None)
+
+
+def _moves_outside(carries: Carries) -> bool:
+    """Whether a trip leaves an object from outside, of which a place holds a stand-in, in another place than that."""
+    held = [(carry, part) for carry in carries.values() if carry.from_outside is not None for part in options_of(carry.start)]
+    starts = {id(part): carry for carry, part in held if is_mutable(part)}
+    if not starts:
+        return False
+    waiting = [(carry, option) for carry in carries.values() for option in options_of(carry.final)]
+    waiting = [(carry, option) for carry, option in waiting if starts.get(id(option)) is not carry]
+    while waiting:
+        carry, value = waiting.pop()
+        if id(value) in starts:
+            return True
+        parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+        waiting += [(carry, part) for part in parts]
+    return False
+
+
+def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], start: int, *, is_new: bool = False) -> None:
     """What a loop carries may be what was there before it; the contents of a list are a copy in any case.
 
     Args:
+        start: when the loop began.
         is_new: whether the value is known to have been made in the loop; what is in it may have been there.
     """
     session.own_all(value)
     session.copies.follow(value, carry.initial, carry.final)
-    if not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
+    if carry.keeps_older:
+        for part in carry.new_options(session, value, start):
+            for left in carry.new_options(session, carry.final, start):
+                session.twins.link_parts(part, left, same)
+    elif not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
         pairs = [(value, carry.initial)]
         if is_new:
             rows = [shallow(option)[0] for option in options_of(carry.initial)]
@@ -286,16 +363,19 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], *, i
         session.twins.link_parts(value, carry.final, same)
 
 
-def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, place: Place, old: Any, new: Any) -> bool:
+def _update(session: Session, carries: Carries, key: Any, place: Place, old: Any, new: Any) -> bool:
     """Widen the type of a carried place so that it fits what a trip leaves; whether it fitted already."""
     carry = carries.get(key)
     _check_not_anew(session, place, old, new)
     try:
         if carry is None or (carry.by_identity and not _is_all_older(session, place, new)):
-            carries[key] = _begun(session, place, old if carry is None else carry.initial, new)
+            carries[key] = _begun(session, place, old if carry is None else carry.initial, new, carries.keep_older)
             return False
         kind = _joined(session, carry, new)
     except lattice.Mismatch as error:
+        if not (carries.keep_older or isinstance(place, ContentsPlace)) and any(isinstance(o, dict) for o in options_of(new)):
+            carries.begin_again()
+            return False
         if _need_list(session, place, old, new, error):
             return _update(session, carries, key, place, old, new)
         raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
@@ -305,14 +385,15 @@ def _update(session: Session, carries: dict[tuple[Any, ...], Carry], key: Any, p
     return False
 
 
-def _begun(session: Session, place: Place, old: Any, new: Any) -> Carry:
+def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool) -> Carry:
     """A place that turns out to be carried."""
     by_identity = all(_is_all_older(session, place, value) for value in (old, new))
+    keep_older = keep_older and not by_identity and not isinstance(place, ContentsPlace)
     outside = None
-    if not by_identity and not isinstance(place, ContentsPlace):
+    if not (by_identity or keep_older) and not isinstance(place, ContentsPlace):
         found = [part for part in options_of(old) if is_mutable(part) and session.tracker.source_of(part) is not None]
         outside = old if found else None
-    carry = Carry(place, old, lattice.SameType(None), by_identity, outside)
+    carry = Carry(place, old, lattice.SameType(None), by_identity, outside, keeps_older=keep_older)
     carry.initial = _seen(session, carry, old)
     carry.kind = _type(session, carry, old)
     carry.kind = _joined(session, carry, new)
@@ -322,14 +403,14 @@ def _begun(session: Session, place: Place, old: Any, new: Any) -> Carry:
 def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
     """The type of what a place holds at the start of a trip and of what the trip leaves."""
     try:
-        kind = _join(carry.place, carry.kind, _type(session, carry, new))
-        if carry.by_identity or not carry.keeps_parts or not _chooses_kept(kind):
+        kind = _join(carry, carry.kind, _type(session, carry, new))
+        if carry.by_identity or carry.keeps_older or not carry.keeps_parts or not _chooses_kept(kind):
             return kind
     except lattice.Mismatch:
-        if carry.by_identity or not carry.keeps_parts:
+        if carry.by_identity or carry.keeps_older or not carry.keeps_parts:
             raise
     carry.keeps_parts = False
-    return _join(carry.place, _type(session, carry, carry.initial), _type(session, carry, new))
+    return _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
 
 
 def _chooses_kept(kind: lattice.Type) -> bool:
@@ -344,7 +425,7 @@ def _tag_after(session: Session, carry: Carry) -> Any:
     """The tag of a carried value after a trip."""
 
     def number(option: Any) -> Any:
-        if option is carry.start or any(option is part for part in options_of(carry.start)):
+        if option is carry.start or (is_mutable(option) and any(option is known for known in options_of(carry.start))):
             return carry.tag
         if option is not carry.from_outside and is_mutable(option) and session.tracker.source_of(option) is not None:
             raise errors.LoopVariableError(
@@ -366,7 +447,7 @@ def _tag_after(session: Session, carry: Carry) -> Any:
 
 def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
     seen = _seen(session, carry, value)
-    if carry.by_identity:
+    if carry.by_identity or carry.keeps_older:
         return lattice.type_of(seen, functools.partial(session.is_older, time=session.region.start))
     return lattice.type_of(seen, functools.partial(_is_kept_part, session, carry, options_of(seen)))
 
@@ -406,17 +487,22 @@ def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
     )
 
 
-def _join(place: Place, before: lattice.Type, after: lattice.Type) -> lattice.Type:
+def _join(carry: Carry, before: lattice.Type, after: lattice.Type) -> lattice.Type:
     """What a variable may be at the start of a trip. A container that changes its structure has no end of kinds.
 
     The variable that early returns go through has no more kinds than there are returns.
     """
+    place = carry.place
     if isinstance(place, CellPlace) and place.name.rstrip("0123456789_") in (names.RESULT, names.LEFT):
         return lattice.join(before, after, ())
     try:
         return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
     except lattice.Mismatch:
-        grown = None if isinstance(place, ContentsPlace) else lattice.tuple_of_any_length(before, after)
+        if isinstance(place, ContentsPlace):
+            raise
+        grown = lattice.tuple_of_any_length(before, after)
+        if grown is None and carry.keeps_older:
+            grown = lattice.choice_of_dicts(before, after)
         if grown is None:
             raise
         return grown
@@ -449,10 +535,11 @@ def _seen(session: Session, carry: Carry, value: Any) -> Any:
     if value is MISSING:
         return stand_ins.absent(carry.place)
     if not isinstance(carry.place, ContentsPlace):
-        session.key_orders.check(value, session.here())
+        session.key_orders.check_parts(value, carry.stays(session), session.here())
     if isinstance(value, Text) and value.string is None:
         return text.made_string(session, value)
-    return value if carry.by_identity else session.lists.of(value) or value
+    is_kept = carry.by_identity or (carry.keeps_older and session.is_older(value, session.region.start))
+    return value if is_kept else session.lists.of(value) or value
 
 
 def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:
@@ -472,12 +559,12 @@ def _loop_error(session: Session, place: Place, error: Exception, old: Any, new:
     )
 
 
-def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dict[tuple[Any, ...], Carry]) -> None:
+def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Carries, start: int) -> None:
     started: list[Any] = []
     made: list[Any] = []
     values = []
     same: dict[int, Any] = {}
-    unite = Uniting(session)
+    unite = _uniting(session, carries, start)
     for number, carry in enumerate(carries.values()):
         _leaves(session, carry, carry.initial, started)
         value = _unite(unite, number, carry, unpack_list(stand_ins.fresh(carry.kind, session, made)))
@@ -486,7 +573,7 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
             started.append(0)
             made.append(tag)
         values.append((carry, value, tag))
-        _link(session, carry, value, same, is_new=carry.from_outside is not None)
+        _link(session, carry, value, same, start, is_new=carry.from_outside is not None)
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)
@@ -496,10 +583,15 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
 
 def _after(session: Session, carry: Carry, value: Any, tag: Any) -> Any:
     """What a place holds after the loop: ``value``, or where no trip has replaced it what it held before."""
-    before = carry.from_outside
-    if not isinstance(before, Choice):
-        return session.new_choice(tag, {0: before, 1: value})
-    last = len(before.options)
-    held = before.retagged({old: new for new, old in enumerate(before.options)})
-    chosen = session.number(scalars.where, (tag == 0, held, last), "int")
-    return session.new_choice(chosen, {**dict(enumerate(before.options.values())), last: value})
+    before, after = options_of(carry.from_outside), options_of(value)
+    if isinstance(carry.from_outside, Choice) or isinstance(value, Choice):
+        held, left = _numbered(carry.from_outside, 0), _numbered(value, len(before))
+        tag = session.number(scalars.where, (tag == 0, held, left), "int")
+    return session.new_choice(tag, dict(enumerate([*before, *after])))
+
+
+def _numbered(value: Any, first: int) -> Any:
+    """The position of the option that a value is, from some number on."""
+    if not isinstance(value, Choice):
+        return first
+    return value.retagged({tag: first + position for position, tag in enumerate(value.options)})

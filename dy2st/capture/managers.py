@@ -19,7 +19,7 @@ from dy2st.capture.patches import Patch
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st.capture.unwinding import refused
-from dy2st.capture.values import CAPTURE_VALUES
+from dy2st.capture.values import CAPTURE_VALUES, Choice, options_of
 
 _GENERATOR_MANAGER: Any = contextlib._GeneratorContextManager
 _KEPT = "__dy2st_grad_mode__"
@@ -29,14 +29,32 @@ _enter_inference, _exit_inference = torch.inference_mode.__enter__, torch.infere
 def managed(manager: Any) -> Any:
     """A context manager as converted code uses it."""
     session = current()
+    if session is not None and isinstance(manager, Choice):
+        return _one_of(session, manager)
     kind = type(manager)
     if session is not None:
         check_manager(session, manager)
     if session is not None and kind is _GENERATOR_MANAGER and session.tracker.source_of(manager) is None:
         return _of_generator(session, manager)
+    return manager if session is None or not _is_users(kind) else Managed(session, manager)
+
+
+def _is_users(kind: type) -> bool:
+    """Whether the methods of a class of context managers can be converted."""
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))
-    library = kind.__module__.partition(".")[0] in ("torch", "contextlib", "dy2st")
-    return manager if session is None or library or not by_user else Managed(session, manager)
+    return by_user and kind.__module__.partition(".")[0] not in ("torch", "contextlib", "dy2st")
+
+
+def _one_of(session: Session, choice: Choice) -> Any:
+    """A manager that is one of several: each method is called in the branch of each."""
+    if not all(_is_users(type(option)) for option in choice.options.values()):
+        raise errors.CaptureError(
+            "which context manager this is is known only when the program runs",
+            session.here(),
+            seen=repr(choice),
+            fix="write the with statement in each of the branches",
+        )
+    return Managed(session, choice)
 
 
 def enter_context(session: Session, stack: contextlib.ExitStack, manager: Any) -> Any:
@@ -92,10 +110,19 @@ class Managed:
         return () if self.attempt is None else self.attempt.cells
 
     def __enter__(self) -> Any:
-        self.exit = types.MethodType(self.kind.__exit__, self.manager)
-        entered = self.session.call(types.MethodType(self.kind.__enter__, self.manager))
+        entered = self._call("__enter__")
         self.session.pending.append(self)
         return entered
+
+    def exit(self, *error: Any) -> Any:
+        """Leave the manager."""
+        return self._call("__exit__", *error)
+
+    def _call(self, name: str, *args: Any) -> Any:
+        def once(manager: Any) -> Any:
+            return self.session.call(types.MethodType(getattr(type(manager), name), manager), *args)
+
+        return self.session.over(self.manager, once) if isinstance(self.manager, Choice) else once(self.manager)
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
         self.session.pending.remove(self)
@@ -103,9 +130,9 @@ class Managed:
             return False  # the blocks that raise have called it
         if isinstance(error, (Signal, errors.Dy2stError)):
             with contextlib.suppress(Signal, Exception):  # what it writes is noted, and undone with the block that is left
-                self.session.call(self.exit, kind, error, traceback)
+                self.exit(kind, error, traceback)
             return False
-        return self.session.call(self.exit, kind, error, traceback)
+        return self.exit(kind, error, traceback)
 
     def catches(self, error: BaseException) -> bool:
         """Nobody knows before it is asked."""
@@ -120,10 +147,16 @@ class Managed:
         if self.kind is _GENERATOR_MANAGER:
             self.manager.gen.unwind(error)  # it has not ended where the program does not raise
             return None
-        ends = session.call(self.exit, type(error), error, error.__traceback__)
+        ends = self.exit(type(error), error, error.__traceback__)
+        if all(option is None or option is False for option in options_of(ends)):
+            return None
         if isinstance(ends, CAPTURE_VALUES) or (self.attempt is None and ends):
-            raise refused(session, error, f"the context manager {self.kind.__name__}") from error
+            raise refused(session, error, f"the context manager {_in_words(self.manager)}") from error
         return self.attempt if ends else None
+
+
+def _in_words(manager: Any) -> str:
+    return " or ".join(type(option).__name__ for option in options_of(manager))
 
 
 def _enter(mode: torch.inference_mode) -> None:

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map_only
 
 from dy2st.capture import failing, geometry, recurrent, traits
 from dy2st.capture.block import BlockBuilder
-from dy2st.capture.eager_errors import of_eager, without_stand_in
+from dy2st.capture.eager_errors import of_dtypes, of_eager, without_stand_in
 from dy2st.capture.overlap import refused_overlap
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.stale_views import StaleViews, without_autograd
@@ -118,6 +118,9 @@ class Recorder(ProxyTorchDispatchMode):
         try:
             result = self._run(func, args, kwargs)
             self._check_overlap(func, args)
+            refused = of_dtypes(func, args, kwargs)
+            if refused is not None:
+                raise refused
         except Exception as error:
             self.session.failed = (error, func, args, kwargs)
             raise

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comprehensions, iteration, lattice, lists, optional, text, tuples
+from dy2st.capture import comprehensions, iteration, iterators, lattice, lists, optional, text, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -47,8 +47,8 @@ def spread(session: Session, value: Any) -> Any:
     if optional.has_optional(value):
         value = session.call(list, value)
     if isinstance(value, Choice):
-        return [Spread(value)]
-    runtime = isinstance(value, (Stream, Columns)) or iteration.as_runtime(value) is not None
+        value = iterators.over(value, "Value after * must be an iterable, not {}")
+    runtime = isinstance(value, (Stream, Columns, Choice)) or iteration.as_runtime(value) is not None
     if not runtime:
         return iteration.iterated(value)
     items = iteration.collected(value)

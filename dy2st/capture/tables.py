@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from dy2st.capture import access, attributes, choices, comparisons, iteration, k
 from dy2st.capture.branch import capture_if
 from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session
+from dy2st.capture.users_code import is_library
 from dy2st.capture.values import Choice, StandInSet, is_symbolic, may_be_undefined
 
 _KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))
@@ -74,6 +76,8 @@ def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, A
 
 def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any:
     """``dict.fromkeys(items, value)``."""
+    if isinstance(items, Choice):
+        return session.over(items, lambda option: from_keys(session, kind, option, value))
     items = _looked_at(session, items)
     if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
         return kind.fromkeys(items, value)
@@ -160,10 +164,19 @@ def _put(session: Session, table: Any, source: Any) -> None:
                 table[key] = value
         return
     if hasattr(source, "keys"):
-        source = [(key, access.item(source, key)) for key in iteration.iterated(session.call(attributes.attr(source, "keys")))]
+        return _put_named(session, table, source, session.call(attributes.attr(source, "keys")))
     for pair in source:
         key, value = iteration.iterated(pair)
         access.set_item(table, key, value)
+
+
+def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
+    """Put in the items of a mapping of the user's, under the keys that it tells."""
+    if isinstance(names, Choice):
+        session.over(names, lambda option: _put_named(session, table, source, option))
+        return
+    for key in iteration.iterated(session.call(list, names)):
+        access.set_item(table, key, access.item(source, key))
 
 
 def _counted(table: Any, key: Any, sign: int, times: Any) -> Any:
@@ -207,7 +220,8 @@ def _is_special(session: Session, kind: type, source: Any) -> bool:
     if isinstance(source, dict):
         return optional.has_optional(source) and kind is collections.Counter
     if not isinstance(source, (list, tuple)):
-        return False
+        names = getattr(type(source), "keys", None)
+        return kind is not collections.Counter and isinstance(names, types.FunctionType) and not is_library(names.__module__)
     if kind is collections.Counter:
         return keys.any_open(source)
     return any(

@@ -10,14 +10,14 @@ loop (or for none) and for the same one at the end of a trip are made the same a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from dy2st.capture.session import Session
-from dy2st.capture.values import Choice
-from dy2st_runtime.structure import children, shallow, unflatten
+from dy2st.capture.values import Choice, options_of
+from dy2st_runtime.structure import Structure, children, shallow, unflatten
 
-Position = tuple[int, ...]
+Position = tuple[Hashable, ...]
 
 
 class Uniting:
@@ -25,13 +25,15 @@ class Uniting:
 
     Args:
         session: the capture.
+        start: where containers that are older than a loop stay the objects that they are, when it began: those are left alone, and
+            dicts of several structures may be new ones.
 
     Attributes:
         found: the positions that hold one object: the carried value, and the way in it.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, start: int | None = None) -> None:
+        self._session, self._start = session, start
         self._first: dict[tuple[int, int], tuple[Any, Position, Any]] = {}
         self.found: set[tuple[Position, Position]] = set()
 
@@ -47,7 +49,10 @@ class Uniting:
         """
         if isinstance(value, Choice):
             return self._choice(value, initial, final, position)
-        initial, final = _sole(initial), _sole(final)
+        if self._start is not None and isinstance(value, dict):
+            structure = shallow(value)[1]
+            position, final = (*position, structure), self._of_structure(structure, final)
+        initial, final = self._sole(initial), self._sole(final)
         if not _alike(value, final):
             return value
         if is_object and not isinstance(value, tuple):
@@ -61,13 +66,29 @@ class Uniting:
         return value if self._session.lists.of(value) else self._parts(value, initial, final, position)
 
     def _choice(self, value: Choice, initial: Any, final: Any, position: Position) -> Any:
-        """An option that is a container, if there is only one such."""
-        places = [tag for tag, option in value.options.items() if _is_container(option)]
-        if len(places) != 1:
+        """An option that is a container, if there is only one such; or dicts of other structures."""
+        places = [tag for tag, option in value.options.items() if self._is_new_container(option)]
+        if len(places) != 1 and (self._start is None or not all(isinstance(value.options[tag], dict) for tag in places)):
             return value
-        (tag,) = places
-        option = self(value.options[tag], initial, final, position)
-        return value if option is value.options[tag] else Choice(value.session, value.tag, {**value.options, tag: option})
+        made = {tag: self(value.options[tag], initial, final, position) for tag in places}
+        if all(option is value.options[tag] for tag, option in made.items()):
+            return value
+        return Choice(value.session, value.tag, {**value.options, **made})
+
+    def _is_new_container(self, value: Any) -> bool:
+        return _is_container(value) and (self._start is None or not self._session.is_older(value, self._start))
+
+    def _of_structure(self, structure: Structure, value: Any) -> Any:
+        """The dict of a structure that a value is or may be; the value itself if there are several."""
+        found = [option for option in options_of(value) if self._is_new_container(option) and shallow(option)[1] == structure]
+        return value if len(found) > 1 else found[0] if found else None
+
+    def _sole(self, value: Any) -> Any:
+        """The container among the options of a choice, if there is only one."""
+        if not isinstance(value, Choice):
+            return value if self._start is None or not _is_container(value) or self._is_new_container(value) else None
+        found = [option for option in value.options.values() if self._is_new_container(option)]
+        return value if len(found) > 1 else found[0] if found else None
 
     def _parts(self, value: Any, initial: Any, final: Any, position: Position) -> Any:
         parts = (children(value) or ((),))[0]
@@ -99,11 +120,3 @@ def _is_container(value: Any) -> bool:
 
 def _alike(value: Any, other: Any) -> bool:
     return _is_container(value) and type(value) is type(other)
-
-
-def _sole(value: Any) -> Any:
-    """The container among the options of a choice, if there is only one."""
-    if not isinstance(value, Choice):
-        return value
-    found = [option for option in value.options.values() if _is_container(option)]
-    return value if len(found) > 1 else found[0] if found else None

@@ -13,7 +13,7 @@ from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
-from dy2st.capture.values import RuntimeList, Text, contents
+from dy2st.capture.values import Choice, RuntimeList, Text, contents
 
 STAR = "*"
 Pattern = Any
@@ -36,7 +36,7 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
         value = over(value)
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
-    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange)):
+    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, Choice)):
         value = iteration.collected(value)
     known = session.lists.of(contents(value))
     if known is not None:

@@ -77,7 +77,7 @@ def unpacked(value: Any, pattern: unpacking.Pattern) -> Any:
     """The value, with the items of a list whose length is known only at run time where a target takes them."""
     session = current()
     if isinstance(value, Choice):
-        return iterators.over(value)
+        value = iterators.over(value, "cannot unpack non-iterable {} object")
     return value if session is None else unpacking.expanded(session, value, pattern)
 
 

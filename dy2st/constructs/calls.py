@@ -1,6 +1,6 @@
 """Calls.
 
-    f(x, *xs, k=1)          →   _dy2st.call(f, x, *xs, k=1)
+    f(x, *xs, k=1, **d)     →   _dy2st.call(f, x, *_dy2st.spread(xs), k=1, **_dy2st.keywords(d))
 
 Builtins that look at the frame of their caller (`globals()`, `eval(text, names)`) are left alone, and so are `breakpoint()`
 and `pdb.set_trace()`, which stop there; those that look at its local variables are refused (see analysis/fence.py).
@@ -12,7 +12,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import calls
+from dy2st.capture import calls, current, keywords
 from dy2st.constructs.context import Context
 from dy2st.constructs.debugger import starts_debugger
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -33,6 +33,9 @@ def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
     for argument in node.args:
         if isinstance(argument, gast.Starred):
             argument.value = context.expression("_dy2st.spread(value)", argument.value, value=argument.value)
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            keyword.value = context.expression("_dy2st.keywords(value)", keyword.value, value=keyword.value)
     call.args.extend(node.args)
     call.keywords.extend(node.keywords)
     return call
@@ -42,3 +45,9 @@ def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call."""
     return calls.call(function, *args, **kwargs)
+
+
+@operator("keywords")
+def keywords_(mapping: Any) -> Any:
+    """What a call gets for `**mapping`."""
+    return mapping if current() is None else keywords.keywords(mapping)

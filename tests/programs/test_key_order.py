@@ -430,3 +430,97 @@ def test_views_that_are_not_held():
         )
 
     worlds.agree(make)
+
+
+def _two_orders(x):
+    table = {}
+    if x.sum() > 0:
+        table["a"] = x
+        table["b"] = x + 1
+    else:
+        table["b"] = x
+        table["a"] = x + 1
+    return table
+
+
+def _key(x):
+    return "a" if x.sum() > 0 else "c"
+
+
+def _made_in_a_branch(w, x, n):
+    if n > 1:
+        w["d"] = {_key(x): x, "a": x + 1}
+    return list(w["d"])
+
+
+def _under_two_names(w, x, n):
+    name = None
+    if n > 0:
+        w["d"] = name = {_key(x): x, "b": x, "a": x + 1}
+    same = w["d"] is name
+    w["d"]["z"] = x
+    return same, list(w["d"])
+
+
+def _in_a_tuple(w, x, n):
+    return (_two_orders(x), x) if n > 0 else None
+
+
+def _in_a_list(w, x, n):
+    if n > 0:
+        w["last"] = [_two_orders(x)]
+
+
+def _returned_early(w, x, n):
+    table = {_key(x): x, "a": x + 1}
+    if n > 1:
+        return table
+    table["z"] = x
+    return table
+
+
+def _made_in_a_loop(w, x, n):
+    while n > 0:
+        w["d"] = _two_orders(x - n)
+        n = n - 1
+    return list(w["d"])
+
+
+def _replaced_in_a_loop(w, x, n):
+    table = {"a": x, "c": x, "q": x}
+    while n > 0:
+        table = {_key(x): x, "q": n * x, "a": x}
+        n = n - 1
+    return table, list(table)
+
+
+def _nested_in_a_loop(w, x, n):
+    pair = None
+    while n > 0:
+        pair = (x, _two_orders(x - n))
+        n = n - 1
+    return pair
+
+
+def _reversed(w, x, n):
+    if n > 0:
+        w["d"] = dict(reversed(list(_two_orders(x).items())))
+    return list(w["d"])
+
+
+_MADE_ANEW = [
+    _made_in_a_branch, _under_two_names, _in_a_tuple, _in_a_list, _returned_early, _made_in_a_loop, _replaced_in_a_loop,
+    _nested_in_a_loop, _reversed,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", _MADE_ANEW)
+def test_dicts_of_branches_and_loops_keep_the_order_of_the_way(function):
+    given = [(torch.tensor([1.0, 2.0]), 1), (torch.tensor([-1.0, 0.5]), 2), (torch.tensor([4.0, 2.0]), 3), (torch.zeros(2), 0)]
+
+    def make():
+        w = {"d": {"q": torch.zeros(2)}, "last": None}
+        calls = [lambda run, x=x, n=n: run(w, x, torch.tensor(n)) for x, n in (*given, *given[::-1])]
+        return worlds.World(function, [w], calls)
+
+    worlds.agree(make)

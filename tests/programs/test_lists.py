@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests import worlds
 from tests.oracle import agree
 from tests.programs.values import counts, num, signs, vec
 
@@ -388,3 +389,46 @@ def test_a_list_of_tensors_and_text_that_grows():
         return out
 
     agree(f, [torch.tensor([1.0, -2.0, 3.0]), torch.tensor([5.0, 2.0, 2.0]), torch.tensor([-5.0, 0.0, 0.0])])
+
+
+def _taken_from_a_copy(w, x, n):
+    if x.sum() > 0:
+        del w["items"][:]
+    for item in list(w["items"]):
+        x = x + item
+    for item in w["items"] + []:
+        x = x + item
+    copied = w["items"].copy() * 2
+    if n > 0:
+        try:
+            copied.pop()
+        except IndexError:
+            x = x + 100
+        w["items"].insert(0, x)
+    return x, copied
+
+
+def _filled_under_another_name(w, x, n):
+    items = []
+    if x.sum() > 0:
+        items.clear()
+    copied = list(items)
+    name = copied
+    w["last"] = [copied]
+    while n > 0:
+        name.append(x)
+        n = n - 1
+    if copied:
+        x = x + copied[0]
+    return x, copied is name, len(items)
+
+
+@pytest.mark.parametrize("function", [_taken_from_a_copy, _filled_under_another_name])
+def test_copies_of_lists_in_which_nothing_has_been_put_yet(function):
+    given = [(torch.tensor([1.0, 2.0]), 1), (torch.tensor([-1.0, 0.5]), 2), (torch.tensor([4.0, 2.0]), 0), (torch.zeros(2), 1)]
+
+    def make():
+        w = {"items": [], "last": None}
+        return worlds.World(function, [w], [lambda run, x=x, n=n: run(w, x, torch.tensor(n)) for x, n in given])
+
+    worlds.agree(make)

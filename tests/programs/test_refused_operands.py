@@ -31,6 +31,10 @@ REFUSED = {
     "a matrix": lambda x: torch.linalg.cholesky(x),
     "a dtype": lambda x: x.to(torch.int32).softmax(0),
     "an equation": lambda x: torch.einsum("ij,jk->ik", x, x),
+    "a product of two dtypes": lambda x: x @ torch.ones(3, 2, dtype=torch.float64),
+    "a product with integers": lambda x: x @ torch.ones(3, 2, dtype=torch.int64),
+    "a weight of another dtype": lambda x: F.linear(x, torch.ones(2, 3, dtype=torch.float64)),
+    "a norm of another dtype": lambda x: F.layer_norm(x, (3,), torch.ones(3, dtype=torch.float64)),
     "positions": lambda x: x.gather(1, torch.zeros(2, 2, 2, dtype=torch.int64)),
 }
 
@@ -46,6 +50,21 @@ def test_the_exception_is_eagers(what):
             run(X.clone())
         found.append((type(raised.value), str(raised.value).split("\nraised by")[0]))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("what", sorted({*REFUSED} - {"a dtype"}))  # which its kernel refuses when the program runs
+def test_what_was_written_before_is_kept(what):
+    def function(x, log):
+        log.append(x + 1)
+        return REFUSED[what](x)
+
+    static = dy2st.to_static(function)
+    log: list[torch.Tensor] = []
+    for calls in (1, 2):
+        with pytest.raises(Exception):  # noqa: B017, PT011 - whatever eager raises
+            static(X.clone(), log)
+        assert len(log) == calls
+        assert torch.equal(log[-1], X + 1)
 
 
 def test_a_handler_reads_eagers_words():
