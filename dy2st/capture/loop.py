@@ -342,9 +342,10 @@ def _chooses_kept(kind: lattice.Type) -> bool:
 
 def _tag_after(session: Session, carry: Carry) -> Any:
     """The tag of a carried value after a trip."""
+    started = (carry.start, *options_of(carry.start))
 
     def number(option: Any) -> Any:
-        if option is carry.start:
+        if any(option is held for held in started):
             return carry.tag
         if option is not carry.from_outside and is_mutable(option) and session.tracker.source_of(option) is not None:
             raise errors.LoopVariableError(
