@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
@@ -64,6 +64,8 @@ _UNIQUE = (
     *SYMBOLIC_NUMBERS, frozenset, tuple,
 )  # fmt: skip
 """What is there once, or is as good as another that is equal."""
+_DEEP = 4
+"""How deep containers are nested in which numbers may differ from call to call."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -418,9 +420,24 @@ def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -
         effects.append(_effect(session, write, name, describer))
         writers.append(_writer(session, write, owner, source))
         written.append(name)
-        if isinstance(write.new, (list, dict)):
-            written += [f"{name}[{key!r}]" for key in (write.new if isinstance(write.new, dict) else range(len(write.new)))]
+        written += _names_within(name, write.new)
     return effects, writers, written
+
+
+def _names_within(name: str, value: Any, depth: int = _DEEP) -> Iterator[str]:
+    """The names of the sources that lead into a value that is written, as the next call finds them."""
+    if isinstance(value, dict):
+        parts = {f"{name}[{key!r}]": item for key, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        parts = {f"{name}[{key}]": item for key, item in enumerate(value)}
+    elif is_followed(value):
+        parts = {f"{name}.{key}": item for key, item in attributes(value).items()}
+    else:
+        return
+    for step, item in parts.items():
+        yield step
+        if depth:
+            yield from _names_within(step, item, depth - 1)
 
 
 def _stay_distinct(session: Session, owner: Any, source: Source | None) -> None:
