@@ -24,13 +24,12 @@ from dy2st.capture.guards import Guard
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.results import Writer
 from dy2st.capture.sources import GONE, Source
+from dy2st.dynamic_state import Dims
 from dy2st.errors import SaveError
 from dy2st_runtime.structure import DictOf, ListOf, TupleOf, children
 
 _TYPE_GUARDS = {"equal", "type", "keys", "tensor", "strides", "present", "missing"}
 """Guards that the comparison of types covers."""
-Dims = frozenset[int] | None
-"""What differs from call to call: some sizes of a tensor, or (``None``) a number."""
 
 
 @dataclasses.dataclass(frozen=True)

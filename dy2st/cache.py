@@ -89,6 +89,14 @@ class ProgramCache:
                 found.append((entry.captured, guard))
         return found
 
+    def of(self, key: Any) -> list[Captured]:
+        """The programs with this key."""
+        return [entry.captured for entry in self._table.get(key, ())]
+
+    def items(self) -> list[tuple[Any, Captured]]:
+        """All programs, each with its key."""
+        return [(entry.key, entry.captured) for entries in self._table.values() for entry in entries]
+
     def miss(self, call: Call) -> str:
         """Why there is no program for a call, in words."""
         if call.key not in self._table:

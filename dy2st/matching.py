@@ -59,6 +59,11 @@ def _is_plain(value: Any) -> bool:
     return type(value) in _PLAIN_TENSORS and not value.is_nested and value.layout is torch.strided
 
 
+def _is_input(leaf: Any) -> bool:
+    """Whether a leaf of a call is an input of the program, and no object that the program is made for."""
+    return isinstance(leaf, (torch.Tensor, int, float))
+
+
 class NotInline(Exception):
     """Something in the call or the program has no straight code."""
 
@@ -174,9 +179,9 @@ class _Matcher:
             self.registers[source.index] if source is not None else self.out.constant(self.captured.states[position](()))
             for position, source in enumerate(self.captured.state_sources)
         ]
-        tensors = [name for index, name in sorted(self.leaves.items()) if isinstance(self.call.leaves[index], torch.Tensor)]
+        inputs = [name for index, name in sorted(self.leaves.items()) if _is_input(self.call.leaves[index])]
         values = f"[{', '.join(self.registers[source.index] for source in self.captured.sources)}]" if self._wants_values else None
-        self.out.line(f"return [{', '.join([*tensors, *states])}], {values}")
+        self.out.line(f"return [{', '.join([*inputs, *states])}], {values}")
         self.out.line("except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, ReferenceError):", 1)
         self.out.line("return None")
         return self.out.made("match", f"<match of {self.captured.program.name} {id(self):x}>")

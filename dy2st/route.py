@@ -60,7 +60,7 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
     """
     leaving.begin()
     try:
-        outputs = run(inputs)
+        outputs: Sequence[Any] = run(inputs)
     except BaseException:
         with TURNS.writing():
             has_left = leaving.write(values)
@@ -71,7 +71,7 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
     made = written.known(values)
     if written.effects:
         with TURNS.writing():
-            written.write(values, outputs, made)
+            outputs = written.write(values, outputs, made)
     return unflatten(captured.program.out_structure, outputs, made)
 
 

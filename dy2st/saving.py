@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from dy2st.attribute_state import Dims, Taken, carried
+from dy2st.attribute_state import Taken, carried
 from dy2st.capture.number_arguments import NumberArgument
+from dy2st.dynamic_state import Dims
 from dy2st.eager import reason_of
 from dy2st.errors import CaptureError, ConversionError, SaveError, SignatureError
 from dy2st.frames import level_outside

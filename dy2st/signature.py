@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import inspect
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -25,7 +25,18 @@ from dy2st.capture.number_arguments import KINDS, NumberArgument
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.values import own_meaning
 from dy2st.errors import Location, SignatureError
-from dy2st_runtime.structure import HoldsItselfError, Structure, children, flatten, repeated_containers
+from dy2st_runtime.structure import (
+    Const,
+    DictOf,
+    HoldsItselfError,
+    Leaf,
+    ObjectOf,
+    Shared,
+    Structure,
+    children,
+    flatten,
+    repeated_containers,
+)
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -122,6 +133,7 @@ class Call:
         key: hashable; calls with equal keys can share a program.
         dynamic_dims: for each leaf, the dimensions that are declared dynamic.
         given: ``(args, kwargs)`` as they are, for the containers among them that the function changes.
+        numbers: the places in the arguments whose numbers are leaves too, and no constants.
     """
 
     structure: Structure
@@ -130,6 +142,7 @@ class Call:
     key: Any
     dynamic_dims: list[frozenset[int]]
     given: tuple[tuple[Any, ...], dict[str, Any]]
+    numbers: frozenset[Path] = frozenset()
 
     @property
     def arguments(self) -> list[Any]:
@@ -137,9 +150,32 @@ class Call:
         return [*self.leaves, self.given]
 
     @property
-    def tensors(self) -> list[torch.Tensor]:
-        """The leaves that are tensors: the inputs of the program."""
-        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+    def inputs(self) -> list[Any]:
+        """The leaves that are tensors or numbers: the inputs of the program."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, (torch.Tensor, int, float))]
+
+    def with_numbers(self, places: Collection[Path]) -> Call:
+        """The same call with the numbers at some places of the arguments as leaves, where there are numbers."""
+        leaves, names, found = [*self.leaves], [*self.names], set[Path]()
+
+        def visit(part: Part) -> Structure:
+            structure, path = part.structure, part.path
+            if isinstance(structure, Const) and path in places and type(structure.value) in (int, float):
+                found.add(path)
+                leaves.append(structure.value)
+                names.append(part.name)
+                return Leaf(len(leaves) - 1)
+            if isinstance(structure, (Leaf, Const)) or not any(place[: len(path)] == path for place in places):
+                return structure
+            return dataclasses.replace(structure, items=tuple(map(visit, part.parts())))
+
+        structure = visit(Part(self.structure))
+        if not found:
+            return self
+        added = leaves[len(self.leaves) :]
+        dims = [*self.dynamic_dims, *(frozenset[int]() for _ in added)]
+        key = (structure, (*self.key[1], *map(type, added)), *self.key[2:])
+        return Call(structure, leaves, names, key, dims, self.given, frozenset(found))
 
     def describe(self) -> str:
         """The arguments in words."""
@@ -149,6 +185,40 @@ class Call:
         return f"({shown}){modes}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of the structure of a call's arguments.
+
+    Attributes:
+        structure: the part.
+        path: where it stands.
+        name: the same as the sources of programs are named.
+    """
+
+    structure: Structure
+    path: Path = ()
+    name: str = "arguments"
+
+    def parts(self) -> list[Part]:
+        """What it is made of."""
+        structure = self.structure
+        if isinstance(structure, (Leaf, Const)):
+            return []
+        if isinstance(structure, Shared):
+            return [Part(item, (*self.path, 0), self.name) for item in structure.items]
+        steps: Sequence[Any] = range(len(structure.items))
+        text = "{}[{!r}]"
+        if isinstance(structure, DictOf):
+            steps = structure.keys
+        elif isinstance(structure, ObjectOf):
+            steps, text = structure.fields, "{}.{}"
+        return [
+            Part(item, (*self.path, step), text.format(self.name, step)) for step, item in zip(steps, structure.items, strict=True)
+        ]
+
+
+Path = tuple[Any, ...]
+"""A place in ``(args, kwargs)``: the positions, keys and fields that lead there."""
 Specs = Sequence[Any] | Mapping[str, Any]
 """What an ``input_spec`` is: an entry for each parameter, in order or by name."""
 
@@ -187,6 +257,14 @@ class CallSignature:
                 raise SignatureError(f"{self.name}() has no parameter {name!r}, which input_spec names")
         self.spec_names, self.specs = list(specs), list(specs.values())
         self.by_name = True
+
+    def shown(self, name: str) -> str:
+        """The name of a place in the arguments as the user writes it: ``arguments[0][1]['n']`` is ``state['n']``."""
+        by_position = [p.name for p in self.signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        known = {f"arguments[0][{position}]": parameter for position, parameter in enumerate(by_position)}
+        known |= {f"arguments[1][{parameter!r}]": parameter for parameter in self.signature.parameters}
+        place = next((place for place in known if name.startswith(place)), None)
+        return name if place is None else known[place] + name[len(place) :]
 
     def _read_parameters(self) -> None:
         self.signature = inspect.signature(self.function)

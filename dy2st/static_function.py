@@ -16,7 +16,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -30,6 +30,7 @@ from dy2st.capture.turns import TURNS, Underway
 from dy2st.constructs.registry import namespace
 from dy2st.convert import ConvertedFunction, convert, log_code, refuse_generator
 from dy2st.difference import side_by_side
+from dy2st.dynamic_state import Dims, DynamicState
 from dy2st.eager import Fallback, random_states, set_random_states
 from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
 from dy2st.frames import hide, level_outside, plainly
@@ -42,7 +43,7 @@ from dy2st.signature import Call, CallSignature, Specs
 from dy2st_runtime import other_tracers
 from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.passes.application import Pass, apply_passes
-from dy2st_runtime.program import Program
+from dy2st_runtime.program import InputSlot, Program
 from dy2st_runtime.structure import Shared, Structure, unflatten, walk
 
 assert constructs is not None
@@ -71,6 +72,20 @@ def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:
     if (level := logs.code_level()) is not None:
         log_code(function, level)
     return converted
+
+
+class Found(NamedTuple):
+    """A program for a call.
+
+    Attributes:
+        call: as the program takes it.
+        entry: the program in the cache.
+        values: of its sources now.
+    """
+
+    call: Call
+    entry: Entry
+    values: list[Any]
 
 
 class StaticFunction:
@@ -115,6 +130,7 @@ class StaticFunction:
         is_method = instance is not None if bound is None else bound
         self._signature = CallSignature(function, input_spec, is_method)
         self._cache = ProgramCache()
+        self._dynamic = DynamicState(self._cache)
         self._underway = Underway()
         self._unbound: StaticFunction | None = None
         self._bound: dict[Any, StaticFunction] = {}
@@ -233,12 +249,12 @@ class StaticFunction:
         found = self._find(call) if self._eager is None else self._find_or_fall_back(call, self._eager)
         if isinstance(found, Exception):
             return self._run_eager(call, args, kwargs, found)
-        entry, values = found
+        call, entry, values = found
         captured = entry.captured
         run = with_marks(runner(captured.program, self._backend), captured.marks)
         if spelling not in entry.routed:
             self._add_route(call, entry, spelling, run)
-        inputs = [*call.tensors, *(get(values) for get in captured.states)]
+        inputs = [*call.inputs, *(get(values) for get in captured.states)]
         if logs.execution.isEnabledFor(logging.DEBUG):
             run = functools.partial(_timed, run, captured.program.name)
         return run_and_write(captured, run, inputs, values)
@@ -248,22 +264,20 @@ class StaticFunction:
 
         Nothing has been written outside so far, and it does nothing else that could be seen (see :func:`leaving.is_needed`).
         """
-        call = self._call(args, kwargs)
-        found = self._cache.find(call.key, call.arguments)
-        if found is None or found[0].captured.guards.read_once or leaving.is_needed(found[0].captured.program):
+        call, entry, _ = self._find(self._call(args, kwargs))
+        if entry.captured.guards.read_once or leaving.is_needed(entry.captured.program):
             return
-        entry, _ = found
         recording = entry.recording
         if recording is None:
-            dynamic, fixed = entry.captured.dynamic_state, frozenset(entry.captured.sizes.fixed)
-            request = dataclasses.replace(self._request(call, dynamic), fixed=fixed, leaves_always=True)
+            fixed = frozenset(entry.captured.sizes.fixed)
+            request = dataclasses.replace(self._request(call, entry.captured.dynamic_state), fixed=fixed, leaves_always=True)
             with TURNS.shared():
-                recording = entry.recording = self._captured(request)
+                recording = entry.recording = capture(request, convert_callee, _OPERATORS)
         values = fetch(recording.sources, call.arguments)
-        inputs = [*call.tensors, *(get(values) for get in recording.states)]
+        inputs = [*call.inputs, *(get(values) for get in recording.states)]
         leaving.begin()
         with contextlib.suppress(Exception):
-            runner(recording.program, "python")(inputs)
+            with_marks(runner(recording.program, "python"), recording.marks)(inputs)
         with TURNS.writing():
             leaving.write(values)
 
@@ -282,9 +296,9 @@ class StaticFunction:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return self._signature.call(args, kwargs, self.instance)
 
-    def _find_or_fall_back(self, call: Call, eager: Fallback) -> tuple[Entry, list[Any]] | Exception:
+    def _find_or_fall_back(self, call: Call, eager: Fallback) -> Found | Exception:
         """The program for a call, or why there is none."""
-        found = self._cache.find(call.key, call.arguments) or eager.error_of(call.key)
+        found = self._kept(call) or eager.error_of(call.key)
         if found is None:
             try:
                 found = self._find(call)
@@ -302,8 +316,14 @@ class StaticFunction:
         self._eager.note(call.key, error)
         return result
 
-    def _find(self, call: Call) -> tuple[Entry, list[Any]]:
-        found = self._cache.find(call.key, call.arguments)
+    def _kept(self, call: Call) -> Found | None:
+        """The program for a call, if there is one."""
+        described = self._dynamic.described(call)
+        found = self._cache.find(described.key, described.arguments)
+        return None if found is None else Found(described, *found)
+
+    def _find(self, call: Call) -> Found:
+        found = self._kept(call)
         if found is not None:
             logs.cache.debug("%s: hit", self.__qualname__)
             return found
@@ -312,40 +332,44 @@ class StaticFunction:
         with self._underway.only(call.key):
             return self._find_anew(call)
 
-    def _find_anew(self, call: Call) -> tuple[Entry, list[Any]]:
+    def _find_anew(self, call: Call) -> Found:
         """Capture, unless another thread has done so meanwhile."""
         with TURNS.shared():
-            found = self._cache.find(call.key, call.arguments)
+            found = self._kept(call)
             if found is not None:
                 return found
             self._warn_about_captures(call)
             if logs.cache.isEnabledFor(logging.INFO):
                 logs.cache.info("%s: miss, %s", self.__qualname__, self._cache.miss(call))
-            captured = self._capture(call)
+            call, captured = self._dynamic.capture(call, self._capture)
+            captured = self._with_passes(captured)
             with _cache_lock:
                 entry = self._cache.add(call.key, captured)
-            return entry, fetch(captured.sources, call.arguments)
+            return Found(call, entry, fetch(captured.sources, call.arguments))
 
     def _warn_about_captures(self, call: Call) -> None:
         """Say once which value makes a program of its own at each call."""
-        failures = [] if self._warned else self._cache.failures(call.key, call.arguments)
-        if len(failures) < config.WARN_AFTER:
+        if self._warned:
+            return
+        names = self._dynamic.changing(call)
+        if len(names) < config.WARN_AFTER:
             return
         self._warned = True
-        name, count = collections.Counter(guard.source.name for _, guard in failures).most_common(1)[0]
+        name, count = collections.Counter(names).most_common(1)[0]
         warnings.warn(
-            f"dy2st captures {self.__qualname__} anew at each change of {name!r} ({count} programs so far): "
+            f"dy2st captures {self.__qualname__} anew at each change of {self._signature.shown(name)!r} ({count} programs so far): "
             "a program is right for one "
             "value of it only. Keep it in a tensor, or pass it as an argument with an InputSpec, if it goes on changing",
             stacklevel=level_outside(),
         )
 
-    def _capture(self, call: Call) -> Captured:
-        request = self._request(call, self._dynamic_state(call))
+    def _capture(self, call: Call, dynamic_state: Mapping[str, Dims]) -> Captured:
+        """Capture; a capture that fails leaves the random numbers as they were."""
+        request = self._request(call, dynamic_state)
         request = dataclasses.replace(request, fixed=self._cache.broken_sizes(call.key, call.arguments))
         random, start = random_states(), time.perf_counter()
         try:
-            captured = self._captured(request)
+            captured = capture(request, convert_callee, _OPERATORS)
             _log_capture(captured, time.perf_counter() - start)
             return captured
         except BaseException as error:
@@ -353,14 +377,13 @@ class StaticFunction:
             set_random_states(random)
             raise
 
-    def _captured(self, request: Request) -> Captured:
-        captured = capture(request, convert_callee, _OPERATORS)
+    def _with_passes(self, captured: Captured) -> Captured:
         check_leaks(self)
         if not self.passes:
             return captured
         return dataclasses.replace(captured, program=apply_passes(captured.program, self.passes))
 
-    def _request(self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None]) -> Request:
+    def _request(self, call: Call, dynamic_state: Mapping[str, Dims]) -> Request:
         return Request(
             self._function,
             call.structure,
@@ -373,17 +396,6 @@ class StaticFunction:
             unroll=_trips(self.unroll),
             may_fail=self._eager is not None,
         )
-
-    def _dynamic_state(self, call: Call) -> dict[str, frozenset[int] | None]:
-        """State that a program of this function writes and that was different at the next call: it becomes an input."""
-        dynamic: dict[str, frozenset[int] | None] = {}
-        for captured, guard in self._cache.failures(call.key, call.arguments):
-            dynamic.update(captured.dynamic_state)
-            if guard.source.name in captured.written:
-                dims = guard.changed_dims(call.arguments, captured.sources)
-                if dims is not None:
-                    dynamic[guard.source.name] = (dynamic.get(guard.source.name) or frozenset()) | dims or None
-        return dynamic
 
     # -- looking inside --------------------------------------------------------------------------------------------------------
 
@@ -409,7 +421,7 @@ class StaticFunction:
         """What :meth:`program` gives, with its guards and state."""
         if not args and not kwargs and self._input_spec is not None:
             args, kwargs = self._signature.examples()
-        return self._find(self._call(args, kwargs))[0].captured
+        return self._find(self._call(args, kwargs)).entry.captured
 
     def example_call(self, device: torch.device | None = None) -> Call:
         """A call with made-up arguments: as the ``input_spec`` says, or else like the calls so far.
@@ -431,14 +443,10 @@ class StaticFunction:
             )
             raise SignatureError(f"{self.__qualname__} has no input_spec and {seen}; pass input_spec to say what to save")
         (program,) = known.values()
-        sizes = [[size if isinstance(size, int) else 2 for size in slot.shape] for slot in program.inputs]
-        tensors = [torch.zeros(size, dtype=slot.dtype, device=slot.device) for size, slot in zip(sizes, program.inputs)]
-        args, kwargs = unflatten(program.in_structure, tensors)
+        args, kwargs = unflatten(program.in_structure, [_example(slot) for slot in program.inputs])
         return self._call(args, kwargs)
 
-    def capture_call(
-        self, call: Call, dynamic_state: Mapping[str, frozenset[int] | None], with_hooks: bool
-    ) -> tuple[Captured, list[Any]]:
+    def capture_call(self, call: Call, dynamic_state: Mapping[str, Dims], with_hooks: bool) -> tuple[Captured, list[Any]]:
         """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
         if any(isinstance(part, Shared) for part in walk(call.structure)):
             raise SignatureError(
@@ -447,7 +455,7 @@ class StaticFunction:
             )
         with TURNS.shared():
             request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks, leaves_early=False)
-            captured = self._captured(request)
+            captured = self._with_passes(capture(request, convert_callee, _OPERATORS))
             return captured, fetch(captured.sources, call.arguments)
 
     @plainly
@@ -551,6 +559,14 @@ def convert_root(function: types.FunctionType) -> ConvertedFunction:
         raise
     except TypeError as error:
         raise SignatureError(str(error)) from error
+
+
+def _example(slot: InputSlot) -> Any:
+    """An input of a program that fits: zeros."""
+    if slot.number is not None:
+        return {"bool": False, "int": 0, "float": 0.0}[slot.number]
+    sizes = [size if isinstance(size, int) else 2 for size in slot.shape]
+    return torch.zeros(sizes, dtype=slot.dtype, device=slot.device)
 
 
 def _arguments(program: Program) -> tuple[str, Structure, tuple[Any, ...]]:

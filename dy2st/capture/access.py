@@ -164,6 +164,7 @@ def _is_runtime(key: Any) -> bool:
 def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, range):
         return ranges.item(session, value, key)
+    session.outside.check_changed(value)
     if isinstance(value, (list, tuple, str)):
         key = ranges.index_of(session, key, value)
     if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice):
@@ -271,9 +272,11 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
 def _set_plainly(
     session: Session, target: Any, key: Any, value: Any, put: Callable[[Any, Any, Any], None] = python.setitem
 ) -> None:
-    if isinstance(target, list) and _is_runtime(key):
+    if isinstance(target, list) and (_is_runtime(key) or (isinstance(key, slice) and session.lists.of(value) is not None)):
         lists.set_item(session, lists.required(session, target), key, value)
         return
+    if _is_runtime(key):
+        session.outside.check_changed(target)
     if isinstance(target, dict) and lookup.is_runtime(key):
         lookup.put(session, target, key, lambda known: _set_item(session, target, known, value))
         return

@@ -16,7 +16,7 @@ import logging
 import operator
 import random
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -69,7 +69,17 @@ from dy2st.capture.session import Session, current
 from dy2st.capture.sources import behind
 from dy2st.capture.tables import FAMILY
 from dy2st.capture.users_code import as_written, is_in_skipped_package, is_part_of_library, is_skipped
-from dy2st.capture.values import CAPTURE_VALUES, Choice, StandIn, StandInDeque, StandInSet, StandInTuple, contents, with_option
+from dy2st.capture.values import (
+    CAPTURE_VALUES,
+    SYMBOLIC_NUMBERS,
+    Choice,
+    StandIn,
+    StandInDeque,
+    StandInSet,
+    StandInTuple,
+    contents,
+    with_option,
+)
 
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
@@ -405,6 +415,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return tables.update(session, owner, *args, **kwargs)
     if isinstance(owner, (set, collections.deque)) and keys.has_choice(args):
         return keys.over_choices(session, args, lambda known: _call_container(session, owner, function, known, kwargs))
+    _check_counted(session, owner, function.__name__, args)
     if isinstance(owner, dict) and function.__name__ in (optional.METHODS if optional.has_optional(owner) else optional.TAKING):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
@@ -417,6 +428,16 @@ def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[.
     if id(owner) in session.class_tables:
         return attribute_tables.call_of_class
     return attribute_tables.call if id(owner) in session.tables and name not in _READING_METHODS else None
+
+
+def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...]) -> None:
+    """A deque whose method compares or counts with numbers that only the program knows, as what stands for it does.
+
+    Raises:
+        NeedsStandIn: it is one from outside.
+    """
+    if isinstance(owner, collections.deque) and name not in _KEEPING and keys.any_open((*args, *owner)):
+        session.outside.check_changed(owner)
 
 
 def _with_order(session: Session, table: Any, method: Any) -> Any:
@@ -453,7 +474,9 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
-    result = _watched(session, function, args, kwargs) if flag is None else _call_with_flag(session, flag, function, args, kwargs)
+    result = (
+        _given_numbers(session, function, args, kwargs) if flag is None else _call_with_flag(session, flag, function, args, kwargs)
+    )
     if type(result) is list:
         session.lists.own(result)
     return result
@@ -461,9 +484,44 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
 
 def _watched(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Call as it is; what it writes to objects is noted, of libraries that are known to write to tensors only, to modules."""
+    if isinstance(getattr(function, "__self__", None), torch.Tensor):
+        return function(*args, **kwargs)
     if is_in_skipped_package(function):
         return unseen_writes.called_with_modules(session, function, args, kwargs)
     return unseen_writes.called(session, function, args, kwargs)
+
+
+def _given_numbers(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """The same; that a library does not take a number which is known only at run time is no error of the user's code.
+
+    Raises:
+        DataDependentError: it does not.
+    """
+    try:
+        return _watched(session, function, args, kwargs)
+    except (TypeError, ValueError, OverflowError) as error:
+        given = (*args, *kwargs.values(), getattr(function, "__self__", None))
+        if is_in_skipped_package(function) or not _are_numbers(given):
+            raise
+        raise errors.DataDependentError(
+            f"{_name(function)}() gets a number that is known only at run time, and needs to know it",
+            session.here(),
+            seen=f"{type(error).__name__}: {error}",
+            fix="write a loop or if statements in its place, or pass the number as a Python argument",
+        ) from None
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    """Whether there are numbers of the program among some values, and no tensors, which have errors of their own."""
+    return any(isinstance(value, SYMBOLIC_NUMBERS) for value in values) and not any(
+        isinstance(value, torch.Tensor) for value in values
+    )
+
+
+def _name(function: Any) -> str:
+    """What a function or class is called; the call of a class comes as one of ``type``."""
+    made = function.args[0] if isinstance(function, functools.partial) and function.args else function
+    return getattr(made, "__qualname__", None) or type(made).__qualname__
 
 
 def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: Any, kwargs: Any) -> Any:

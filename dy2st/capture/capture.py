@@ -49,6 +49,9 @@ from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import InputSlot, Location, Program, verify
 from dy2st_runtime.structure import Const, Leaf, Structure, TupleOf, attributes, children, unflatten
 
+_NUMBERS = (NumberArgument, int, float)
+"""The leaves of a call that are numbers."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Captured:
@@ -169,8 +172,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         session.before_failing = session.before_raise if request.leaves_always else None
         session.has_written = lambda: bool(results.outside(session, session.journal_until_now()))
     with (
-        translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(), calls.torch_patched(),
-        _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
+        _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(),
+        calls.torch_patched(), _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
         session.active() as root,
     ):  # fmt: skip
         replacements.guard_replaced(session)
@@ -221,6 +224,20 @@ def _before_once(session: Session, request: Request, source: Source) -> None:
         session.here(),
         fix="take what it gives outside of the static function, or leave out full_graph=False",
     )
+
+
+READ_ONCE = "__dy2st_read_once__"
+"""Marks an exception of a capture that has taken items from an iterator: the next capture would take others."""
+
+
+@contextlib.contextmanager
+def _repeatable_or_marked(session: Session) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if session.tracker.guards.once:
+            setattr(error, READ_ONCE, True)
+        raise
 
 
 def _check_repeatable(session: Session, needed: BaseException) -> None:
@@ -298,10 +315,11 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
     arguments: list[Any] = []
     stand_ins: dict[int, torch.Tensor] = {}
     for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
-        if isinstance(leaf, NumberArgument):
-            number = fresh_number(session.shapes, leaf.kind)
+        if isinstance(leaf, _NUMBERS):
+            kind = leaf.kind if isinstance(leaf, NumberArgument) else type(leaf).__name__
+            number = fresh_number(session.shapes, kind)
             root.bind(number, root.placeholder(_identifier(name), number))
-            slots.append(InputSlot(name, number=leaf.kind))
+            slots.append(InputSlot(name, number=kind))
             arguments.append(number)
             continue
         if not isinstance(leaf, torch.Tensor):
@@ -321,7 +339,7 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
         slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
         arguments.append(stand_in)
     for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
-        if not isinstance(leaf, (torch.Tensor, NumberArgument)):
+        if not isinstance(leaf, (torch.Tensor, *_NUMBERS)):
             arguments[position] = _read_argument(session, leaf, position, name)
     return slots, arguments
 
@@ -415,7 +433,7 @@ def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]]
 
 def _tensors_only(request: Request) -> Structure:
     """The structure of the arguments in terms of the program's inputs; opaque objects leave their class there."""
-    positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, (torch.Tensor, NumberArgument))]
+    positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, (torch.Tensor, *_NUMBERS))]
     number = {position: index for index, position in enumerate(positions)}
     structure = _renumber(request.structure, number, [type(leaf) for leaf in request.leaves])
     if not request.bound:

@@ -40,7 +40,8 @@ from dy2st_runtime import control
 from dy2st_runtime.items import is_plain_object
 from dy2st_runtime.structure import TupleOf, children, shallow, unflatten
 
-_CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type, types.BuiltinFunctionType, torch.nn.Module)
+CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type, types.BuiltinFunctionType, torch.nn.Module)
+"""What is an item as the object that it is."""
 
 
 def settled(session: Session, value: Any) -> Any:
@@ -89,7 +90,7 @@ def _list(session: Session, items: list[Any]) -> RuntimeList:
 def _is_constant(value: Any) -> bool:
     if isinstance(value, types.FunctionType):
         return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__)
-    return isinstance(value, _CONSTANTS)
+    return isinstance(value, CONSTANTS)
 
 
 def _container(session: Session, value: Any) -> Any:

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from dy2st.capture import traits
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.shapes import CaptureShapes
-from dy2st.capture.sources import GONE, Source, fetch
+from dy2st.capture.sources import GONE, Source
 from dy2st.capture.values import is_spread
 from dy2st_runtime.structure import exact
 
@@ -40,7 +40,7 @@ class Guard:
         kind: which of the conditions of :class:`GuardTable`.
         check: whether the program is right for a value.
         expected: the condition in words.
-        value: the number, or the shape of the tensor, that was met.
+        value: the number, the shape of the tensor, or the constants in the container, that was met.
         data: what the value is compared with, where that is more than equality: a class, a :class:`TensorShape`, a
             :class:`ModuleShape`, a tuple of constants whose items are guarded too.
     """
@@ -66,15 +66,6 @@ class Guard:
     def others(self) -> Sequence[Source]:
         """The other sources, where the condition is that they give other objects."""
         return self.check.others if isinstance(self.check, _Distinct) else ()
-
-    def changed_dims(self, arguments: Sequence[Any], sources: Sequence[Source]) -> frozenset[int] | None:
-        """Which sizes of a tensor differ now; empty for a number that differs; ``None`` if it is something else that changed."""
-        now = fetch(sources, arguments)[self.source.index]
-        if type(now) in (int, float) and type(self.value) is type(now):
-            return frozenset()
-        if not isinstance(now, torch.Tensor) or not isinstance(self.value, torch.Size) or now.dim() != len(self.value):
-            return None
-        return frozenset(dim for dim, (a, b) in enumerate(zip(now.shape, self.value)) if a != b)
 
 
 class GuardTable:
@@ -158,7 +149,9 @@ class GuardTable:
     def same_contents(self, source: Source, container: Any) -> None:
         """A container of constants must keep its class and contents."""
         kind, kept = type(container), _typed(container)
-        self.add(source, "contents", lambda now: type(now) is kind and _typed(now) == kept, f"is this {kind.__name__}")
+        self.add(
+            source, "contents", lambda now: type(now) is kind and _typed(now) == kept, f"is this {kind.__name__}", _copy(container)
+        )
 
     def same_function(self, source: Source, method: types.MethodType) -> None:
         """A bound method must stay bound to the same function."""
@@ -345,6 +338,13 @@ def _typed(container: Any) -> Any:
     if isinstance(container, (set, frozenset)):
         return frozenset(map(exact, container))
     return exact(tuple(container.items() if isinstance(container, dict) else container))
+
+
+def _copy(container: Any) -> Any:
+    """The contents as they are, in a container of Python's own; ``None`` for a set, whose members have no place."""
+    if isinstance(container, dict):
+        return {key: dict.__getitem__(container, key) for key in container}
+    return None if isinstance(container, (set, frozenset)) else list(container)
 
 
 def is_frozen(value: Any) -> bool:

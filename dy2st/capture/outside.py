@@ -131,14 +131,16 @@ class Outside:
         self.session.graph_is_partial = before  # it is a leaf, or stands for one
         return made  # type: ignore[no-any-return]
 
-    def dynamic_number(self, source: Source, value: Any, place: Place) -> Any:
-        """A Python number that differs from call to call: an input of the program, which stands in its place from now on."""
+    def dynamic_number(self, source: Source, value: Any) -> Any:
+        """What stands for a Python number that differs from call to call: it is an input of the program."""
         slot = StateSlot(source.name, "number")
         self.session.tracker.guards.same_type(source, value)
-        number = self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).stand_in
+        return self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).stand_in
+
+    def stand_at(self, place: Place, stand_in: Any) -> None:
+        """What stands for a number, or for a tuple with such numbers, stands in its place from now on."""
         TURNS.go_alone()
-        self.session.root.journal.stand_in(place, number)
-        return number
+        self.session.root.journal.stand_in(place, stand_in)
 
     def collection(self, value: Any, place: Place | None) -> None:
         """What stands for something during the capture, if something has to, goes into the place that holds it.

@@ -8,8 +8,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import choices, key_order, lattice, tensor_attributes, text
+from dy2st.capture import choices, key_order, lattice, originals, tensor_attributes, text
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
@@ -64,6 +65,8 @@ _UNIQUE = (
     *SYMBOLIC_NUMBERS, frozenset, tuple,
 )  # fmt: skip
 """What is there once, or is as good as another that is equal."""
+_DEEP = 4
+"""How deep containers are nested in which numbers may differ from call to call."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Writer:
         written: the type of what is written; ``None`` for a deletion.
         source: where the object comes from, if it comes from outside.
         location: the user's line that first writes there.
+        is_item: whether it writes what is in a list that may be an item of another list of the program.
     """
 
     owner: Callable[[Sequence[Any]], Any]
@@ -83,6 +87,7 @@ class Writer:
     written: lattice.Type | None
     source: Source | None
     location: Location | None
+    is_item: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +108,16 @@ class Written:
         """The containers that are there already, from the values of the sources."""
         return {number: values[index] for number, index in self.existing.items()}
 
-    def write(self, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> None:
-        """Write it, given the values of the sources and the containers that are there."""
+    @functools.cached_property
+    def _items(self) -> list[tuple[int, Writer]]:
+        """The writers of lists that may be items of lists of the program, with the position of what they write."""
+        pairs = zip(self.effects, self.writers)
+        return [(effect.value.index, writer) for effect, writer in pairs if writer.is_item and isinstance(effect.value, Leaf)]
+
+    def write(self, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> Sequence[Any]:
+        """Write it, given the values of the sources and the containers that are there; gives the outputs as they are outside."""
+        if self._items:
+            outputs = originals.restored(outputs, {position: writer.owner(values) for position, writer in self._items})
         for effect, writer in zip(self.effects, self.writers):
             place = writer.place(writer.owner(values))
             new = unflatten(effect.value, outputs, made)
@@ -114,6 +127,7 @@ class Written:
                 place.owner.extend(new)  # type: ignore[union-attr]
             else:
                 place.write(new)
+        return outputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -432,9 +446,24 @@ def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -
         effects.append(_effect(session, write, name, describer))
         writers.append(_writer(session, write, owner, source))
         written.append(name)
-        if isinstance(write.new, (list, dict)):
-            written += [f"{name}[{key!r}]" for key in (write.new if isinstance(write.new, dict) else range(len(write.new)))]
+        written += _names_within(name, write.new)
     return effects, writers, written
+
+
+def _names_within(name: str, value: Any, depth: int = _DEEP) -> Iterator[str]:
+    """The names of the sources that lead into a value that is written, as the next call finds them."""
+    if isinstance(value, dict):
+        parts = {f"{name}[{key!r}]": item for key, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        parts = {f"{name}[{key}]": item for key, item in enumerate(value)}
+    elif is_followed(value):
+        parts = {f"{name}.{key}": item for key, item in attributes(value).items()}
+    else:
+        return
+    for step, item in parts.items():
+        yield step
+        if depth:
+            yield from _names_within(step, item, depth - 1)
 
 
 def _stay_distinct(session: Session, owner: Any, source: Source | None) -> None:
@@ -491,11 +520,13 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
         index = source.index
         get = lambda values: values[index]  # noqa: E731
     place = write.place
-    new = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new) or write.new
+    known = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new)
+    new = known or write.new
     written = None if new is MISSING or isinstance(new, Undefined) else _type_of(new)
     if isinstance(written, lattice.SameType) and session.tracker.source_of(written.value) is not None:
         written = lattice.held_weakly(written)
-    return Writer(get, _place_in(write.place), written, source, session.written_at.get(write.place.key))
+    is_item = isinstance(place, ContentsPlace) and known is not None and bool(known.places)
+    return Writer(get, _place_in(place), written, source, session.written_at.get(place.key), is_item)
 
 
 def _type_of(new: Any) -> lattice.Type:

@@ -106,7 +106,7 @@ class Session:
         self.births = Births()
         self.lists = ListTable(self, list_)
         self.outside = Outside(self)
-        self.tracker = Tracker(self.outside.dynamic_number, self.outside.collection)
+        self.tracker = Tracker(self.outside)
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.unroll = sys.maxsize
         """How many trips of a loop over a ``range`` are written out."""

@@ -13,7 +13,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import ItemPlace, Place
 from dy2st.capture.sources import PROXIES, Source, SourceTable, referent
-from dy2st.capture.values import CAPTURE_VALUES
+from dy2st.capture.values import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError
 
 CONSTANTS = (
@@ -43,23 +43,32 @@ _LONG = 32
 """Longer containers of constants are compared as a whole."""
 
 
+class StandIns(Protocol):
+    """What stands during a capture for what it reads."""
+
+    def dynamic_number(self, source: Source, value: Any) -> Any:
+        """What stands for a number that is an input of the program."""
+
+    def stand_at(self, place: Place, stand_in: Any) -> None:
+        """Put such a number, or a tuple with one, into the place that holds it."""
+
+    def collection(self, value: Any, place: Place | None) -> None:
+        """Put what stands for a set, deque or container among the arguments into the place that holds it, if that may be."""
+
+
 class Tracker:
     """Remembers, for objects and tensors met during a capture, the source they came from.
 
     Args:
-        dynamic_number: called with a number that is an input of the program, its source, and the place that holds it.
-        collection: called with a set, deque or container among the arguments, and the place that holds it, if that may hold
-            another one.
+        stand_ins: what puts stand-ins into the places that hold what is read.
     """
 
-    def __init__(
-        self, dynamic_number: Callable[[Source, Any, Place], Any], collection: Callable[[Any, Place | None], None]
-    ) -> None:
-        self._dynamic_number, self._collection = dynamic_number, collection
+    def __init__(self, stand_ins: StandIns) -> None:
+        self._made = stand_ins
         self.table = SourceTable()
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
-        """Names of sources whose number changes from call to call and is an input of the program."""
+        """Names of sources whose number changes from call to call and is an input of the program; and of what holds many."""
         self.met: Callable[[type], object] = id
         """Told the class of each object that code under capture reads or makes."""
         self._objects: dict[int, tuple[Any, Source]] = {}
@@ -137,8 +146,10 @@ class Tracker:
 
     def read(self, value: Any, source: Source, place: Place | None = None) -> None:
         """Code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
+        if isinstance(value, SYMBOLIC_NUMBERS):
+            return  # the field of a named tuple: the item that it is has been read
         if type(value) in PROXIES:
-            self._other(value, source)
+            self._other(value, source, place)
         elif isinstance(value, torch.Tensor):
             self._tensor(value, source)
         elif isinstance(value, CONSTANTS):
@@ -151,12 +162,15 @@ class Tracker:
         elif type(value) in (set, collections.deque) or id(value) in self.given:
             if not self._is_known(value, source):
                 self._container(value, source)
-            self._collection(value, place)
+            self._made.collection(value, place)
         else:
-            self._other(value, source)
+            self._other(value, source, place)
 
-    def _other(self, value: Any, source: Source) -> None:
+    def _other(self, value: Any, source: Source, place: Place | None) -> None:
         if self._is_known(value, source):
+            return
+        if place is not None and _is_tuple(value) and self._is_dynamic(value, source):
+            self._made.stand_at(place, self._with_numbers(value, source))
             return
         if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
             self.module(value, source)
@@ -167,9 +181,34 @@ class Tracker:
 
     def _constant(self, value: Any, source: Source, place: Place | None) -> None:
         if source.name in self.dynamic and type(value) in (bool, int, float) and place is not None:
-            self._dynamic_number(source, value, place)
+            self._made.stand_at(place, self._made.dynamic_number(source, value))
         else:
             self.guards.equal(source, value)
+
+    def _is_dynamic(self, value: tuple[Any, ...], source: Source) -> bool:
+        """Whether a tuple holds a number that is an input of the program."""
+        steps = [(item, self.table.item(source, key)) for key, item in enumerate(value)]
+        return any(
+            self._is_dynamic(item, step) if _is_tuple(item) else type(item) in (int, float) and step.name in self.dynamic
+            for item, step in steps
+        )
+
+    def _with_numbers(self, value: tuple[Any, ...], source: Source) -> tuple[Any, ...]:
+        """What stands for a tuple that holds numbers which are inputs of the program: nothing can be put into it itself."""
+        self._objects[id(value)] = (value, source)
+        self.guards.same_keys(source, value)
+        items = list(value)
+        for key, item in enumerate(value):
+            step = self.table.item(source, key)
+            if type(item) in (int, float) and step.name in self.dynamic:
+                items[key] = self._made.dynamic_number(step, item)
+            elif _is_tuple(item) and self._is_dynamic(item, step):
+                items[key] = self._with_numbers(item, step)
+            else:
+                self.read(item, step)
+        made: tuple[Any, ...] = getattr(value, "_make", tuple)(items)
+        self.stand_for(made, value, source)
+        return made
 
     def _method(self, value: Any, source: Source) -> None:
         if not isinstance(value, types.MethodType):
@@ -263,7 +302,8 @@ class Tracker:
         self._objects[id(value)] = (value, source)
         self.met(type(value))
         items = list(value.values()) if isinstance(value, dict) else list(value)
-        if isinstance(value, (set, frozenset)) or (len(items) > _LONG and all(isinstance(i, CONSTANTS) for i in items)):
+        whole = len(items) > _LONG and source.name not in self.dynamic and all(isinstance(i, CONSTANTS) for i in items)
+        if isinstance(value, (set, frozenset)) or whole:
             self.guards.same_contents(source, value)
             self._members(value, source)
             return
@@ -271,9 +311,7 @@ class Tracker:
         self._members(value if isinstance(value, dict) else (), source)
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in list(pairs):
-            self.read(
-                item, self.table.item(source, key), None if isinstance(value, (tuple, collections.deque)) else ItemPlace(value, key)
-            )
+            self.read(item, self.table.item(source, key), None if isinstance(value, tuple) else ItemPlace(value, key))
 
     def _members(self, members: Any, source: Source) -> None:
         """The objects in a set, or among the keys of a dict: what code under capture reads of them is guarded then."""
@@ -358,6 +396,11 @@ def gives_once(value: Any) -> bool:
     if not isinstance(value, collections.abc.Iterator) or isinstance(value, io.IOBase):
         return False
     return isinstance(value, types.GeneratorType) or not isinstance(type(value).__next__, types.FunctionType)
+
+
+def _is_tuple(value: Any) -> bool:
+    """Whether a value is a plain tuple or a named one, which can be made anew with other items."""
+    return type(value) is tuple or (isinstance(value, tuple) and hasattr(type(value), "_make"))
 
 
 def _is_plain_value(value: Any) -> bool:

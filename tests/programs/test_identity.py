@@ -42,6 +42,28 @@ def arg_is_attribute():
 
 
 @world
+def attribute_replaced_behind_a_first_trip_of_its_own():
+    o = Box()
+    o.best = {"w": torch.zeros(2)}
+
+    def f(x):
+        o.bad, o.stop = 0, False
+        for _ in range(3):
+            if x.sum() < 3:
+                o.best = {"w": x}
+            else:
+                o.bad += 1
+                if o.bad >= 2:
+                    o.stop = True
+            if o.stop:
+                break
+            x = x * 2
+        return x
+
+    return World(f, [o, o.best], calls(5 * P, P, 5 * P, 0.2 * P))
+
+
+@world
 def arg_is_attribute_later():
     o = Box()
     o.cache = {"k": torch.zeros(2)}
