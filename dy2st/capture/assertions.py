@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture import text
+from dy2st.capture import wording
 from dy2st.capture.branch import capture_if
 from dy2st.capture.exceptions import raised
 from dy2st.capture.session import Session, need
@@ -37,7 +37,7 @@ def check(session: Session, condition: Any, exception: type[Exception], *argumen
 
         capture_if(condition, _go_on, fail, ())
         return
-    session.builder.call(control.assert_, (condition, exception, *(text.value(session, value) for value in arguments)))
+    session.builder.call(control.assert_, (condition, exception, *(wording.node_value(session, value) for value in arguments)))
 
 
 def _go_on() -> None:

@@ -45,6 +45,7 @@ from dy2st.capture import (
     tables,
     text,
     unseen_writes,
+    wording,
 )
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import of_class
@@ -55,14 +56,15 @@ from dy2st.capture.library import (
     FAST_PATHS,
     LOG_METHODS,
     CachedFunction,
-    at_each_call,
     call_getter,
     call_method_caller,
     check_surroundings,
     handler_of,
+    log,
     surroundings_method,
     takes_choices,
 )
+from dy2st.capture.marks import TEXTS
 from dy2st.capture.mode_stack import own_mode_stack
 from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
@@ -121,6 +123,7 @@ _STEPPING = frozenset(("join", "extend"))
 _KEEPING = frozenset(("append", "appendleft", "insert", "setdefault", "get", "pop", "add", "update"))
 """Methods of containers that keep a dict as it is, or know its order themselves."""
 _OF_ORDER = frozenset(("keys", "values", "items", "copy"))
+_TEXT_METHODS = frozenset(("__repr__", "__str__", "__format__"))
 _IN_PYTHON = (types.FunctionType, types.MethodType)
 _OF_OBJECTS: tuple[Any, ...] = (
     getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
@@ -246,10 +249,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return _call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
     if isinstance(owner, torch.Generator) or (isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.created):
         return surroundings_method(session, owner, method, args, kwargs)
-    if isinstance(owner, str) and method.__name__ == "format":
-        return text.formatted(session, owner, args, kwargs)
-    if isinstance(owner, str) and method.__name__ == "join" and len(args) == 1:
-        return text.connected(owner, iteration.collected(args[0]))
+    if isinstance(owner, str) and method.__name__ in _STRING_METHODS:
+        return _STRING_METHODS[method.__name__](session, owner, *args, **kwargs)
     if isinstance(owner, tuple) and method.__name__ in ("index", "count") and keys.any_open((*owner, *args)):
         return ordering.search(session, owner, method.__name__, *args)
     if isinstance(owner, (set, frozenset)) and any(isinstance(value, StandInSet) for value in args):
@@ -262,6 +263,18 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return _call_container(session, owner, method, args, kwargs)
     made = _call_plain(session, method, args, kwargs)
     return construction.registered(session, made) if method.__name__ == "__new__" and isinstance(owner, type) else made
+
+
+def _connected(session: Session, separator: str, items: Any) -> Any:
+    return text.connected(separator, iteration.collected(items))
+
+
+_STRING_METHODS: dict[str, Callable[..., Any]] = {
+    "format": lambda session, template, *args, **kwargs: text.formatted(session, template, args, kwargs),
+    "format_map": lambda session, template, mapping: text.formatted(session, template, (), mapping),
+    "join": _connected,
+}
+"""What strings do with values that they get."""
 
 
 def _call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
@@ -311,7 +324,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
     if isinstance(method.__self__, random.Random) and id(method.__self__) not in session.created:
         return surroundings_method(session, method.__self__, method, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
-        return at_each_call(session, method, *args, **kwargs)
+        return log(session, method, *args, **kwargs)
     if isinstance(method.__self__, contextlib.ExitStack) and method.__name__ in managers.STACK_METHODS:
         return managers.STACK_METHODS[method.__name__](session, method.__self__, *args, **kwargs)
     if isinstance(method.__func__, types.FunctionType) and handler_of(method.__func__) is None:
@@ -459,6 +472,8 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     choice = _choice_among(args, kwargs)
     if choice is not None:
         return _over_argument(session, choice, function, args, kwargs)
+    if getattr(function, "__name__", None) in _TEXT_METHODS and not kwargs:
+        return wording.of_method(session, function, args)
     check_surroundings(session, function, args, kwargs)
     hidden_state.called(session, function, args)
     if not session.at_root:
@@ -571,7 +586,7 @@ def torch_patched() -> Iterator[None]:
     floats are recorded. Other threads see no difference.
     """
     calls, modes, numbers = modules.CALLS.applied(), managers.INFERENCE_MODE.applied(), number_operators.OPERATORS.applied()
-    with calls, modes, numbers, FAST_PATHS.applied(), own_mode_stack(), quiet_torch():
+    with calls, modes, numbers, FAST_PATHS.applied(), TEXTS.applied(), own_mode_stack(), quiet_torch():
         yield
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import departures, text
+from dy2st.capture import departures, wording
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import in_users_words, user_line
 from dy2st.capture.regions import Signal, Unreachable
@@ -59,7 +59,7 @@ def records(session: Session, error: BaseException) -> bool:
         raise before
     if isinstance(error, Signal) or not is_users(session, error):
         return False
-    if session.at_root and not text.has_runtime_parts(session, error.args) and not _acts_before(session):
+    if session.at_root and not wording.has_runtime_parts(session, error.args) and not _acts_before(session):
         return False
     location = user_line(session, error) or session.here()
     try:
@@ -80,8 +80,8 @@ def records(session: Session, error: BaseException) -> bool:
             _record_failing(session, error, *session.failed[1:])
         else:
             values = []
-            maker = _maker(session, error, values)
-            session.builder.call(control.raise_, (maker, *(text.value(session, value) for value in values)))
+            make = maker(session, error, values)
+            session.builder.call(control.raise_, (make, *(wording.node_value(session, value) for value in values)))
     return True
 
 
@@ -101,7 +101,7 @@ def _record_failing(session: Session, error: BaseException, operation: Any, args
     session.builder.call_raw(control.raise_, (RuntimeError, message, node))
 
 
-def _maker(session: Session, error: BaseException, values: list[Any]) -> Callable[..., BaseException]:
+def maker(session: Session, error: BaseException, values: list[Any]) -> Callable[..., BaseException]:
     """What makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
     recipe = _recipe(session, error, values, _MAX_CHAIN)
     own_init = hasattr(type(error).__init__, "__code__")
@@ -112,10 +112,10 @@ def _maker(session: Session, error: BaseException, values: list[Any]) -> Callabl
 def _recipe(session: Session, error: BaseException, values: list[Any], depth: int) -> Recipe:
     args = error.__reduce__()[1] if isinstance(error, OSError) else error.args  # its args leave out the name of the file
     args = tuple(map(in_users_words, args))
-    known = depth < _MAX_CHAIN and not text.has_runtime_parts(session, args)
+    known = depth < _MAX_CHAIN and not wording.has_runtime_parts(session, args)
     values += () if known else args
     attributes = vars(error)
-    runtime = [name for name, value in attributes.items() if text.has_runtime_parts(session, value)]
+    runtime = [name for name, value in attributes.items() if wording.has_runtime_parts(session, value)]
     values += [attributes[name] for name in runtime]
     fixed = {name: value for name, value in attributes.items() if name not in runtime}
     names = ("__cause__", "__context__") if depth else ()

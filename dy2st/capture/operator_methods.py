@@ -18,6 +18,7 @@ from typing import Any
 
 from dy2st.capture.access import look_into
 from dy2st.capture.class_attributes import of_class
+from dy2st.capture.marks import answering
 from dy2st.capture.session import Session, current
 from dy2st.capture.standard_library import is_followed
 from dy2st.capture.tracking import PATCH_MARK
@@ -44,7 +45,7 @@ _RESULTS = {
 _OUR_OWN_USE = frozenset({"__bool__", "__eq__", "__ne__", "__str__", "__repr__", "__format__"})
 """What this library may ask of any object for itself, as for a message."""
 
-_FOR_USERS = tuple(f"dy2st.capture.{name}" for name in ("calls", "library", "text", "ordering", "comparisons", "lists"))
+_FOR_USERS = tuple(f"dy2st.capture.{name}" for name in ("calls", "library", "wording", "ordering", "comparisons", "lists"))
 """Modules of this library that apply these for the user's code."""
 
 _GENERATED = frozenset({"<string>", dataclasses.__file__})
@@ -129,7 +130,10 @@ def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
         of_class(session, self, name)
         if _is_generated(method):
             look_into(session, self, *args)
-        found = session.call(types.MethodType(method, self), *args)
+        if _is_generated(method) and name == "__repr__":
+            return method(self)
+        with answering(None):
+            found = session.call(types.MethodType(method, self), *args)
         return found if wanted is None or type(found) is wanted or found is NotImplemented else wanted(found)
 
     setattr(called, PATCH_MARK, method)

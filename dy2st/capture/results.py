@@ -19,7 +19,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import choices, key_order, lattice, originals, tensor_attributes, text
+from dy2st.capture import choices, key_order, lattice, originals, tensor_attributes, wording
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
@@ -296,7 +296,7 @@ class _Describer:
             options = tuple(self.describe(option, what) for option in value.options.values())
             return ChoiceOf(tag, tuple(value.options), options)
         if isinstance(value, Text):
-            value = text.value(self.session, value)
+            value = wording.node_value(self.session, value)
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)

@@ -10,7 +10,6 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import fx
 
 from dy2st import errors
@@ -18,70 +17,27 @@ from dy2st.capture.session import Session, current, need
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
-    RuntimeList,
     RuntimeString,
     Text,
-    choice_in,
-    is_symbolic,
     options_of,
-    with_option,
 )
-from dy2st_runtime import control, scalars, text
+from dy2st.capture.wording import flat, is_constant, node_value
+from dy2st_runtime import control, text
 
 _FINAL = (*SYMBOLIC_NUMBERS, RuntimeString, fx.Node)
 """What does not change in place."""
-_MADE_AT_RUNTIME = (Text, Choice, RuntimeString, RuntimeList, fx.Node)
-
-
-def has_runtime_parts(session: Session, value: Any) -> bool:
-    """Whether the text of a value is known only at run time."""
-    waiting, seen = [value], set[int]()
-    while waiting:
-        part = waiting.pop()
-        if is_symbolic(part) or isinstance(part, _MADE_AT_RUNTIME) or session.lists.of(part) is not None:
-            return True
-        if id(part) not in seen:  # it may hold itself
-            inside = _shown_parts(part)
-            seen.update([id(part)] if inside else ())
-            waiting += inside
-    return False
-
-
-def _shown_parts(value: Any) -> list[Any]:
-    """What the text of a value shows."""
-    if isinstance(value, BaseException):
-        return list(value.args) if type(value).__str__ in _STR_OF_ERRORS else []
-    return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, (list, tuple)) else []
-
-
-_STR_OF_ERRORS = (BaseException.__str__, KeyError.__str__)
-"""How exceptions show their arguments, where the user has written nothing else."""
-
-
-def _of_error(error: BaseException, conversion: str | None) -> list[Any]:
-    """The parts of the text of an exception, made of its arguments."""
-    if conversion in ("r", "a"):
-        shown = [part for arg in error.args for part in (", ", (arg, conversion, ""))]
-        return [f"{type(error).__name__}(", *shown[1:], ")"]
-    if len(error.args) == 1:
-        return [(error.args[0], "r" if isinstance(error, KeyError) else "s", "")]
-    return [(error.args, "s", "")]
 
 
 def fstring(*parts: Any) -> Any:
     """An f-string; each part is text, or ``(value, conversion or None, format specification)``."""
     session = current()
-    runtime = session is not None and any(
-        has_runtime_parts(session, p if isinstance(p, Text) else (p[0], p[2])) for p in parts if not isinstance(p, str)
-    )
-    if not runtime:
+    if session is None or all(isinstance(p, str) or (is_constant(p[0]) and isinstance(p[2], str)) for p in parts):
         return text.join_parts(parts)
-    assert session is not None
     return put_together(session, parts)
 
 
 def put_together(session: Session, parts: Sequence[Any]) -> Any:
-    """The text of some parts: a choice of texts, where few choices of constants are all that is known only at run time."""
+    """The text of some parts: a string if all of it is known, a choice of strings where few choices of constants are not."""
     chosen = _of_options(session, parts)
     return made(session, parts) if chosen is None else chosen
 
@@ -93,7 +49,7 @@ _MOST_TEXTS = 8
 def _of_options(session: Session, parts: Sequence[Any]) -> Any:
     """The text of choices of constants, next to nothing else that is known only at run time: a choice of texts."""
     values = [(part, None, "") if isinstance(part, str) else part for part in parts]
-    known = all(isinstance(part[2], str) and all(map(_is_constant, options_of(part[0]))) for part in values)
+    known = all(isinstance(part[2], str) and all(map(is_constant, options_of(part[0]))) for part in values)
     chosen = [part for part in values if isinstance(part[0], Choice)]
     count = functools.reduce(lambda ways, part: ways * len(options_of(part[0])), chosen, 1)
     if not known or not chosen or count > _MOST_TEXTS:
@@ -116,17 +72,15 @@ def _joined_options(session: Session, values: Sequence[Any]) -> Any:
     return Choice(session, choice.tag, {tag: text.join_parts(with_option(option)) for tag, option in choice.options.items()})
 
 
-def _is_constant(value: Any) -> bool:
-    return isinstance(value, (str, int, float, bytes, type(None))) and type(value).__module__ == "builtins"
-
-
-def made(session: Session, parts: Sequence[Any]) -> Text:
+def made(session: Session, parts: Sequence[Any]) -> str | Text:
     """A text of parts as they are now: what may change in place afterwards is put into words at once."""
-    flat = _flat(session, parts)
-    if all(isinstance(part, str) or isinstance(part[0], _FINAL) for part in flat):
-        return Text(flat)
+    pieces = flat(session, parts)
+    if all(isinstance(part, str) for part in pieces):
+        return "".join(pieces)
+    if all(isinstance(part, str) or isinstance(part[0], _FINAL) for part in pieces):
+        return Text(pieces)
     string = RuntimeString()
-    session.builder.call(control.format_, (flat,), {}, string)
+    session.builder.call(control.format_, (pieces,), {}, string)
     return Text(((string, None, ""),))
 
 
@@ -139,7 +93,7 @@ def percent(session: Session, template: str, values: Any) -> Any:
     Raises:
         CaptureError: the width of a field is among the values.
     """
-    if not has_runtime_parts(session, values):
+    if all(map(is_constant, values if isinstance(values, tuple) else (values,))):
         return template % values
     given = iter(values if isinstance(values, tuple) else (values,))
     parts: list[Any] = []
@@ -153,7 +107,7 @@ def percent(session: Session, template: str, values: Any) -> Any:
         if rest == "%":
             parts.append("%")
             continue
-        value = next(given, _NOTHING) if key is None else values[key]
+        value = next(given, _NOTHING) if key is None else session.call(operator.getitem, values, key)
         if value is _NOTHING:
             raise TypeError("not enough arguments for format string")
         parts.append((value, "%", f"%{rest}"))
@@ -165,14 +119,12 @@ def percent(session: Session, template: str, values: Any) -> Any:
 _NOTHING = object()
 
 
-def formatted(session: Session, template: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """``template.format(*args, **kwargs)``."""
-    if not has_runtime_parts(session, (*args, *kwargs.values())):
-        return template.format(*args, **kwargs)
+def formatted(session: Session, template: str, args: Sequence[Any], kwargs: Any) -> Any:
+    """``template.format(*args, **kwargs)``; ``template.format_map(kwargs)`` without ``args``."""
     return put_together(session, _fields(template, args, kwargs, itertools.count()))
 
 
-def _fields(template: str, args: Sequence[Any], kwargs: dict[str, Any], position: Iterator[int]) -> list[Any]:
+def _fields(template: str, args: Sequence[Any], kwargs: Any, position: Iterator[int]) -> list[Any]:
     """The parts of a format string; a specification may have fields of its own."""
     formatter = string.Formatter()
     parts: list[Any] = []
@@ -181,11 +133,22 @@ def _fields(template: str, args: Sequence[Any], kwargs: dict[str, Any], position
         if field is None:
             continue
         name = f"{next(position)}{field}" if not field or field[0] in ".[" else field
-        value = formatter.get_field(name, args, kwargs)[0]
+        value = _field(name, args, kwargs)
         nested = specification is not None and "{" in specification
         spec = Text(tuple(_fields(specification or "", args, kwargs, position))) if nested else specification or ""
         parts.append((value, conversion, spec))
     return parts
+
+
+def _field(name: str, args: Sequence[Any], kwargs: Any) -> Any:
+    """What a replacement field names: ``"0.loss[1]"``."""
+    first, steps = string._string.formatter_field_name_split(name)  # type: ignore[attr-defined]  # as string.Formatter does
+    if isinstance(first, int) and first >= len(args):
+        raise IndexError(f"Replacement index {first} out of range for positional args tuple")
+    found = args[first] if isinstance(first, int) else need().call(operator.getitem, kwargs, first)
+    for is_attribute, step in steps:
+        found = need().call(getattr if is_attribute else operator.getitem, found, step)
+    return found
 
 
 def connected(separator: str, items: list[Any]) -> Any:
@@ -212,16 +175,7 @@ def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any
         if index and separator:
             parts.append(separator)
         parts.append((value, "s", ""))
-    return _flat(session, parts)
-
-
-def value(session: Session, given: Any) -> Any:
-    """A value as an argument of a node: a text becomes the string that an operation makes."""
-    if isinstance(given, Text):
-        return session.builder.call_raw(control.format_, (session.builder.argument(_flat(session, given.parts)),))
-    if type(given) in (tuple, list) and session.lists.of(given) is None:
-        return type(given)(value(session, item) for item in given)
-    return session.lists.of(given) or sized(session, given)
+    return flat(session, parts)
 
 
 def made_string(session: Session, given: Text) -> RuntimeString:
@@ -230,7 +184,7 @@ def made_string(session: Session, given: Text) -> RuntimeString:
     if known is not None:
         return known
     made = RuntimeString()
-    session.builder.bind(made, value(session, given))
+    session.builder.bind(made, node_value(session, given))
     return made
 
 
@@ -251,61 +205,4 @@ def _not_equal(left: Text, right: Any) -> Any:
 Text.__eq__, Text.__ne__ = _equal, _not_equal  # type: ignore[method-assign,assignment]  # operations of the program
 
 
-def sized(session: Session, given: Any) -> Any:
-    """A ``torch.Size`` as the operation that makes it, which in a node would be a tuple; everything else as it is."""
-    if isinstance(given, torch.Size):
-        return session.builder.call_raw(scalars.size_of, tuple(session.builder.argument(size) for size in given))
-    return given
-
-
-def _flat(session: Session, parts: Sequence[Any]) -> tuple[Any, ...]:
-    """Texts inside texts spliced in, Python values turned into text, neighbouring strings joined."""
-    flat: list[Any] = []
-    for part in parts:
-        if isinstance(part, str):
-            _add(flat, part)
-            continue
-        inner, conversion, specification = part
-        if isinstance(inner, BaseException) and has_runtime_parts(session, inner) and specification == "":
-            for piece in _flat(session, _of_error(inner, conversion)):
-                _add(flat, piece)
-            continue
-        choice = choice_in(inner)
-        if choice is not None:
-            inner = _chosen(session, choice, inner, conversion, specification)
-            conversion, specification = None, ""
-        if isinstance(inner, Text) and conversion in (None, "s") and specification == "":
-            for piece in _flat(session, inner.parts):
-                _add(flat, piece)
-        elif has_runtime_parts(session, inner) or not isinstance(specification, str):
-            spec = specification if isinstance(specification, str) else _flat(session, _parts(specification))
-            flat.append((value(session, inner), conversion, spec))
-        else:
-            _add(flat, text.join_parts([(inner, conversion, specification)]))
-    return tuple(flat)
-
-
-def _parts(specification: Text | tuple[Any, ...]) -> tuple[Any, ...]:
-    """The parts of a format specification that is made at run time; a tuple has been taken apart already."""
-    return specification.parts if isinstance(specification, Text) else specification
-
-
-def _chosen(session: Session, choice: Choice, value: Any, conversion: str | None, specification: Any) -> Any:
-    """The text of a value that is one of several, or has one in it, made in the branch of each."""
-    return session.over(choice, lambda option: _string(session, with_option(value, choice, option), conversion, specification))
-
-
-def _string(session: Session, option: Any, conversion: str | None, specification: Any) -> RuntimeString:
-    string = RuntimeString()
-    session.builder.call(control.format_, (_flat(session, [(option, conversion, specification)]),), {}, string)
-    return string
-
-
-def _add(flat: list[Any], piece: Any) -> None:
-    if isinstance(piece, str) and flat and isinstance(flat[-1], str):
-        flat[-1] += piece
-    elif piece != "":
-        flat.append(piece)
-
-
-__all__ = ["Text", "fstring", "has_runtime_parts", "joined", "sized", "value"]
+__all__ = ["Text", "fstring", "joined"]

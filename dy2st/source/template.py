@@ -63,6 +63,8 @@ def place(node: Any, at: gast.AST) -> Any:
     """Give `node` alone the location of `at`, and return it."""
     for attribute in _LOCATION:
         setattr(node, attribute, getattr(at, attribute, None))
+    if isinstance(node, gast.Attribute) and not isinstance(at, gast.Attribute):  # Python calls a method at the end of its name
+        node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
     return node
 
 

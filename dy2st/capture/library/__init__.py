@@ -9,14 +9,14 @@ import importlib
 import pkgutil
 
 from dy2st.capture.library.attention import FAST_PATHS
-from dy2st.capture.library.effects import LOG_METHODS, CachedFunction, at_each_call
+from dy2st.capture.library.effects import LOG_METHODS, CachedFunction, log
 from dy2st.capture.library.operator_functions import call_getter, call_method_caller
 from dy2st.capture.library.registry import handler_of, takes_choices
 from dy2st.capture.library.surroundings import check_manager, check_surroundings, surroundings_method
 
 __all__ = [
-    "FAST_PATHS", "LOG_METHODS", "CachedFunction", "at_each_call", "call_getter", "call_method_caller", "check_manager",
-    "check_surroundings", "handler_of", "surroundings_method", "takes_choices",
+    "FAST_PATHS", "LOG_METHODS", "CachedFunction", "call_getter", "call_method_caller", "check_manager",
+    "check_surroundings", "handler_of", "log", "surroundings_method", "takes_choices",
 ]  # fmt: skip
 
 for _module in pkgutil.iter_modules(__path__):

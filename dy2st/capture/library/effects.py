@@ -10,11 +10,15 @@ import contextlib
 import functools
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from dy2st.capture import exceptions, text, wording
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
 from dy2st.capture.unwinding import Suppress
+from dy2st.capture.user_frames import FromUserFrames
+from dy2st.capture.values import Choice
 from dy2st_runtime import control
 
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
@@ -23,19 +27,59 @@ CachedFunction = functools._lru_cache_wrapper
 
 def at_each_call(session: Session, function: Any, *args: Any, **kwargs: Any) -> None:
     """Call a function for its effect whenever the program gets there."""
-    session.builder.call(control.call_, (function, args, kwargs))
+    choice = next((value for value in (*args, *kwargs.values()) if isinstance(value, Choice)), None)
+    if choice is not None:
+        session.over(choice, lambda option: at_each_call(session, function, *_with(args, choice, option), **kwargs))
+        return
+    given = tuple(wording.node_value(session, value) for value in args)
+    session.builder.call(control.call_, (function, given, {key: wording.node_value(session, kwargs[key]) for key in kwargs}))
 
 
-def _register_effects() -> None:
-    for function in (*(getattr(logging, name) for name in LOG_METHODS), warnings.warn):
-        handles(function)(functools.partial(_effect, function))
+def _with(args: tuple[Any, ...], choice: Choice, option: Any) -> tuple[Any, ...]:
+    return tuple(option if value is choice else value for value in args)
 
 
-def _effect(function: Any, session: Session, *args: Any, **kwargs: Any) -> None:
-    at_each_call(session, function, *args, **kwargs)
+def log(session: Session, function: Any, *args: Any, **kwargs: Any) -> None:
+    """A function or method that logs; what it is given of objects with values known only at run time is their text."""
+    before = args[: getattr(function, "__name__", "") == "log"]
+    template, *values = args[len(before) :]
+    if values and any(wording.is_object_of_runtime(session, value) for value in values):
+        given = values[0] if len(values) == 1 and isinstance(values[0], dict) and values[0] else tuple(values)
+        template, values = text.percent(session, template, given), []
+    elif wording.is_object_of_runtime(session, template):
+        template = session.call(str, template)
+    at_each_call(session, FromUserFrames(session, function), *before, template, *values, **kwargs)
 
 
-_register_effects()
+def _register_logging() -> None:
+    for function in (getattr(logging, name) for name in LOG_METHODS):
+        handles(function)(functools.partial(_log, function))
+
+
+def _log(function: Any, session: Session, *args: Any, **kwargs: Any) -> None:
+    log(session, function, *args, **kwargs)
+
+
+_register_logging()
+
+
+@handles(warnings.warn)
+def _warn(session: Session, message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **rest: Any) -> None:
+    given = {"category": category, "stacklevel": stacklevel, "source": source, **rest}
+    if not isinstance(message, Warning):
+        return at_each_call(session, FromUserFrames(session, warnings.warn), message, **given)
+    values: list[Any] = []
+    maker = exceptions.maker(session, message, values)
+    at_each_call(session, FromUserFrames(session, functools.partial(_warn_of, maker)), *values, **given)
+
+
+def _warn_of(maker: Callable[..., Any], *values: Any, stacklevel: int, **given: Any) -> None:
+    warnings.warn(maker(*values), stacklevel=stacklevel + 1, **given)
+
+
+@handles(warnings.warn_explicit)
+def _warn_explicit(session: Session, *args: Any, **kwargs: Any) -> None:
+    at_each_call(session, warnings.warn_explicit, *args, **kwargs)
 
 
 @handles(contextlib.suppress)

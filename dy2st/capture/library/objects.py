@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import string
 from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, attributes, choices, class_attributes, text, traits
+from dy2st.capture import attribute_tables, attributes, choices, class_attributes, text, traits, wording
 from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -126,16 +128,17 @@ def _module_delattr(session: Session, target: Any, name: str) -> None:
 def _print(
     session: Session, *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False
 ) -> None:
-    if file is not None:
-        session.builder.call(control.call_, (print, tuple(values), {"sep": sep, "end": end, "file": file, "flush": flush}))
-        return
     parts = text.joined(session, values, " " if sep is None else sep)
+    if file is not None:
+        line = wording.node_value(session, text.made(session, parts))
+        session.builder.call(control.call_, (print, (line,), {"end": end, "file": file, "flush": flush}))
+        return
     session.builder.call(control.print_, (parts, "\n" if end is None else end))
 
 
 def _to_text(function: Any, conversion: str | None) -> Handler:
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        if args and text.has_runtime_parts(session, args[0]) and not kwargs:
+        if args and not kwargs and len(args) <= 1 + (conversion is None) and not wording.is_constant(args[0]):
             specification = args[1] if conversion is None and len(args) > 1 else ""
             return text.put_together(session, [(args[0], conversion, specification)])
         return function(*args, **kwargs)
@@ -143,6 +146,14 @@ def _to_text(function: Any, conversion: str | None) -> Handler:
     return handle
 
 
+def _asked_as_it_is(function: Any, session: Session, *args: Any, **kwargs: Any) -> Any:
+    """What puts the texts of its arguments next to each other, and does no more with them."""
+    return text.made(session, wording.asked(lambda: function(*args, **kwargs)))
+
+
+for _function in (string.Template.substitute, string.Template.safe_substitute):
+    handles(_function)(functools.partial(_asked_as_it_is, _function))
 handles(str, takes_choices=True)(_to_text(str, "s"))
 handles(repr, takes_choices=True)(_to_text(repr, "r"))
+handles(ascii, takes_choices=True)(_to_text(ascii, "a"))
 handles(format)(_to_text(format, None))

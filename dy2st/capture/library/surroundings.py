@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import storage, text
+from dy2st.capture import storage, text, wording
 from dy2st.capture.library.effects import at_each_call
 from dy2st.capture.library.randomness import drawn
 from dy2st.capture.library.registry import handles
@@ -175,7 +175,7 @@ def _stream_method(session: Session, stream: io.IOBase, method: Any, args: tuple
         return at_each_call(session, method)
     if method.__name__ != "write" or len(args) != 1 or not isinstance(args[0], (str, bytes, text.Text)):
         raise _refused(session, f"{method.__name__}() of a file or stream")
-    written = text.value(session, args[0]) if isinstance(args[0], text.Text) else args[0]
+    written = wording.node_value(session, args[0]) if isinstance(args[0], text.Text) else args[0]
     session.builder.call(control.call_, (method, (written,), {}))
     return len(written) if isinstance(written, (str, bytes)) else None
 
