@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 import types
 from collections.abc import Callable, Sequence
@@ -12,12 +13,15 @@ import torch
 
 import dy2st
 from dy2st.capture.regions import Signal
-from tests.fuzz.oracle import Kind, Verdict, _quiet, _refused, _trace, _unload, load
+from tests.fuzz.oracle import Kind, Verdict, _quiet, _refused, _trace, _unload, load, without_grad_fn
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
 """The arguments of a call."""
+
+Same = Callable[[str, str], bool]
+"""Compares two texts."""
 
 _HIDDEN = ("program", "STEP")
 
@@ -93,14 +97,9 @@ def outcome(target: Any, arguments: Given, call: Call) -> tuple[Any, BaseExcepti
     with _quiet() as printed, mode:
         try:
             result = target(*arguments[0], **arguments[1])
-            return result, None, _printed(printed.getvalue())
+            return result, None, without_grad_fn(printed.getvalue())
         except (Exception, Signal) as error:
-            return None, error, _printed(printed.getvalue())
-
-
-def _printed(text: str) -> str:
-    """What was printed; programs have another name for what makes gradients."""
-    return re.sub(r"grad_fn=<\w+>", "grad_fn", text)
+            return None, error, without_grad_fn(printed.getvalue())
 
 
 def told(error: dy2st.Dy2stError, position: int, world: World) -> Verdict:
@@ -118,15 +117,16 @@ def told(error: dy2st.Dy2stError, position: int, world: World) -> Verdict:
     return verdict
 
 
-def compared(expected: Any, found: Any, where: str, world: World) -> Verdict | None:
+def compared(expected: Any, found: Any, where: str, world: World, same: Same = operator.eq) -> Verdict | None:
     """What differs in two outcomes, of eager and of what is static, but for what they reach."""
     wanted, error = expected[1], found[1]
     if error is None and wanted is None:
-        return None if expected[2] == found[2] else Verdict(Kind.WRONG, "printed text", f"{where}: {expected[2]} and {found[2]}")
+        alike = same(expected[2], found[2])
+        return None if alike else Verdict(Kind.WRONG, "printed text", f"{where}: {expected[2]} and {found[2]}")
     if error is None:
         return Verdict(Kind.WRONG, f"no {type(wanted).__name__}", f"{where}: eager raises {wanted!r}, static gives {found[0]!r}")
     if type(error) is type(wanted):
-        if _own_words(wanted) and str(wanted) != str(error):
+        if _own_words(wanted) and not same(str(wanted), str(error)):
             return Verdict(Kind.WRONG, "message of the exception", f"{where}: {wanted!r}, not {error!r}")
         return None
     ours = str(world.module.__file__) in _trace(error)
@@ -139,14 +139,14 @@ def _own_words(error: BaseException) -> bool:
     return not isinstance(error, RuntimeError) and "tensor" not in str(error).lower()
 
 
-def different(pictures: Sequence[Callable[[], list[str]]], where: str) -> Verdict | None:
+def different(pictures: Sequence[Callable[[], list[str]]], where: str, same: Same = operator.eq) -> Verdict | None:
     """What differs in two pictures, of eager and of what is static."""
     try:
         one, two = (picture() for picture in pictures)
     except Exception as error:
         return Verdict(Kind.WRONG, f"a value that cannot be looked at: {type(error).__name__}", f"{where}: {error}")
     for a, b in zip([*one, "the end"], [*two, "the end"]):
-        if _modulo(a) != _modulo(b):
+        if not same(_modulo(a), _modulo(b)):
             return Verdict(Kind.WRONG, _kind_of_difference(a, b), f"{where}\neager:  {a}\nstatic: {b}")
     return None
 

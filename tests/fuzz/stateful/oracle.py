@@ -8,34 +8,44 @@ What is not compared, and why:
 
 - The order of a module's attributes: a static module has some of its own.
 - Messages of torch's own errors, and of errors whose message shows a tensor: they name what the user has not written.
+- On backends that round: the last digits of floats.
 
 Saved programs are judged by :mod:`tests.fuzz.stateful.saved`.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 
 import dy2st
+from tests.fuzz import backends
 from tests.fuzz.oracle import Kind, Verdict, _limited, _OutOfTimeError
+from tests.fuzz.rounding import alike
 from tests.fuzz.stateful import saved
-from tests.fuzz.stateful.comparison import World, compared, different, outcome, told
+from tests.fuzz.stateful.comparison import Same, World, compared, different, outcome, told
 from tests.fuzz.stateful.program import Program
 
 VARIANTS = ("native", "python", "saved")
 _LIMIT = 40
+_LIMIT_OF_BACKENDS = 300
 
 
 def judge(program: Program, variant: str = "native") -> Verdict:
-    """Compare a program with itself as a static program."""
+    """Compare a program with itself as a static program.
+
+    Args:
+        program: a random program.
+        variant: one of :data:`VARIANTS`, or a backend that rounds.
+    """
     try:
         eager, static = World(program), World(program)
     except Exception as error:
         return Verdict(Kind.INVALID, str(error))
     try:
-        with _limited(_LIMIT), torch.random.fork_rng():
+        with _limited(_LIMIT_OF_BACKENDS if variant in backends.NAMES else _LIMIT), torch.random.fork_rng():
             return saved.judge(program, eager, static) if variant == "saved" else _judge(program, eager, static, variant)
     except _OutOfTimeError:
         return Verdict(Kind.TIME_OUT, "time-out")
@@ -69,6 +79,7 @@ def _judge(program: Program, eager: World, static: World, variant: str) -> Verdi
     made = _static(program, static, variant)
     if isinstance(made, Verdict):
         return made
+    same = alike if variant in backends.NAMES else operator.eq
     seen: set[tuple[str, ...]] = set()
     for position, call in enumerate(program.calls):
         where = f"call {position} with {call.arguments}"
@@ -85,9 +96,9 @@ def _judge(program: Program, eager: World, static: World, variant: str) -> Verdi
         found = outcome(made, other, call)
         if isinstance(found[1], dy2st.Dy2stError):
             return told(found[1], position, static)
-        verdict = compared(expected, found, where, static)
+        verdict = compared(expected, found, where, static, same)
         if verdict is None:
-            verdict = _pictures(eager, static, given, other, expected, found, where)
+            verdict = _pictures(eager, static, given, other, expected, found, where, same)
         if verdict is not None:
             return verdict
         if variant == "native":
@@ -113,7 +124,8 @@ def _programs(made: Any) -> int:
     return 0 if cache is None else len(cache)
 
 
-def _pictures(eager: World, static: World, given: Any, other: Any, expected: Any, found: Any, where: str) -> Verdict | None:
-    return different(
-        [lambda: eager.picture(given, {"result": expected[0]}), lambda: static.picture(other, {"result": found[0]})], where
-    )
+def _pictures(
+    eager: World, static: World, given: Any, other: Any, expected: Any, found: Any, where: str, same: Same
+) -> Verdict | None:
+    pictures = [lambda: eager.picture(given, {"result": expected[0]}), lambda: static.picture(other, {"result": found[0]})]
+    return different(pictures, where, same)
