@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import importlib.metadata
@@ -261,10 +262,10 @@ def static_of(layer: Any, specs: Specs | None) -> StaticFunction:
 def _spec(entry: Any) -> Any:
     if isinstance(entry, torch.Tensor):
         return InputSpec.from_tensor(entry)
-    if isinstance(entry, (list, tuple)):
-        return type(entry)(_spec(item) for item in entry)
-    if isinstance(entry, dict):
-        return {key: _spec(item) for key, item in entry.items()}
+    if isinstance(entry, (list, tuple)) and (type(entry) in (list, tuple) or hasattr(entry, "_make")):
+        return getattr(entry, "_make", type(entry))(_spec(item) for item in entry)
+    if type(entry) in (dict, collections.OrderedDict):
+        return type(entry)((key, _spec(item)) for key, item in entry.items())
     return entry
 
 

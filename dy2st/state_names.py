@@ -9,6 +9,7 @@ a tensor of a closure        a constant
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -20,9 +21,9 @@ from dy2st.capture.results import Writer
 from dy2st.capture.sources import Source
 from dy2st.errors import SaveError
 from dy2st_runtime import paths, structure
-from dy2st_runtime.program import Effect, Program, StateSlot
+from dy2st_runtime.program import Effect, ObjectPlace, Program, StateSlot
 from dy2st_runtime.state import StateValue
-from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, children, ordered
+from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf, children, ordered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Names:
         self.programs = programs
         self.holders = self._written_containers()
         """The attributes whose items are state of their own, with what they hold."""
+        self._kept: dict[int, tuple[str, Any]] = {}
+        """The names of containers that a loaded model makes in the first call that leaves them."""
 
     def program(self, taken: Taken) -> Program:
         """A program with its state and effects named."""
@@ -59,7 +62,44 @@ class Names:
         )
         effects = tuple(sorted(effects, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
         arguments = ordered(captured.program.in_structure, captured.asked_orders)
-        return dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
+        made = dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
+        used = {part.number for value in (made.out_structure, *(e.value for e in effects)) for part in _shared(value)}
+        places = ((number, self._place(index, taken)) for number, index in captured.existing.items() if number in used)
+        existing = tuple((number, place) for number, place in places if place is not None)
+        return dataclasses.replace(made, existing=existing, distinct=tuple(self._distinct(taken)))
+
+    def _place(self, index: int, taken: Taken) -> ObjectPlace | None:
+        """Where a container is that was there before the call; ``None`` for what Python makes of the arguments at each."""
+        source, value = taken.captured.sources[index], taken.values[index]
+        steps = _steps(source)
+        if steps is not None:
+            return ObjectPlace("argument", _without_self(steps, taken)) if len(steps) > 1 else None
+        path = _path(source, taken)
+        if path is not None and path.split("[")[0] in self.holders:
+            return ObjectPlace("state", (path,))
+        self._check_kept(source, value, taken)
+        names = {name for name, _ in self._kept.values()}
+        free = next(name for name in itertools.chain([source.name], _numbered(source.name)) if name not in names)
+        return ObjectPlace("kept", (self._kept.setdefault(id(value), (free, value))[0],))
+
+    def _check_kept(self, source: Source, value: Any, taken: Taken) -> None:
+        """Refuse an object that is left as a whole, and is changed part by part."""
+        for program in self.programs:
+            for writer, place in program.writes():
+                if not isinstance(place, CellPlace) and place.owner is value:
+                    raise SaveError(
+                        f"{line_of(writer, program.captured)}{taken.captured.program.name} leaves {source.name}, which is changed "
+                        "here; a loaded model has no such object, only what is in it: return what is in it instead"
+                    )
+
+    def _distinct(self, taken: Taken) -> Iterator[tuple[ObjectPlace, ObjectPlace]]:
+        """The containers among the arguments that the program has told from others."""
+        for guard in taken.captured.guards:
+            for other in guard.others:
+                if isinstance(taken.values[guard.source.index], _CONTAINERS) and (_steps(guard.source) or _steps(other)):
+                    one, two = (self._place(source.index, taken) for source in (guard.source, other))
+                    if one is not None and two is not None:
+                        yield one, two
 
     def attributes(self) -> list[StateValue]:
         """The containers, and the tensors in them."""
@@ -114,7 +154,7 @@ class Names:
             structure.to_json(effect.value)
         except SaveError as error:
             raise SaveError(f"{line_of(writer, taken.captured)}{effect.target}: {error}") from None
-        return dataclasses.replace(effect, target=target)
+        return dataclasses.replace(effect, target=target, in_place=isinstance(place, ContentsPlace))
 
     def _target(self, writer: Writer, place: Place, taken: Taken, slots: Collection[str]) -> str | None:
         path = None if isinstance(place, CellPlace) else _path(writer.source, taken)
@@ -136,6 +176,30 @@ class Names:
         else:
             target = f"self.{path}"
         return target if paths.written(target) is not None else None
+
+
+_CONTAINERS = (list, dict)
+
+
+def _shared(value: Structure) -> Iterator[Shared]:
+    return (part for part in structure.walk(value) if isinstance(part, Shared))
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return (f"{name}_{number}" for number in itertools.count(2))
+
+
+def _steps(source: Source) -> tuple[Any, ...] | None:
+    """The way to a part of the arguments; ``None`` for what is none."""
+    found: list[Any] = []
+    while source.parent is not None:
+        found.append(source.key[-1])
+        source = source.parent
+    return tuple(reversed(found)) if source.key == ("argument", -1) else None
+
+
+def _without_self(steps: tuple[Any, ...], taken: Taken) -> tuple[Any, ...]:
+    return (0, steps[1] - 1, *steps[2:]) if taken.root is not None and steps[0] == 0 and len(steps) > 1 else steps
 
 
 def _depth(effect: Effect) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.values import Choice
+from dy2st.capture.values import CAPTURE_VALUES, Choice
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
 """What a place holds when it does not exist."""
@@ -166,4 +166,7 @@ def _table_for(module: torch.nn.Module, name: str, value: Any) -> dict[str, Any]
     for kind, wanted in kinds.items():
         if any(isinstance(part, wanted) for part in given):
             return module.__dict__[kind]  # type: ignore[no-any-return]
-    return next((table for table in _tables(module) if name in table), module.__dict__)
+    if value is None or isinstance(value, CAPTURE_VALUES):
+        return next((table for table in _tables(module) if name in table), module.__dict__)
+    buffers: dict[str, Any] = module.__dict__[_MODULE_TABLES[1]]  # what else there is, no module has ever registered
+    return buffers if isinstance(value, torch.Tensor) and name in buffers else module.__dict__

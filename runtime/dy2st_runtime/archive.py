@@ -317,6 +317,7 @@ def _read_document(
     made = Model(methods, values, examples=_read_examples(json, leaves))
     _check_names(json, made)
     state.check_slots(made.programs, values)
+    state.check_places(made.programs, values)
     return made
 
 

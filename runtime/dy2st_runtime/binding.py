@@ -18,9 +18,11 @@ from dy2st_runtime.structure import (
     Leaf,
     ListOf,
     ObjectOf,
+    Shared,
     Structure,
     TupleOf,
     flatten,
+    marked,
     to_json,
     unflatten,
 )
@@ -70,12 +72,13 @@ class Binder:
             inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
         ]
         self._signature = inspect.Signature(parameters)
+        self._paths = tuple({place.path: 0 for place in program.object_places if place.kind == "argument"})
         self._defaults = {p.name: unflatten(p.default, ()) for p in program.parameters if p.default is not None}
         self._expected = self._expected_arguments()
 
     def _expected_arguments(self) -> dict[str, Structure]:
         """The structure of each parameter's argument."""
-        match self._program.in_structure:
+        match marked(self._program.in_structure, self._paths):
             case TupleOf((TupleOf(args), DictOf(keys, items))):
                 bound = self._signature.bind_partial(*args, **dict(zip(keys, items, strict=True)))
             case other:
@@ -89,12 +92,15 @@ class Binder:
             expected[name] = found
         return expected
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any], casts: Casts) -> list[Any]:
+    def bind(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], casts: Casts, containers: dict[tuple[Any, ...], Any] | None = None
+    ) -> list[Any]:
         """The leaves of a call's arguments, in the order of the program's inputs.
 
         Args:
             args, kwargs: of the call.
             casts: asked where an argument has not the dtype that it was captured with.
+            containers: takes the containers that the program looks at, by their paths.
 
         Raises:
             SignatureError: with the argument, what it must be and what it is.
@@ -114,6 +120,8 @@ class Binder:
             if name not in self._expected and not _is_default(value, self._default(name)):
                 self._refuse_extra(name, value)
         call.check_leaves(casts)
+        if containers is not None:
+            containers.update({self._paths[number]: found for number, found in call.containers.items()})
         return leaves
 
     def _default(self, name: str) -> Any:
@@ -132,6 +140,7 @@ class _Call:
     def __init__(self, program: Program, leaves: list[Any]) -> None:
         self.program, self.leaves = program, leaves
         self.places = [""] * len(leaves)
+        self.containers: dict[int, Any] = {}
 
     def fail(self, place: str, expected: str, value: Any) -> None:
         raise SignatureError(f"{self.program.name}(): {place} must be {expected}, but is {_seen(value)}")
@@ -149,6 +158,9 @@ class _Call:
                 self._match_mapping(structure, value, place)
             case ObjectOf():
                 self._match_object(structure, value, place)
+            case Shared(number, (inner,)):
+                self.containers[number] = value
+                self.match(inner, value, place)
             case _:
                 self.fail(place, "a value that is known before the call", value)
 
@@ -163,6 +175,8 @@ class _Call:
         keys = f"a mapping with the keys {', '.join(map(repr, structure.keys))}"
         if not isinstance(value, Mapping) or set(value) != set(structure.keys):
             self.fail(place, keys, value)
+        if hasattr(type(value), "__missing__"):  # what a program does where a key is missing is known
+            self.fail(place, "a mapping that makes nothing for keys that are missing", value)
         if structure.factory is collections.OrderedDict and tuple(value) != structure.keys:
             self.fail(place, f"{keys}, in this order", value)
         for key, item in zip(structure.keys, structure.items, strict=True):

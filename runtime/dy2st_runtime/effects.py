@@ -46,22 +46,44 @@ def check(program: Program) -> None:
 def apply(module: nn.Module, program: Program, outputs: Sequence[Any], made: dict[int, Any]) -> None:
     """Carry out the effects of one call, in order; ``made`` takes the containers that they share with its result."""
     slots = {slot.name: slot for slot in program.states}
+    found = []
     for effect in program.effects:
         place = place_of(effect.target, slots)
         assert place is not None, "checked when the program was saved"
-        _apply_one(effect, container(module, place.owner), place, outputs, made)
+        owner = container(module, place.owner)
+        held = _held(effect, owner, place)  # before any of them is replaced
+        found.append((effect, owner, place.name, held, place.items))
+    for effect, owner, name, held, items in found:
+        if effect.in_place:
+            _fill(held, unflatten(effect.value, outputs, made))
+        elif items:
+            held[items[-1]] = unflatten(effect.value, outputs, made)
+        else:
+            _apply_one(effect, owner, name, outputs, made)
 
 
-def _apply_one(effect: Effect, owner: nn.Module, place: Path, outputs: Sequence[Any], made: dict[int, Any]) -> None:
-    name = place.name
+def _held(effect: Effect, owner: nn.Module, place: Path) -> Any:
+    """The container that an effect writes to, if it is not the module itself."""
+    if effect.in_place:
+        return item(owner.__dict__[place.name], place.items)
+    return item(owner.__dict__[place.name], place.items[:-1]) if place.items else None
+
+
+def _fill(held: Any, contents: Any) -> None:
+    if isinstance(held, dict):
+        held.clear()
+        held.update(contents)
+    else:
+        held[:] = contents
+
+
+def _apply_one(effect: Effect, owner: nn.Module, name: str, outputs: Sequence[Any], made: dict[int, Any]) -> None:
     if effect.kind == "delete":
         next(table for table in (owner._parameters, owner._buffers, owner.__dict__) if name in table).pop(name)
         return
     value = unflatten(effect.value, outputs, made)
     if effect.kind == "extend":
         owner.__dict__.setdefault(name, []).extend(value)
-    elif place.items:
-        item(owner.__dict__[name], place.items[:-1])[place.items[-1]] = value
     elif name in owner._parameters or name in owner._buffers:
         setattr(owner, name, value)
     else:

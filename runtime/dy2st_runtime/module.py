@@ -20,7 +20,7 @@ from dy2st_runtime.errors import SignatureError
 from dy2st_runtime.executors import choose, runner
 from dy2st_runtime.passes.devices import move_to_device
 from dy2st_runtime.paths import Path, parse
-from dy2st_runtime.program import Program, StateSlot
+from dy2st_runtime.program import ObjectPlace, Program, StateSlot
 from dy2st_runtime.state import State, StateValue, build
 from dy2st_runtime.structure import unflatten
 
@@ -115,6 +115,7 @@ class LoadedModule(nn.Module):
             raise ValueError(f"max_steps is a number of trips or None, not {max_steps!r}")
         self._dy2st_backend, self._dy2st_max_steps = backend, max_steps
         self._dy2st_constants: dict[str, torch.Tensor] = {}
+        self._dy2st_kept: dict[tuple[Any, ...], Any] = {}
         self._dy2st_state = [entry if entry.kind in _DESCRIBED else dataclasses.replace(entry, value=None) for entry in state]
         self._dy2st_device = torch.device("cpu")
         methods = programs if isinstance(programs, Mapping) else {archive.FORWARD: programs}
@@ -222,16 +223,37 @@ class LoadedModule(nn.Module):
         other_tracers.refuse_jit_trace(method)
         entry = self._entry(method)
         state = [self._value(path) for path in entry.paths]
-        leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state))
+        containers: dict[tuple[Any, ...], Any] = {}
+        leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state), containers)
+        made = self._existing(entry.program, containers) if entry.program.object_places else {}
         with _default_dtype(entry.program.default_dtype):
             try:
                 outputs = runner(entry.moved, self._dy2st_backend)([*leaves, *state])
             except Exception as error:
                 other_tracers.explain(error)
                 raise
-        made: dict[int, Any] = {}
         effects.apply(self, entry.program, outputs, made)
-        return unflatten(entry.program.out_structure, outputs, made)
+        result = unflatten(entry.program.out_structure, outputs, made)
+        self._dy2st_kept |= {
+            place.path: made[number] for number, place in entry.program.existing if place.kind == "kept" and number in made
+        }
+        return result
+
+    def _existing(self, program: Program, containers: Mapping[tuple[Any, ...], Any]) -> dict[int, Any]:
+        """The containers that were there before the call, by number."""
+        for one, other in program.distinct:
+            found = self._object(one, containers)
+            if found is not None and found is self._object(other, containers):
+                where = " and ".join(map(_place_text, (one, other)))
+                raise SignatureError(f"{program.name}() was captured with two objects as {where}, and is called with one")
+        found = {number: self._object(place, containers) for number, place in program.existing}
+        return {number: held for number, held in found.items() if held is not None}
+
+    def _object(self, place: ObjectPlace, containers: Mapping[tuple[Any, ...], Any]) -> Any:
+        """The container at a place; ``None`` where there is none yet."""
+        if place.kind == "argument":
+            return containers.get(place.path)
+        return self._dy2st_kept.get(place.path) if place.kind == "kept" else self._value(parse(place.path[0]))
 
     def state_value(self, slot: StateSlot) -> Any:
         """The value that a state slot of one of the programs has now."""
@@ -254,6 +276,7 @@ class LoadedModule(nn.Module):
         device = fn(torch.empty(0, device=self._dy2st_device)).device
         if device != self._dy2st_device:
             self._dy2st_device = device
+            self._dy2st_kept = {}
             self._dy2st_entries = {
                 name: tuple(_on_device(entry, device, self._dy2st_max_steps) for entry in entries)
                 for name, entries in self._dy2st_entries.items()
@@ -287,6 +310,12 @@ class LoadedModule(nn.Module):
 def _prepare(program: Program, max_steps: int | None) -> _Entry:
     paths = tuple(parse(slot.name, items=slot.kind in _PLAIN) for slot in program.states)
     return _Entry(program, _ready(program, torch.device("cpu"), max_steps), Binder(program), paths)
+
+
+def _place_text(place: ObjectPlace) -> str:
+    if place.kind != "argument":
+        return str(place.path[0])
+    return f"argument {place.path[1]!r}{''.join(f'[{step!r}]' for step in place.path[2:])}"
 
 
 def _on_device(entry: _Entry, device: torch.device, max_steps: int | None) -> _Entry:

@@ -132,11 +132,27 @@ class Effect:
         target: what is written, as the user wrote it (``self.h``).
         kind: ``"set"``, ``"delete"``, or ``"extend"`` for items appended to a list.
         value: what is written, in terms of the root block's outputs.
+        in_place: whether the container that is there gets other contents.
     """
 
     target: str
     kind: str
     value: Structure
+    in_place: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectPlace:
+    """Where a container is that was there before the call.
+
+    Attributes:
+        kind: ``"argument"``; ``"state"`` for an attribute of the module, or what is in one; ``"kept"`` for one that the first
+            call makes and later ones find again.
+        path: of an argument the steps to it in ``(args, kwargs)``; else its name.
+    """
+
+    kind: str
+    path: tuple[Any, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,6 +172,9 @@ class Program:
         any_mode: whether it is the same program with the other value of that flag.
         default_dtype: PyTorch's default dtype when it was captured, which decides the dtype of some results.
         parameters: the parameters of the function; without them, arguments are taken as ``in_structure`` spells them.
+        existing: of a saved program, where the containers are that were there before the call, by the number of the
+            :class:`~dy2st_runtime.structure.Shared` that stands for each in its result and effects.
+        distinct: of a saved program, places of containers that must be two.
     """
 
     name: str
@@ -170,6 +189,13 @@ class Program:
     any_mode: bool = False
     default_dtype: torch.dtype = torch.float32
     parameters: tuple[Parameter, ...] = ()
+    existing: tuple[tuple[int, ObjectPlace], ...] = ()
+    distinct: tuple[tuple[ObjectPlace, ObjectPlace], ...] = ()
+
+    @property
+    def object_places(self) -> tuple[ObjectPlace, ...]:
+        """All places of containers that it looks at."""
+        return (*(place for _, place in self.existing), *(place for pair in self.distinct for place in pair))
 
     def __str__(self) -> str:
         return format_program(self)

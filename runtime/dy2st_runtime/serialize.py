@@ -26,14 +26,15 @@ from dy2st_runtime.document import Json
 from dy2st_runtime.errors import LoadError, ProgramError, SaveError
 from dy2st_runtime.operators import resolve
 from dy2st_runtime.printing import target_name
-from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
+from dy2st_runtime.program import Block, Effect, InputSlot, Location, ObjectPlace, Parameter, Program, StateSlot, verify
 
 FORMAT = "dy2st"
-VERSION = (1, 1)
+VERSION = (1, 2)
 """A minor version adds what older readers may leave out; a major version is another format."""
 
 STATE_KINDS = ("parameter", "buffer", "attribute", "constant", "number")
 EFFECT_KINDS = ("set", "delete", "extend")
+OBJECT_PLACES = ("argument", "state", "kept")
 DEFAULT_DTYPES = ("float32", "float64", "float16", "bfloat16")
 NUMBERS = ("int", "float", "bool")
 PARAMETER_KINDS = {str(kind.name): kind for kind in inspect._ParameterKind}
@@ -78,13 +79,31 @@ def to_json(program: Program) -> dict[str, Any]:
             "in_structure": structure.to_json(program.in_structure),
             "states": [_slot_to_json(slot) for slot in program.states],
             "out_structure": structure.to_json(program.out_structure),
-            "effects": [{"target": e.target, "kind": e.kind, "value": structure.to_json(e.value)} for e in program.effects],
-        }
+            "effects": [_effect_to_json(effect) for effect in program.effects],
+        } | _places_to_json(program)
     except SaveError as error:
         raise SaveError(f"{program.name} ({program.origin}): {error}") from None
     origin = writer.place(program.origin)
     sources = [list(source) for source in writer.sources]
     return {**signature, "origin": origin, "sources": sources, "blocks": writer.blocks}
+
+
+def _effect_to_json(effect: Effect) -> dict[str, Any]:
+    made = {"target": effect.target, "kind": effect.kind, "value": structure.to_json(effect.value)}
+    return made | ({"in_place": True} if effect.in_place else {})
+
+
+def _places_to_json(program: Program) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if program.existing:
+        made["existing"] = [[number, _place_to_json(place)] for number, place in program.existing]
+    if program.distinct:
+        made["distinct"] = [list(map(_place_to_json, pair)) for pair in program.distinct]
+    return made
+
+
+def _place_to_json(place: ObjectPlace) -> dict[str, Any]:
+    return {place.kind: [constants.encode(step) for step in place.path]}
 
 
 def _parameter_to_json(parameter: Parameter) -> dict[str, Any]:
@@ -208,6 +227,8 @@ def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
         any_mode=json.field("any_mode").boolean(),
         default_dtype=constants.DTYPES[json.field("default_dtype").text(DEFAULT_DTYPES)],
         parameters=tuple(_read_parameter(parameter) for parameter in json.field("parameters").array()),
+        existing=tuple((pair.array(2)[0].integer(0), _read_place(pair.array(2)[1])) for pair in _some(json, "existing")),
+        distinct=tuple((_read_place(pair.array(2)[0]), _read_place(pair.array(2)[1])) for pair in _some(json, "distinct")),
     )
     leaves = [part.index for part in structure.walk(program.in_structure) if isinstance(part, structure.Leaf)]
     if sorted(leaves) != list(range(len(program.inputs))):
@@ -261,7 +282,21 @@ def _read_state(json: Json) -> StateSlot:
 
 def _read_effect(json: Json) -> Effect:
     value = structure.from_json(json.field("value"))
-    return Effect(json.field("target").text(), json.field("kind").text(EFFECT_KINDS), value)
+    in_place = json.optional("in_place")
+    kind = json.field("kind").text(EFFECT_KINDS)
+    return Effect(json.field("target").text(), kind, value, in_place is not None and in_place.boolean())
+
+
+def _some(json: Json, name: str) -> Sequence[Json]:
+    found = json.optional(name)
+    return () if found is None else found.array()
+
+
+def _read_place(json: Json) -> ObjectPlace:
+    for kind in OBJECT_PLACES:
+        if (path := json.optional(kind)) is not None:
+            return ObjectPlace(kind, tuple(constants.decode(step) for step in path.array()))
+    json.fail("a place")
 
 
 class _Reader:

@@ -17,7 +17,7 @@ from dy2st_runtime import constants, structure
 from dy2st_runtime.document import Json
 from dy2st_runtime.errors import LoadError, SaveError
 from dy2st_runtime.memory import pack, unpack
-from dy2st_runtime.paths import parse, step
+from dy2st_runtime.paths import Path, parse, step, written
 from dy2st_runtime.program import Program
 from dy2st_runtime.serialize import STATE_KINDS
 from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, unflatten
@@ -297,6 +297,38 @@ def check_slots(programs: Iterable[Program], state: State) -> None:
                 raise LoadError(f"program.json: {slot.name} is not what {program.name} needs")
             if isinstance(value, torch.Tensor) and not _fits(value, slot.dtype, slot.shape):
                 raise LoadError(f"weights.safetensors: {slot.name} has not the dtype and size that {program.name} needs")
+
+
+def check_places(programs: Iterable[Program], state: State) -> None:
+    """Check that every container of the state that a program looks at, or fills, is there.
+
+    Raises:
+        LoadError: one is not.
+    """
+    items = {entry.name: entry.value for entry in state if entry.kind in ("attribute", "number")}
+    containers = {entry.name: build(entry.value, entry.name, items) for entry in state if entry.kind == "container"}
+    for program in programs:
+        filled = [path for effect in program.effects if effect.in_place and (path := written(effect.target)) is not None]
+        for place in program.object_places:
+            if place.kind == "argument" and len(place.path) < 2:
+                raise LoadError(f"program.json: {program.name} names all its arguments as a container")
+            if place.kind != "argument" and not (len(place.path) == 1 and isinstance(place.path[0], str)):
+                raise LoadError(f"program.json: {program.name} names a container by {place.path!r}")
+        known = [parse(place.path[0]) for place in program.object_places if place.kind == "state"]
+        for path in (*known, *filled):
+            if not isinstance(_at(containers, path), (list, dict) if path in filled else (list, dict, tuple)):
+                raise LoadError(f"program.json: the state has no container {path}, which {program.name} needs")
+
+
+def _at(containers: Mapping[str, Any], path: Path) -> Any:
+    """What is in a container; ``None`` for nothing."""
+    found = containers.get(str(dataclasses.replace(path, items=())))
+    for key in path.items:
+        try:
+            found = found[key]  # type: ignore[index]  # checked by trying
+        except (TypeError, KeyError, IndexError):
+            return None
+    return found
 
 
 def _resolve_alias(name: str, aliases: Mapping[str, str]) -> str:

@@ -372,6 +372,41 @@ def walk(structure: Structure) -> Iterator[Structure]:
         yield from walk(item)
 
 
+def marked(structure: Structure, paths: Sequence[tuple[Any, ...]]) -> Structure:
+    """A structure in which the containers at some paths are shared, under the positions of their paths.
+
+    Raises:
+        ValueError: there is no list, dict or object at a path.
+
+    Example:
+        >>> marked(TupleOf((ListOf(()),)), [(0,)])
+        TupleOf(items=(Shared(number=0, items=(ListOf(items=()),)),), factory=None)
+    """
+    found = set[int]()
+
+    def visit(part: Structure, path: tuple[Any, ...]) -> Structure:
+        match part:
+            case DictOf(keys):
+                pass
+            case ObjectOf(_, keys):
+                pass
+            case TupleOf(items) | ListOf(items):
+                keys = tuple(range(len(items)))
+            case _:
+                return part
+        items = tuple(visit(item, (*path, key)) for key, item in zip(keys, part.items, strict=True))
+        made: Structure = dataclasses.replace(part, items=items)
+        if path not in paths:
+            return made
+        found.add(paths.index(path))
+        return Shared(paths.index(path), (made,))
+
+    made = visit(structure, ())
+    if len(found) < len(set(paths)):
+        raise ValueError("a container of the arguments is named that they do not have")
+    return made
+
+
 def to_json(structure: Structure) -> Any:
     """Plain data for an archive.
 

@@ -26,7 +26,7 @@ from tests.fuzz.choices import Seeded
 from tests.fuzz.grammar import Grammar, Program, write
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
-from tests.fuzz.stateful import generate, oracle, reduction
+from tests.fuzz.stateful import generate, keeping, oracle, reduction
 from tests.fuzz.stateful.program import Program as Stateful
 from tests.fuzz.twins import NAMES, twin
 from tests.fuzz.wide import Wide
@@ -58,7 +58,7 @@ def run(seed: str, variants: tuple[str, ...], size: int, *, wide: bool = False) 
 
 
 def run_stateful(seed: str, variants: tuple[str, ...], size: int = generate.SIZE) -> Iterator[tuple[str, Stateful, Verdict]]:
-    """Judge one program with state in several ways, until it fails in one."""
+    """Judge one program with state in several ways, until it fails in one, and one that is made to be saved."""
     program = generate.write(seed, size)
     if not oracle.valid(program):
         return
@@ -66,7 +66,10 @@ def run_stateful(seed: str, variants: tuple[str, ...], size: int = generate.SIZE
         verdict = oracle.judge(program, name)
         yield name, program, verdict
         if verdict.kind is not Kind.SAME:
-            return
+            break
+    if "saved" in variants:
+        program = keeping.write(seed)
+        yield "saved", program, oracle.judge(program, "saved")
 
 
 def _work_stateful(options: argparse.Namespace) -> None:

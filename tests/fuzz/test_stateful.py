@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.fuzz.oracle import Kind, Verdict
-from tests.fuzz.stateful import generate, oracle
+from tests.fuzz.stateful import generate, keeping, oracle
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.reduction import reduced, script
@@ -115,3 +115,15 @@ def test_random_programs(number: int):
     assert oracle.valid(program)
     verdict = oracle.judge(program, "python" if number % 4 == 0 else "native")
     assert not verdict.bad, f"{verdict.reason}\n{program.text()}\n{verdict.detail}"
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_random_programs_that_are_saved(number: int):
+    program = keeping.write(f"ci-{number}")
+    verdict = oracle.judge(program, "saved")
+    assert not verdict.bad, f"{verdict.reason}\n{program.text()}\n{verdict.detail}"
+
+
+def test_most_programs_that_keep_one_structure_can_be_saved():
+    kinds = [oracle.judge(keeping.write(f"keeping-{number}"), "saved").kind for number in range(12)]
+    assert kinds.count(Kind.SAME) > 6

@@ -40,8 +40,18 @@ def test_several_methods():
     (x, times), named = model.examples["fixed"]
     assert not named and times == 2
     torch.testing.assert_close(model.fixed(x, times), model.fixed_twice)
-    assert model.methods == ("forward", "fixed") and model.calls == 1
+    assert model.methods[:2] == ("forward", "fixed") and model.calls == 1
     assert model.about["task"] == "golden" and model.about["documentation of fixed"] == "As many trips as asked for."
+
+
+def test_results_are_the_containers_that_were_there():
+    """From version 1.2 on."""
+    model, given = load(FILES[-1]), [torch.ones(4)]
+    recent = model.recent
+    for x in (torch.ones(4), torch.zeros(4)):
+        found, kept = model.remember(x, given)
+        assert found is model.recent is recent and kept is given
+    assert [row.sum().item() for row in recent] == [4, 0]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -38,10 +38,11 @@ class Picture:
         numbers: of the objects.
         module: the name of the module whose classes are the user's.
         values: whether values of tensors are part of it, and not only what they are.
+        classes: whether the user's classes are.
     """
 
-    def __init__(self, numbers: Numbers, module: str, values: bool = True) -> None:
-        self.numbers, self.module, self.values = numbers, module, values
+    def __init__(self, numbers: Numbers, module: str, values: bool = True, classes: bool = True) -> None:
+        self.numbers, self.module, self.values, self.classes = numbers, module, values, classes
         self.lines: list[str] = []
         self._shown: set[int] = set()
 
@@ -95,10 +96,9 @@ class Picture:
             parts = {name: part for name, part in getattr(value, "__dict__", {}).items() if _is_data(name, part)}
             if type(value).__module__ == self.module:
                 parts.update(_slots(value))
-                self.add(f"type({path})", type(value))
-                for base in type(value).__mro__[1:]:
+                for base in type(value).__mro__ if self.classes else ():
                     if base.__module__ == self.module:
-                        self.add(f"{path}'s {base.__name__}", base)
+                        self.add(f"type({path})" if base is type(value) else f"{path}'s {base.__name__}", base)
         if parts or hasattr(value, "__dict__"):
             self.lines.append(f"{path}: attributes {list(parts)}")
         for name, part in parts.items():
