@@ -22,6 +22,7 @@ from dy2st.static_function import StaticFunction
 from dy2st_runtime import executors
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.passes.application import Pass
+from dy2st_runtime.structure import HoldsItselfError, repeated_containers
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _M = TypeVar("_M", bound=torch.nn.Module)
@@ -177,6 +178,10 @@ def _checked_specs(specs: Any) -> Specs | None:
         return [specs]
     if not isinstance(specs, (list, tuple, Mapping)):
         raise SignatureError(f"input_spec is a list with one entry for each parameter, not a {type(specs).__name__}")
+    try:
+        repeated_containers(specs, lambda part: False)
+    except HoldsItselfError as error:
+        raise SignatureError(f"in input_spec {error}; specify what is read of it, and keep it in the module or a closure") from None
     return specs
 
 

@@ -30,7 +30,7 @@ from dy2st_runtime.binding import Binder
 from dy2st_runtime.passes.application import Pass
 from dy2st_runtime.program import Location, Program
 from dy2st_runtime.state import StateValue
-from dy2st_runtime.structure import flatten
+from dy2st_runtime.structure import children, flatten
 
 _FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
 
@@ -281,8 +281,9 @@ def _check_arguments(static: StaticFunction, call: Call) -> None:
     for name, leaf in zip(call.names, call.leaves, strict=True):
         if not isinstance(leaf, (torch.Tensor, NumberArgument)) and leaf is not static.instance:
             kind = leaf if isinstance(leaf, type) else type(leaf)
+            why = "which exists only in this process" if children(leaf) is None else "and it, or what is around it, holds itself"
             raise SaveError(
-                f"the argument {name} of {static.__qualname__} is a {kind.__qualname__}, which exists only in this process; "
+                f"the argument {name} of {static.__qualname__} is a {kind.__qualname__}, {why}; "
                 "take it from the module or the closure instead"
             )
 

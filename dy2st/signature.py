@@ -25,7 +25,7 @@ from dy2st.capture.number_arguments import KINDS, NumberArgument
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.values import own_meaning
 from dy2st.errors import Location, SignatureError
-from dy2st_runtime.structure import Structure, children, flatten, repeated_containers
+from dy2st_runtime.structure import HoldsItselfError, Structure, children, flatten, repeated_containers
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -240,19 +240,13 @@ class CallSignature:
         def is_leaf(value: Any) -> bool:
             return _is_leaf(value) or (value is instance and instance is not None)
 
-        repeated = self._repeated(given, is_leaf)
-        leaves, structure = flatten(given, is_leaf, repeated=repeated)
-        names = leaf_names(bound, is_leaf)
+        leaf, repeated = _leaves_and_repeated(given, is_leaf)
+        leaves, structure = flatten(given, leaf, repeated=repeated)
+        names = leaf_names(bound, leaf)
         dims = [frozenset[int]()] * len(leaves)
         if self.specs is not None:
             dims = self._check_specs(bound, leaves)
         return Call(structure, leaves, names, (structure, _leaf_keys(leaves, dims), modes()), dims, given)
-
-    def _repeated(self, given: Any, is_leaf: Callable[[Any], bool]) -> dict[int, int]:
-        try:
-            return repeated_containers(given, is_leaf)
-        except ValueError as error:
-            raise SignatureError(f"{self.name}(): in its arguments {error}") from None
 
     def _check_specs(self, bound: inspect.BoundArguments, leaves: list[Any]) -> list[frozenset[int]]:
         assert self.specs is not None
@@ -330,6 +324,38 @@ def _is_leaf(value: Any) -> bool:
         fields = {field.name for field in dataclasses.fields(value)}
         return not (storage.table_of(value) or {}).keys() <= fields
     return not isinstance(value, CONSTANTS) and children(value) is None
+
+
+def _leaves_and_repeated(given: Any, is_leaf: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], dict[int, int]]:
+    """What a leaf of the arguments is, and the containers that stand in several places.
+
+    Containers that hold themselves are leaves, and so is what they hold: the code under capture works with these very objects.
+    """
+    try:
+        return is_leaf, repeated_containers(given, is_leaf)
+    except HoldsItselfError as error:
+        held = error.parts
+
+    def is_own_leaf(value: Any) -> bool:
+        return id(value) in held or is_leaf(value)
+
+    while True:
+        _add_parts(held)
+        try:
+            return is_own_leaf, repeated_containers(given, is_own_leaf)
+        except HoldsItselfError as error:
+            held |= error.parts
+
+
+def _add_parts(held: dict[int, Any]) -> None:
+    """Add the containers in some containers."""
+    waiting, seen = list(held.values()), dict(held)
+    while waiting:
+        for part in (children(waiting.pop()) or ((),))[0]:
+            if children(part) is not None and id(part) not in seen:
+                seen[id(part)] = part
+                waiting.append(part)
+    held.update({key: part for key, part in seen.items() if not isinstance(part, tuple)})
 
 
 def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) -> list[str]:

@@ -108,9 +108,10 @@ class Names:
         for name, (value, line) in self.holders.items():
             items: list[StateValue] = []
             try:
+                structure.repeated_containers(value, lambda part: False)
                 described = _describe(value, name, numbers, items)
                 structure.to_json(described)
-            except SaveError as error:
+            except (SaveError, structure.HoldsItselfError) as error:
                 raise SaveError(f"{line}self.{name}: {error}") from None
             found += [*items, StateValue(name, "container", described)]
         return found

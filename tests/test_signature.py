@@ -321,7 +321,7 @@ def test_the_same_tensor_twice_against_two_specifications() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: [torch.ones(1)], lambda: {"a": torch.ones(1)}])
-def test_an_argument_that_holds_itself_is_refused(make):
+def test_an_argument_that_holds_itself_is_read(make):
     held = make()
     if isinstance(held, list):
         held.append(held)
@@ -330,7 +330,9 @@ def test_an_argument_that_holds_itself_is_refused(make):
 
     @to_static
     def function(x, held):
-        return x
+        return x + held[next(iter(held)) if isinstance(held, dict) else 0]
 
-    with pytest.raises(SignatureError, match="holds itself"):
-        function(torch.ones(1), held)
+    assert function(torch.ones(1), held) == 2
+    held[0 if isinstance(held, list) else "a"] = torch.zeros(1)
+    assert function(torch.ones(1), held) == 1
+    assert len(function.program_cache) == 1

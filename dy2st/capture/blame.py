@@ -58,6 +58,8 @@ _CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic s
 _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _CYCLE = 50
 """How many frames at the end of a traceback show what an endless recursion goes through."""
+_GENERATED = "<string>"
+"""The file of the methods that ``dataclasses`` writes."""
 _NEVER = (errors.Dy2stError, RecursionError, MemoryError, SystemError, *TRACING_ERRORS)
 
 
@@ -92,7 +94,10 @@ def is_about_texts(error: Exception) -> bool:
 
 def runs_in_capture(session: Session, error: RecursionError) -> bool:
     """Whether it is code of this package that goes too deep, and not the user's."""
-    files = [step.tb_frame.f_code.co_filename for step in steps(error)][-_CYCLE:]
+    files = [step.tb_frame.f_code.co_filename for step in steps(error)]
+    if files[-_CYCLE:] == [_GENERATED] * _CYCLE:  # types that hold themselves are compared: by whom?
+        return next(file for file in reversed(files) if file != _GENERATED).startswith((_OWN, *_INTERNAL))
+    files = files[-_CYCLE:]
     return any(file.startswith((_OWN, *_INTERNAL)) for file in files) and not any(
         file in session.position.user_files for file in files
     )

@@ -22,7 +22,7 @@ from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.uniting import with_parts
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInDeque, Text, is_mutable, number_kind, options_of, unpack_list
 from dy2st_runtime import control
-from dy2st_runtime.structure import children, unflatten
+from dy2st_runtime.structure import children, shallow, unflatten
 
 _ATTEMPTS = 64
 _ZEROS = {"bool": False, "int": 0, "float": 0.0}
@@ -213,10 +213,10 @@ class Joiner:
             or any(map(self._is_older, (a, b)))
         ):
             return False
-        return self._lists(a) is a and self._lists(b) is b and lattice.shallow(a)[1] == lattice.shallow(b)[1]
+        return self._lists(a) is a and self._lists(b) is b and shallow(a)[1] == shallow(b)[1]
 
     def _alike(self, a: Any, b: Any, place: Place | None) -> Any:
-        (parts, structure), (others, _) = lattice.shallow(a), lattice.shallow(b)
+        (parts, structure), (others, _) = shallow(a), shallow(b)
         inside = None if isinstance(place, ContentsPlace) else place
         return unflatten(structure, [self.join(x, y, inside) for x, y in zip(parts, others)])
 
@@ -260,8 +260,8 @@ class Joiner:
                 return first
         if not isinstance(kind, lattice.ContainerType):
             return value
-        parts = lattice.shallow(value)[0]
-        rows = zip(*(lattice.shallow(option)[0] for option in options))
+        parts = shallow(value)[0]
+        rows = zip(*(shallow(option)[0] for option in options))
         made = [self._united(item, part, row) for item, part, row in zip(kind.items, parts, rows)]
         if all(new is old for new, old in zip(made, parts)):
             return value

@@ -375,7 +375,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return tables.move_to_end(session, owner, *args, **kwargs)
     if isinstance(owner, dict) and function.__name__ == "update":
         return tables.update(session, owner, *args, **kwargs)
-    if isinstance(owner, (set, collections.deque)) and keys.any_open(args):
+    if isinstance(owner, (set, collections.deque)) and keys.has_choice(args):
         return keys.over_choices(session, args, lambda known: _call_container(session, owner, function, known, kwargs))
     if isinstance(owner, dict) and function.__name__ in (optional.METHODS if optional.has_optional(owner) else optional.TAKING):
         return optional.method(session, owner, function.__name__, args, kwargs)

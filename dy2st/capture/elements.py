@@ -38,7 +38,7 @@ from dy2st.capture.values import (
 )
 from dy2st_runtime import control
 from dy2st_runtime.items import is_plain_object
-from dy2st_runtime.structure import TupleOf, children, unflatten
+from dy2st_runtime.structure import TupleOf, children, shallow, unflatten
 
 CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type, types.BuiltinFunctionType, torch.nn.Module)
 """What is an item as the object that it is."""
@@ -103,7 +103,7 @@ def _container(session: Session, value: Any) -> Any:
             session.here(),
             fix="put in tensors, numbers, strings, None, tuples, lists, dicts and dataclasses of them",
         )
-    _, structure = lattice.shallow(value)
+    _, structure = shallow(value)
     return unflatten(structure, [unpack_list(settled(session, part)) for part in parts[0]])
 
 
@@ -150,7 +150,7 @@ def type_of(value: Any) -> lattice.Type:
         return kind
     found = lattice.type_of(value)
     if isinstance(found, lattice.ContainerType):
-        return lattice.ContainerType(found.structure, tuple(map(type_of, lattice.shallow(value)[0])))
+        return lattice.ContainerType(found.structure, tuple(map(type_of, shallow(value)[0])))
     plain = isinstance(found, lattice.SameType) and is_number(value) and not isinstance(value, enum.Enum)
     return lattice.NumberType(number_kind(value)) if plain else found
 
@@ -168,7 +168,7 @@ def argument(session: Session, value: Any) -> Any:
     items = tuple(argument(session, part) for part in parts[0])
     if type(value) is tuple:
         return items
-    return builder.call_raw(control.item_make, (lattice.shallow(value)[1], items))
+    return builder.call_raw(control.item_make, (shallow(value)[1], items))
 
 
 def stands_in(session: Session, items: RuntimeList, value: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dy2st import errors
+from dy2st.capture import lattice
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_texts, runs_in_capture
 from dy2st.capture.functions import data_dependent
 from dy2st.capture.regions import Refused
@@ -33,6 +34,8 @@ def translated(session: Session) -> Iterator[None]:
     except RecursionError as error:
         if not runs_in_capture(session, error):
             raise
+        raise _holds_itself(session, error) from None
+    except lattice.HoldsItselfMismatch as error:
         raise _holds_itself(session, error) from None
     except Exception as error:
         if isinstance(error, TypeError) and _UNHASHABLE.search(str(error)):
@@ -104,10 +107,10 @@ def _as_key(session: Session, error: Exception) -> errors.CaptureError:
     )
 
 
-def _holds_itself(session: Session, error: RecursionError) -> errors.CaptureError:
+def _holds_itself(session: Session, error: Exception) -> errors.CaptureError:
     return errors.CaptureError(
         "a list, dict or object that holds itself is used where a tensor decides",
-        user_line(session, error),
+        user_line(session, error) or _first_line(session),
         fix="keep what points back in a variable: a program passes on what containers hold, so none may be part of itself",
     )
 

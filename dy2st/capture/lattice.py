@@ -34,11 +34,15 @@ from dy2st.capture.values import (
     number_kind,
     runtime_list,
 )
-from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, exact, flatten
+from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, exact, shallow
 
 
 class Mismatch(Exception):
     """Two values that no single value stands for; the message says what they are."""
+
+
+class HoldsItselfMismatch(Mismatch):
+    """A container that holds itself: nothing that is passed on by what is in it."""
 
 
 class LengthMismatch(Mismatch):
@@ -205,11 +209,18 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
 
     Args:
         is_kept: whether a container is passed on as the object that it is; the others are passed on by what is in them.
+
+    Raises:
+        HoldsItselfMismatch: one of those holds itself.
     """
+    return _type_of(value, is_kept, ())
+
+
+def _type_of(value: Any, is_kept: Callable[[Any], bool], around: tuple[Any, ...]) -> Type:
     if isinstance(value, Undefined):
         return UnboundType(value.name, value.kind, value.arguments)
     if isinstance(value, Choice):
-        return ChoiceType(tuple(type_of(option, is_kept) for option in value.options.values()))
+        return ChoiceType(tuple(_type_of(option, is_kept, around) for option in value.options.values()))
     if isinstance(value, (Order, torch.Tensor)):
         return OrderType(value) if isinstance(value, Order) else TensorType.of(value)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -224,16 +235,16 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
     if isinstance(value, StandInTuple):
         known = runtime_list(value.items)
         return ListType(None if known is None else known.element, True)
-    parts = children(value)
-    if parts is None or (type(value) is torch.Size and all(type(s) is int for s in value)):
+    if children(value) is None or (type(value) is torch.Size and all(type(s) is int for s in value)):
         return SameType(value)
+    return _type_of_container(value, is_kept, around)
+
+
+def _type_of_container(value: Any, is_kept: Callable[[Any], bool], around: tuple[Any, ...]) -> Type:
+    if any(value is other for other in around):
+        raise HoldsItselfMismatch(f"a {type(value).__name__} that holds itself")
     leaves, structure = shallow(value)
-    return ContainerType(structure, tuple(type_of(leaf, is_kept) for leaf in leaves))
-
-
-def shallow(value: Any) -> tuple[list[Any], Structure]:
-    """One level apart: every part is a leaf."""
-    return flatten(value, lambda part: part is not value)
+    return ContainerType(structure, tuple(_type_of(leaf, is_kept, (*around, value)) for leaf in leaves))
 
 
 def size_of(size: Any) -> Any:

@@ -26,7 +26,7 @@ from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
 from dy2st.capture.values import Choice, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
 from dy2st_runtime import control, scalars
-from dy2st_runtime.structure import children
+from dy2st_runtime.structure import children, shallow
 
 _LONGEST = 120
 _ATTEMPTS = 64
@@ -279,8 +279,8 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], *, i
     if not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
         pairs = [(value, carry.initial)]
         if is_new:
-            rows = [lattice.shallow(option)[0] for option in options_of(carry.initial)]
-            pairs = [pair for row in rows for pair in zip(lattice.shallow(value)[0], row)]
+            rows = [shallow(option)[0] for option in options_of(carry.initial)]
+            pairs = [pair for row in rows for pair in zip(shallow(value)[0], row)]
         for one, other in pairs:
             session.twins.link(one, other)
         session.twins.link_parts(value, carry.final, same)

@@ -53,9 +53,9 @@ from dy2st_runtime.structure import (
     Shared,
     Structure,
     attributes,
-    children,
     is_followed,
     kind_of_table,
+    parts_of,
     unflatten,
 )
 
@@ -222,17 +222,25 @@ class _Describer:
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._uses: collections.Counter[int] = collections.Counter()
         self._copies: dict[int, Any] = {}
+        self._open: set[int] = set()
+        """The numbers of what is being described."""
 
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
-        if children(value) is None and not isinstance(value, StandIn) and not self._is_table(value):
+        if parts_of(value) is None and not isinstance(value, StandIn) and not self._is_table(value):
             return self._given(value) or self.described(value, what)
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
         source = self.session.tracker.source_of(value)
         if source is not None:
             self.existing[number] = source.index
-        return Shared(number, (self.described(value, what),))
+        if number in self._open:
+            return Shared(number, ())
+        self._open.add(number)
+        try:
+            return Shared(number, (self.described(value, what),))
+        finally:
+            self._open.discard(number)
 
     def _given(self, value: Any) -> Structure | None:
         """An object that comes from outside: it is fetched again at each call."""
@@ -313,7 +321,7 @@ class _Describer:
             self.check_keys(value, what)
         if self.session.key_orders.asks(value) is not None:
             return self._each_order(value, what)
-        parts = children(value)
+        parts = parts_of(value)
         if parts is not None:
             items, describe = parts
             return describe(tuple(self.describe(item, what) for item in items))
@@ -476,11 +484,19 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
     place = write.place
     known = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new)
     new = known or write.new
-    written = None if new is MISSING or isinstance(new, Undefined) else lattice.type_of(new)
+    written = None if new is MISSING or isinstance(new, Undefined) else _type_of(new)
     if isinstance(written, lattice.SameType) and session.tracker.source_of(written.value) is not None:
         written = lattice.held_weakly(written)
     is_item = isinstance(place, ContentsPlace) and known is not None and bool(known.places)
     return Writer(get, _place_in(place), written, source, session.written_at.get(place.key), is_item)
+
+
+def _type_of(new: Any) -> lattice.Type:
+    """The type of what is written; a container that holds itself is what it is."""
+    try:
+        return lattice.type_of(new)
+    except lattice.HoldsItselfMismatch:
+        return lattice.SameType(new)
 
 
 def _place_in(place: Place) -> Callable[[Any], Place]:

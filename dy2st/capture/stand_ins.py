@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from dy2st.capture import lattice
 from dy2st.capture.journal import AttributePlace, ItemPlace
 from dy2st.capture.values import Choice, StandInTuple, Text, Undefined, contents, runtime_list, unpack_list
-from dy2st_runtime.structure import children, unflatten
+from dy2st_runtime.structure import children, shallow, unflatten
 
 
 def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:
@@ -21,7 +21,7 @@ def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:
         case lattice.ChoiceType(options):
             _choice_leaves(options, value, out)
         case lattice.ContainerType(_, items):
-            parts = [ABSENT] * len(items) if value is ABSENT else lattice.shallow(value)[0]
+            parts = [ABSENT] * len(items) if value is ABSENT else shallow(value)[0]
             for item, part in zip(items, parts):
                 leaves(item, part, out)
         case _:
@@ -95,7 +95,7 @@ def _fits(kind: lattice.Type, value: Any) -> bool:
         given = value.options.values() if isinstance(value, Choice) else (value,)
         return all(any(_fits(option, part) for option in kind.options) for part in given)
     if isinstance(kind, lattice.ContainerType) and children(value) is not None:
-        parts, structure = lattice.shallow(value)
+        parts, structure = shallow(value)
         return structure == kind.structure and all(map(_fits, kind.items, parts))
     try:
         return lattice.join_alike(kind, lattice.type_of(value), ()) == kind

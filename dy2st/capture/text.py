@@ -35,13 +35,23 @@ _MADE_AT_RUNTIME = (Text, Choice, RuntimeString, RuntimeList, fx.Node)
 
 def has_runtime_parts(session: Session, value: Any) -> bool:
     """Whether the text of a value is known only at run time."""
-    if is_symbolic(value) or isinstance(value, _MADE_AT_RUNTIME) or session.lists.of(value) is not None:
-        return True
-    if isinstance(value, dict):
-        return any(has_runtime_parts(session, item) for item in value.values())
+    waiting, seen = [value], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if is_symbolic(part) or isinstance(part, _MADE_AT_RUNTIME) or session.lists.of(part) is not None:
+            return True
+        if id(part) not in seen:  # it may hold itself
+            inside = _shown_parts(part)
+            seen.update([id(part)] if inside else ())
+            waiting += inside
+    return False
+
+
+def _shown_parts(value: Any) -> list[Any]:
+    """What the text of a value shows."""
     if isinstance(value, BaseException):
-        return type(value).__str__ in _STR_OF_ERRORS and has_runtime_parts(session, value.args)
-    return isinstance(value, (list, tuple)) and any(has_runtime_parts(session, item) for item in value)
+        return list(value.args) if type(value).__str__ in _STR_OF_ERRORS else []
+    return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, (list, tuple)) else []
 
 
 _STR_OF_ERRORS = (BaseException.__str__, KeyError.__str__)

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dy2st.capture.lattice import shallow
 from dy2st.capture.session import Session
 from dy2st.capture.values import Choice
-from dy2st_runtime.structure import children, unflatten
+from dy2st_runtime.structure import children, shallow, unflatten
 
 Position = tuple[int, ...]
 

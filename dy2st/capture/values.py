@@ -158,10 +158,15 @@ def with_option(value: Any, choice: Choice, option: Any) -> Any:
 
 def choice_in(value: Any) -> Choice | None:
     """The first choice among a value and what is in it."""
-    if isinstance(value, Choice):
-        return value
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return next((found for found in map(choice_in, parts) if found is not None), None)
+    waiting, seen = [value], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Choice):
+            return part
+        if isinstance(part, (list, tuple, dict)) and id(part) not in seen:
+            seen.add(id(part))
+            waiting += reversed(list(part.values()) if isinstance(part, dict) else part)
+    return None
 
 
 def _add_operators() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from dy2st_runtime.errors import ProgramError
-from dy2st_runtime.structure import ObjectOf, Structure, attributes, children, flatten, unflatten
+from dy2st_runtime.structure import ObjectOf, Structure, attributes, children, shallow, unflatten
 
 Kind = tuple[Any, ...]
 
@@ -58,7 +58,7 @@ def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
     if isinstance(kind, ObjectOf):
         held = attributes(value)
         return [held[name] for name in kind.fields]
-    return flatten(value, lambda part: part is not value)[0]
+    return shallow(value)[0]
 
 
 def is_plain_object(structure: Structure) -> bool:
@@ -76,7 +76,7 @@ def fits(value: Any, kind: Kind) -> bool:
         case ("made", ObjectOf(factory, fields)) if not dataclasses.is_dataclass(factory):
             return type(value) is factory and sorted(attributes(value)) == sorted(fields)
         case ("made", structure):
-            return children(value) is not None and flatten(value, lambda part: part is not value)[1] == structure
+            return children(value) is not None and shallow(value)[1] == structure
         case (name,):
             return isinstance(value, _CLASSES[name]) and not (name == "number" and isinstance(value, (bool, enum.Enum)))
     return False

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime import control, modes, scalars
-from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf
+from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, DictOf, Leaf, ListOf, ObjectOf, Structure, TupleOf
 
 if TYPE_CHECKING:
     from dy2st_runtime.program import Block, InputSlot, Program, StateSlot
@@ -167,12 +167,12 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
             return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(keys, inside(items))) + "}"
         case ObjectOf(factory, fields, items):
             return f"{factory.__name__}({', '.join(f'{k}={v}' for k, v in zip(fields, inside(items)))})"
-        case CollectionOf() | Shared():
-            inner = format_structure(structure.items[0], outputs)
-            return inner if isinstance(structure, Shared) else f"{structure.kind}({inner})"
         case ChoiceOf(tag, tags, items):
             options = ", ".join(f"{number}: {item}" for number, item in zip(tags, inside(items)))
             return f"{{{options}}}[{format_structure(tag, outputs)}]"
+        case CollectionOf(kind, items):
+            return f"{kind}({''.join(inside(items))})"
+    return "".join(inside(structure.items)) or "..."  # which is told around here, or before
 
 
 def _where(location: Any) -> str:

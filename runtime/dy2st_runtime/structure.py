@@ -168,6 +168,14 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
 _local = threading.local()
 
 
+def shallow(value: Any) -> tuple[list[Any], Structure]:
+    """The parts of a container, and its structure with a leaf for each; of anything else a constant."""
+    parts = children(value)
+    if parts is None:
+        return [], Const(value)
+    return list(parts[0]), parts[1](tuple(map(Leaf, range(len(parts[0])))))
+
+
 def follow(objects: dict[int, Any] | None) -> dict[int, Any] | None:
     """Take these objects of plain classes, by identity, as containers of their attributes, in this thread; gives those before."""
     before: dict[int, Any] | None = getattr(_local, "objects", None)
@@ -194,6 +202,14 @@ def attributes(value: Any) -> dict[str, Any]:
     except AttributeError:
         return found
     return found | {name: item for name, item in table.items() if not name.startswith("__dy2st_")}
+
+
+def parts_of(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
+    """What :func:`children` gives, also for objects of plain classes that hold themselves."""
+    if not is_followed(value) or dataclasses.is_dataclass(value) or isinstance(value, (dict, list, tuple)):
+        return children(value)
+    found = attributes(value)
+    return list(found.values()), lambda items: ObjectOf(type(value), tuple(found), items)
 
 
 def _holds_itself(value: Any) -> bool:
@@ -254,11 +270,23 @@ def flatten(
     return found, visit(value)
 
 
+class HoldsItselfError(ValueError):
+    """Lists, dicts or objects hold themselves.
+
+    Args:
+        parts: all such that have been met, by their identity.
+    """
+
+    def __init__(self, parts: dict[int, Any]) -> None:
+        self.parts = parts
+        super().__init__(f"a {type(next(iter(parts.values()))).__name__} holds itself")
+
+
 def repeated_containers(value: Any, is_leaf: Callable[[Any], bool]) -> dict[int, int]:
     """The mutable containers that stand more than once in a value: a number for each, by its identity.
 
     Raises:
-        ValueError: a container holds itself.
+        HoldsItselfError: some hold themselves.
 
     Example:
         >>> items = [1]
@@ -273,7 +301,8 @@ def repeated_containers(value: Any, is_leaf: Callable[[Any], bool]) -> dict[int,
         if parts is None:
             return
         if any(part is other for other in around):
-            raise ValueError(f"a {type(part).__name__} holds itself")
+            first = next(at for at, other in enumerate(around) if other is part)
+            raise HoldsItselfError({id(other): other for other in around[first:] if not isinstance(other, tuple)})
         counts[id(part)] = counts.get(id(part), 0) + (not isinstance(part, tuple))
         if counts[id(part)] < 2:
             around.append(part)
@@ -319,10 +348,34 @@ def _unflatten_one(structure: CollectionOf | Shared | ChoiceOf, leaves: Sequence
             return collections.deque(inside, maxlen) if kind == "deque" else _COLLECTIONS[kind](inside)
         case Shared(number, items):
             if number not in made:
-                made[number] = unflatten(items[0], leaves, made)
+                found = _unflatten_shared(number, items[0], leaves, made)
+                made.setdefault(number, found)
             return made[number]
         case ChoiceOf(tag, tags, items):
             return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+
+
+def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
+    """The same of a container that may hold itself: it is there before what is in it."""
+    match structure:
+        case ChoiceOf(tag, tags, items):
+            return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+        case ListOf(items):
+            found: list[Any] = []
+            made[number] = found
+            found += [unflatten(item, leaves, made) for item in items]
+            return found
+        case DictOf(keys, items, factory):
+            made[number] = table = factory()
+            for key, item in zip(keys, items, strict=True):
+                table[key] = unflatten(item, leaves, made)
+            return table
+        case ObjectOf(factory, fields, items) if not issubclass(factory, dict):
+            made[number] = owner = _new_object(factory)
+            for name, item in zip(fields, items, strict=True):
+                object.__setattr__(owner, name, unflatten(item, leaves, made))
+            return owner
+    return unflatten(structure, leaves, made)
 
 
 _FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "None": None}
@@ -354,9 +407,14 @@ def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
 def _make_object(factory: type, fields: dict[str, Any]) -> Any:
     if issubclass(factory, dict):
         return factory(**fields)
-    made = object.__new__(factory)
+    made = _new_object(factory)
     for name, value in fields.items():
         object.__setattr__(made, name, value)
+    return made
+
+
+def _new_object(factory: type) -> Any:
+    made: Any = object.__new__(factory)
     objects = getattr(_local, "objects", None)
     if objects is not None:
         objects[id(made)] = made
@@ -430,10 +488,16 @@ def to_json(structure: Structure) -> Any:
             return made | ({"mapping": True} if issubclass(factory, dict) else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
-        case Shared(number, items):
-            return {"shared": number, "item": to_json(items[0])}
+        case Shared():
+            return _shared_to_json(structure)
         case ChoiceOf(tag, tags, items):
             return {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
+
+
+def _shared_to_json(structure: Shared) -> Any:
+    if not structure.items:
+        raise SaveError("a list, dict or object that holds itself cannot be written to an archive; give what is in it instead")
+    return {"shared": structure.number, "item": to_json(structure.items[0])}
 
 
 def _tuple_class(factory: type | None) -> dict[str, Any]:

@@ -118,11 +118,13 @@ def item_of_another_kind(x):
     return d["b"]
 
 
-@CHAPTER.refused("a container that is put in itself where a tensor decides", calls=signs(), error=CaptureError, says="holds itself")
+@CHAPTER.refused(
+    "a container that is made where a tensor decides, and put in itself", calls=signs(), error=CaptureError, says="holds itself"
+)
 def holds_itself(x):
     table = {"x": x}
     while table["x"].sum() > 0:
-        table["x"] = table["x"] - 1
+        table = {"x": table["x"] - 1}
         table["table"] = table
     return table["x"]
 
