@@ -236,6 +236,8 @@ class _Describer:
             self.existing[number] = source.index
         if number in self._open:
             return Shared(number, ())
+        if source is not None and dataclasses.is_dataclass(value) and any(map(may_be_undefined, attributes(value).values())):
+            return Shared(number, (Const(type(value)),))  # it is there already; what it has is written to it
         self._open.add(number)
         try:
             return Shared(number, (self.described(value, what),))

@@ -15,6 +15,7 @@ from dy2st_runtime.program import InputSlot, Parameter, Program
 from dy2st_runtime.structure import (
     Const,
     DictOf,
+    HoldsItselfError,
     Leaf,
     ListOf,
     ObjectOf,
@@ -23,6 +24,7 @@ from dy2st_runtime.structure import (
     TupleOf,
     flatten,
     marked,
+    repeated_containers,
     to_json,
     unflatten,
 )
@@ -54,10 +56,11 @@ def _constant_default(default: Any) -> Structure | None:
     """The structure of a default; ``None`` when there is none, or one that only exists in this process."""
     if default is inspect.Parameter.empty:
         return None
-    structure = flatten(default, lambda value: False)[1]
     try:
+        repeated_containers(default, lambda value: False)
+        structure = flatten(default, lambda value: False)[1]
         to_json(structure)
-    except SaveError:
+    except (HoldsItselfError, SaveError):
         return None
     return structure
 

@@ -417,3 +417,33 @@ def test_programs_are_printed_and_not_exported(tmp_path: Any) -> None:
     assert "me=..." in str(dy2st.to_static(made).program(P))
     with pytest.raises(dy2st.SaveError, match="holds itself"):
         dy2st.export(made, tmp_path / "m.pt2", input_spec=[dy2st.InputSpec([2])])
+
+
+def test_a_default() -> None:
+    def make() -> World:
+        node = Data(torch.zeros(2))
+
+        def program(x, node=node):
+            if x.sum() > 0:
+                node.me.v = x + node.v
+            return node
+
+        return World(program, [node], [lambda f, x=x: f(x) for x in (P, N, P)])
+
+    agree(make, programs=1)
+
+
+def test_an_attribute_that_is_there_on_some_ways() -> None:
+    def make() -> World:
+        one, other = Data(torch.zeros(2)), Data(torch.zeros(2))
+        one.next = other
+
+        def program(x):
+            if x.sum() > 0:
+                one.next = one
+            one.next.extra = x + 1
+            return x
+
+        return World(program, [one, other], [lambda f, x=x: f(x) for x in (N, P)])
+
+    agree(make)
