@@ -103,18 +103,42 @@ class Names:
 
     def attributes(self) -> list[StateValue]:
         """The containers, and the tensors in them."""
+        self._check_apart()
         numbers = {path for taken in self.programs for path in _number_paths(taken)}
         found: list[StateValue] = []
         for name, (value, line) in self.holders.items():
             items: list[StateValue] = []
             try:
-                structure.repeated_containers(value, lambda part: False)
                 described = _describe(value, name, numbers, items)
                 structure.to_json(described)
-            except (SaveError, structure.HoldsItselfError) as error:
+            except SaveError as error:
                 raise SaveError(f"{line}self.{name}: {error}") from None
             found += [*items, StateValue(name, "container", described)]
         return found
+
+    def _check_apart(self) -> None:
+        """Refuse a list or dict that stands in two places of the state: a loaded model would have two."""
+        places: dict[int, tuple[str, Any]] = {}
+
+        def visit(value: Any, name: str, line: str) -> None:
+            parts = children(value)
+            if parts is None:
+                return
+            known, _ = places.setdefault(id(value), (name, value))
+            if known != name and not isinstance(value, tuple):
+                raise SaveError(
+                    f"{line}self.{known} and self.{name} are one {type(value).__name__}, and a loaded model would have two; "
+                    "keep it in one place"
+                )
+            for key, part in zip(value if isinstance(value, dict) else range(len(parts[0])), parts[0]):
+                visit(part, name + paths.step(key), line)
+
+        for name, (value, line) in self.holders.items():
+            try:
+                structure.repeated_containers(value, lambda part: False)
+            except structure.HoldsItselfError as error:
+                raise SaveError(f"{line}self.{name}: {error}") from None
+            visit(value, name, line)
 
     def _written_containers(self) -> dict[str, tuple[Any, str]]:
         held: dict[str, tuple[Any, str]] = {}

@@ -178,3 +178,21 @@ def test_an_object_that_changes_is_not_left_as_a_whole(tmp_path):
     cfg = dataclasses.make_dataclass("Cfg", ["h"], eq=False)(torch.zeros(2))
     with pytest.raises(dy2st.SaveError, match=r"test_saved_state\.py:\d+: .*return what is in it instead"):
         dy2st.save(Changed(cfg), tmp_path / "m.dy2st", [dy2st.InputSpec([2])])
+
+
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.nest = {"one": [torch.zeros(2)]}
+        self.nest["two"] = self.nest["one"]
+
+    def forward(self, x):
+        self.nest["one"][0] = x
+        return self.nest["two"][0]
+
+
+def test_one_dict_in_two_places_of_the_state(tmp_path):
+    with pytest.raises(
+        dy2st.SaveError, match=r"test_saved_state\.py:\d+: self\.nest\['one'\] and self\.nest\['two'\] are one list"
+    ):
+        dy2st.save(Twice(), tmp_path / "m.dy2st", [dy2st.InputSpec([2])])
