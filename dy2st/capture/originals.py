@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.elements import CONSTANTS
-from dy2st.capture.lattice import shallow
-from dy2st_runtime.structure import attributes, unflatten
+from dy2st_runtime.structure import attributes, shallow, unflatten
 
 _WITHOUT_PARTS = (torch.Tensor, int, float, FunctionType, *CONSTANTS)
 """What is an item of a list of the program, or a result, and holds no other."""
