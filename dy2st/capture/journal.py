@@ -166,6 +166,14 @@ class Entry:
     names: tuple[str, ...] = ()
     was_in_dict: bool = False
 
+    @property
+    def now(self) -> Place:
+        """The place, with where it is now: what was in a module's dict goes where each value of it goes."""
+        if not isinstance(self.place, AttributePlace):
+            return self.place
+        place = self.place.now
+        return AttributePlace(place.owner, place.name) if self.was_in_dict and place.table in storage.MODULE_TABLES else place
+
     def put_back(self) -> None:
         """Have the place hold what it held."""
         place = self.place
@@ -210,7 +218,7 @@ class Journal:
             if isinstance(entry.place, ItemPlace) and id(entry.place.owner) in wholes:
                 continue  # the contents have it
             if not _unchanged(entry.place, entry.seen, new):
-                place = entry.place.now if isinstance(entry.place, AttributePlace) else entry.place
+                place = entry.now
                 write = Write(place, entry.seen, new)
                 parts = _parts(write, ordered)
                 found.update({key: write} if parts is None else parts)

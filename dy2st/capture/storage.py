@@ -110,7 +110,7 @@ def told_table(owner: Any, name: str) -> str:
     if name in owner.__dict__:
         return "__dict__" if _registering(owner.__dict__[name]) else ""
     table = next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
-    return "" if table and any(_registering(part) == table for part in options_of(owner.__dict__[table][name])) else table
+    return "" if table and all(_registering(part) == table for part in options_of(owner.__dict__[table][name])) else table
 
 
 def _registering(value: Any) -> str:

@@ -72,7 +72,9 @@ def _attributes(session: Session, value: torch.Tensor) -> dict[str, Any]:
 
 def is_users(value: Any, name: str) -> bool:
     """Whether an attribute of a tensor is one that no tensor has by its class."""
-    return isinstance(value, torch.Tensor) and (name == "__dict__" or storage.of_class(torch.Tensor, name) is storage.MISSING)
+    if not isinstance(value, torch.Tensor) or traits.is_of_stand_ins(value, name):
+        return False
+    return name == "__dict__" or storage.of_class(torch.Tensor, name) is storage.MISSING
 
 
 def holder(session: Session, value: torch.Tensor, name: str) -> torch.Tensor:

@@ -64,7 +64,7 @@ def item_and_attribute_are_one() -> World:
     return World(f, [o], calls(N, P, N))
 
 
-@case(2)
+@case(3)
 def of_a_choice_of_objects() -> World:
     a, b = made(), made()
 
