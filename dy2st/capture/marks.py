@@ -98,8 +98,8 @@ def _refused() -> CaptureError:
 def _methods(kind: Any) -> dict[str, Callable[..., str]]:
     as_repr, as_format = kind.__repr__, kind.__format__
 
-    def shown(self: Any) -> str:
-        return _answered(self, "r", "", lambda: as_repr(self))
+    def shown(self: Any, **options: Any) -> str:  # torch passes tensor_contents on
+        return _answered(self, "r", "", lambda: as_repr(self, **options))
 
     def text(self: Any) -> str:
         return _answered(self, "s", "", lambda: as_repr(self))

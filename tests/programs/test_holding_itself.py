@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import dy2st
+from tests import oracle as outcomes
 from tests.worlds import World, agree
 
 P, N = torch.ones(2), -torch.ones(2)
@@ -334,13 +335,6 @@ def test_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == expected
 
 
-def with_tensors(x):
-    items = [x]
-    items.append(items)
-    print(items)
-    return x
-
-
 def out_of_a_branch(x):
     items = [x]
     if x.sum() > 0:
@@ -367,9 +361,7 @@ def grows_in_a_branch(x):
     return items
 
 
-@pytest.mark.parametrize(
-    "program", [with_tensors, out_of_a_branch, carried, grows_in_a_branch], ids=lambda program: program.__name__
-)
+@pytest.mark.parametrize("program", [out_of_a_branch, carried, grows_in_a_branch], ids=lambda program: program.__name__)
 def test_what_is_refused_has_a_line(program: Any) -> None:
     with pytest.raises(dy2st.CaptureError) as caught:
         dy2st.to_static(program)(P)
@@ -447,3 +439,13 @@ def test_an_attribute_that_is_there_on_some_ways() -> None:
         return World(program, [one, other], [lambda f, x=x: f(x) for x in (N, P)])
 
     agree(make)
+
+
+def test_it_is_shown_with_tensors() -> None:
+    def show(x):
+        items = [x]
+        items.append(items)
+        print(items)
+        return f"{items}"
+
+    outcomes.agree(show, [torch.ones(2), torch.zeros(2)])
