@@ -18,13 +18,13 @@ from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words, join
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place
+from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
-from dy2st.capture.values import Choice, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
+from dy2st.capture.values import Choice, RuntimeList, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
 from dy2st_runtime import control, scalars
 from dy2st_runtime.structure import children
 
@@ -41,7 +41,7 @@ class Carry:
         kind: the type that fits it at the start of every trip.
         by_identity: whether all containers that it may hold are older than the loop: it holds one of these objects then, and else
             a container with what is in them.
-        from_outside: what it holds before the loop, if that is a container from outside which a trip may replace.
+        from_outside: what it holds before the loop, if that is, or may be, a container from outside which a trip may replace.
         final: what the trip that was captured last leaves in it.
         start, tag: what it held when that trip began, and the number that is carried along with what may be from outside: 0 as long
             as that has not been replaced.
@@ -134,6 +134,7 @@ def capture_loop(
     carries: dict[tuple[Any, ...], Carry] = {}
     kinds: dict[tuple[Any, ...], lattice.Type] = {}
     for _ in range(_ATTEMPTS):
+        carries = dict(sorted(carries.items(), key=lambda item: not _holds_object(item[1].initial)))
         kinds = {key: carry.kind for key, carry in carries.items()}
         try:
             if _attempt(session, pred, test, body, cells, live, carries):
@@ -172,7 +173,7 @@ def _attempt(
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
     known = len(session.lists.widened)
-    with session.block(cells, repeats=True) as region:
+    with session.block(cells, repeats=True) as region, session.carried.trip():
         depth = session.nesting
         inputs, united = _start_trip(session, carries)
         dead = False
@@ -189,14 +190,14 @@ def _attempt(
         again = _and(session, again, rests.going(session))
         session.emit_checks()
         writes = session.writes_of(region)
+        left: dict[tuple[Any, ...], Any] = {}
         settled = True
         for key, write in writes.items():
-            if session.is_dead(write.place, live):
-                continue
-            if not dead:
-                settled &= _update(session, carries, key, write.place, write.old, write.new)
+            if not dead and not session.is_dead(write.place, live):
+                left[key] = _told(session, carries.get(key), write)
+                settled &= _update(session, carries, key, write.place, write.old, left[key])
         for key, carry in carries.items():
-            carry.final = writes[key].new if key in writes else carry.place.read()
+            carry.final = left.get(key, writes[key].new) if key in writes else carry.place.read()
         if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
         outputs = [again, *_outputs(session, carries, dead)]
@@ -208,6 +209,14 @@ def _attempt(
         session.twins.forget(carry.start)
     _record(session, pred, block, operands, carries)
     return True
+
+
+def _told(session: Session, carry: Carry | None, write: Write) -> Any:
+    """What a trip leaves in a place, as a choice of objects where it is in another place what it carries."""
+    if isinstance(write.place, ContentsPlace):
+        return write.new
+    own = () if carry is None else (*options_of(carry.start), *options_of(carry.from_outside))
+    return session.carried.told(write.new, own)
 
 
 def _and(session: Session, again: Any, going: Any) -> Any:
@@ -246,12 +255,19 @@ def _start_trip(session: Session, carries: dict[tuple[Any, ...], Carry]) -> tupl
             session.builder.bind(carry.tag, session.builder.placeholder("replaced", carry.tag))
             inputs.append(carry.tag)
         carry.start = value = _unite(unite, number, carry, unpack_list(value))
+        if carry.from_outside is not None:
+            session.carried.add(value, carry.from_outside, carry.tag)
         session.put(carry.place, value)
         session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
         _link(session, carry, value, same)
     if session.left.read() is not None:
         session.put(session.left, None)  # there is no trip after one that leaves for a handler
     return inputs, unite.found
+
+
+def _holds_object(value: Any) -> bool:
+    """Whether a place held something before the loop that has an identity: such come first, the others may become what they are."""
+    return any(isinstance(option, RuntimeList) or children(option) is not None for option in options_of(value))
 
 
 def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
@@ -310,8 +326,7 @@ def _begun(session: Session, place: Place, old: Any, new: Any) -> Carry:
     by_identity = all(_is_all_older(session, place, value) for value in (old, new))
     outside = None
     if not by_identity and not isinstance(place, ContentsPlace):
-        found = [part for part in options_of(old) if is_mutable(part) and session.tracker.source_of(part) is not None]
-        outside = old if found else None
+        outside = old if any(map(session.carried.may_be_outside, options_of(old))) else None
     carry = Carry(place, old, lattice.SameType(None), by_identity, outside)
     carry.initial = _seen(session, carry, old)
     carry.kind = _type(session, carry, old)
@@ -323,13 +338,17 @@ def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
     """The type of what a place holds at the start of a trip and of what the trip leaves."""
     try:
         kind = _join(carry.place, carry.kind, _type(session, carry, new))
-        if carry.by_identity or not carry.keeps_parts or not _chooses_kept(kind):
+        if carry.by_identity or not carry.keeps_parts or not any(map(_chooses_kept, _options(kind))):
             return kind
     except lattice.Mismatch:
         if carry.by_identity or not carry.keeps_parts:
             raise
     carry.keeps_parts = False
     return _join(carry.place, _type(session, carry, carry.initial), _type(session, carry, new))
+
+
+def _options(kind: lattice.Type) -> Sequence[lattice.Type]:
+    return kind.options if isinstance(kind, lattice.ChoiceType) else (kind,)
 
 
 def _chooses_kept(kind: lattice.Type) -> bool:
@@ -373,7 +392,9 @@ def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
 
 
 def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: Any) -> bool:
-    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace) or any(part is option for option in whole):
+    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace):
+        return False
+    if carry.from_outside is not None and any(part is option for option in whole):
         return False
     return is_mutable(part) and session.tracker.source_of(part) is not None and children(part) is not None
 
@@ -492,15 +513,4 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: dic
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)
     for carry, value, tag in values:
-        session.put(carry.place, value if tag is None else _after(session, carry, value, tag))
-
-
-def _after(session: Session, carry: Carry, value: Any, tag: Any) -> Any:
-    """What a place holds after the loop: ``value``, or where no trip has replaced it what it held before."""
-    before = carry.from_outside
-    if not isinstance(before, Choice):
-        return session.new_choice(tag, {0: before, 1: value})
-    last = len(before.options)
-    held = before.retagged({old: new for new, old in enumerate(before.options)})
-    chosen = session.number(scalars.where, (tag == 0, held, last), "int")
-    return session.new_choice(chosen, {**dict(enumerate(before.options.values())), last: value})
+        session.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))

@@ -1178,6 +1178,119 @@ def test_objects_are_those_of_eager_python(make):
     agree(make, programs=7)
 
 
+def raised_before_the_first_is_replaced(o, x, n):
+    for _ in range(n):
+        if x.sum() > 0:
+            raise ValueError
+        o.items = o.items[1:]
+
+
+def raised_after_a_trip_that_may_replace(o, x, n):
+    while n > 0:
+        n = n - 1
+        if x[0] > 0:
+            o.table = dict(o.table)
+        if x.sum() > 0:
+            raise ValueError
+
+
+def raised_in_a_loop_in_a_loop(o, x, n):
+    for _ in range(n):
+        for _ in range(n - 1):
+            if x.sum() > 2:
+                raise ValueError
+            o.items = o.items[1:]
+        if x[1] > 0:
+            raise ValueError
+
+
+def replaced_in_a_loop_in_a_loop(o, x, n):
+    for _ in range(n):
+        for _ in range(n - 1):
+            o.items = o.items[1:]
+
+
+def kept_before_it_is_replaced(o, x, n):
+    for _ in range(n):
+        o.other = o.items
+        if x[0] > 0:
+            o.items = o.items[1:]
+
+
+def kept_after_it_is_replaced(o, x, n):
+    for _ in range(n):
+        try:
+            if x.sum() > 0:
+                raise ValueError
+            o.items = o.items[1:]
+        finally:
+            o.other = o.items
+
+
+def kept_on_one_way(o, x, n):
+    for _ in range(n):
+        if x[0] > 0:
+            o.other = o.log
+        else:
+            o.other = [x]
+
+
+def kept_as_a_variable(o, x, n):
+    items, before = o.items, None
+    for _ in range(n):
+        before = items
+        items = items[1:]
+    return items, before
+
+
+def returned_from_the_loop(o, x, n):
+    for _ in range(n):
+        if x.sum() > 0:
+            return o.items
+        o.items = o.items[1:]
+    return o.items
+
+
+def asked_in_the_loop(o, x, n):
+    first, count = o.items, 0
+    for _ in range(n):
+        if o.items is first:
+            count += 1
+        if first is not o.items:
+            count += 10
+        o.items = o.items[1:]
+    return count
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        raised_before_the_first_is_replaced, raised_after_a_trip_that_may_replace, raised_in_a_loop_in_a_loop, replaced_in_a_loop_in_a_loop,
+        kept_before_it_is_replaced, kept_after_it_is_replaced, kept_on_one_way, kept_as_a_variable, returned_from_the_loop,
+        asked_in_the_loop,
+    ],
+)  # fmt: skip
+def test_what_a_loop_replaces_is_the_object_from_outside_until_then(body):
+    def make():
+        o = Box()
+
+        def f(x, n):
+            return body(o, x, n)
+
+        def call(x, n):
+            def with_state(f):
+                o.items, o.table, o.log, o.other = [P, N, P * 3], {"a": P}, [Z], None
+                o.first = o.items, o.table
+                return f(x, torch.tensor(n))
+
+            return with_state
+
+        mixed = torch.tensor([1.0, -2.0])
+        return World(f, [o], [call(x, n) for n in (0, 1, 2, 3) for x in (N, P * 2, mixed, -mixed)])
+
+    agree(make, programs=1)
+
+
 def test_numbers_of_an_opaque_argument_become_inputs_after_all_arguments():
     def make():
         counts = collections.Counter()
