@@ -74,11 +74,12 @@ def _work_stateful(options: argparse.Namespace) -> None:
     seen: collections.Counter[str] = collections.Counter()
     for number in range(options.first, options.last):
         print(json.dumps({"start": number}), flush=True)
-        others = (
-            oracle.VARIANTS
-            if options.all
-            else ("native", *(name for name, every in (("python", 4), ("saved", 5)) if number % every == 0))
-        )
+        if options.backend:
+            others: tuple[str, ...] = (options.backend,)
+        elif options.all:
+            others = oracle.VARIANTS
+        else:
+            others = ("native", *(name for name, every in (("python", 4), ("saved", 5)) if number % every == 0))
         for name, program, verdict in run_stateful(f"{options.seed}-{number}", others):
             seen[verdict.reason] += 1
             if verdict.bad and options.reduce and seen[verdict.reason] <= _ALIKE:
@@ -87,7 +88,7 @@ def _work_stateful(options: argparse.Namespace) -> None:
                 reduction.script(program, name, f"{verdict.kind.value}: {verdict.reason}", str(Path.cwd())) if verdict.bad else None
             )
             entry = {
-                "number": number, "variant": "plain" if name == "native" else name, "kind": verdict.kind.name, "reason": verdict.reason, "detail": verdict.detail,
+                "number": number, "variant": "plain" if name == others[0] else name, "kind": verdict.kind.name, "reason": verdict.reason, "detail": verdict.detail,
                 "covered": (0, 0), "calls": verdict.calls, "program": None, "script": text,
             }  # fmt: skip
             print(json.dumps(entry), flush=True)
@@ -96,10 +97,10 @@ def _work_stateful(options: argparse.Namespace) -> None:
 def _work(options: argparse.Namespace) -> None:
     """Judge a range of programs; a line of JSON for each."""
     torch.set_num_threads(1)
-    if options.stateful:
-        return _work_stateful(options)
-    if options.backend:
-        with backends.uncompiled() if options.uncompiled else contextlib.nullcontext():
+    with backends.uncompiled() if options.uncompiled else contextlib.nullcontext():
+        if options.stateful:
+            return _work_stateful(options)
+        if options.backend:
             return _work_on_backend(options)
     for number in range(options.first, options.last):
         which = VARIANTS if options.all else ("plain", VARIANTS[1 + number % (len(VARIANTS) - 1)])

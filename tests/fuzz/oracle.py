@@ -435,6 +435,11 @@ def _plain_classes(value: Any) -> Any:
     return value
 
 
+def without_grad_fn(text: str) -> str:
+    """Printed text without the names of what makes gradients: programs have others."""
+    return re.sub(r"grad_fn=<\w+>", "grad_fn", text)
+
+
 def _trace(error: BaseException) -> str:
     steps = []
     step = error.__traceback__

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import re
 import types
 from collections.abc import Sequence
@@ -23,6 +24,11 @@ _UNITS = 16
 
 _SAFETY = 8
 """How much farther than the noise takes them numbers may be."""
+
+_CLOSE = 1e-5
+"""How far floats in texts may be apart, of what they are."""
+
+_FLOAT = re.compile(r"-?\d+(?:\.\d*(?:e[-+]?\d+)?|e[-+]?\d+)|nan|inf")
 
 _EXACT = {
     "abs", "alias", "any", "all", "cat", "clone", "copy", "copy_", "empty", "fill_", "flip", "full", "index", "lift_fresh", "max", "maximum",
@@ -167,4 +173,12 @@ def _close_numbers(a: torch.Tensor, b: torch.Tensor, spread: float, where: str) 
 
 def words(text: str) -> str:
     """A text without the digits of its numbers, which may be rounded otherwise."""
-    return re.sub(r"-?\d+\.\d*(e[-+]?\d+)?|nan|inf", "#", text)
+    return _FLOAT.sub("#", text)
+
+
+def alike(one: str, two: str) -> bool:
+    """Whether two texts differ in nothing but the last digits of floats in them."""
+    if words(one) != words(two):
+        return False
+    pairs = zip(*([float(number) for number in _FLOAT.findall(text)] for text in (one, two)))
+    return all(math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) or a != a and b != b for a, b in pairs)
