@@ -200,6 +200,7 @@ def _attempt(
             carry.final = left.get(key, writes[key].new) if key in writes else carry.place.read()
         if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
+        session.put(session.left, None)  # what is recorded from here on runs on all ways
         outputs = [again, *_outputs(session, carries, dead)]
         builder = region.builder
         block = builder.finish(tuple(outputs))

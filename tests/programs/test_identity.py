@@ -1262,12 +1262,33 @@ def asked_in_the_loop(o, x, n):
     return count
 
 
+def caught_around_the_loop(o, x, n):
+    try:
+        for _ in range(n):
+            if x.sum() > 0:
+                raise ValueError
+            o.items = o.items[1:]
+    except ValueError:
+        o.other = x
+
+
+def caught_around_loops(o, x, n):
+    try:
+        for _ in range(n):
+            for _ in range(n - 1):
+                if x.sum() > 0:
+                    raise ValueError
+                o.items = o.items[1:]
+    except ValueError:
+        o.other = x
+
+
 @pytest.mark.parametrize(
     "body",
     [
         raised_before_the_first_is_replaced, raised_after_a_trip_that_may_replace, raised_in_a_loop_in_a_loop, replaced_in_a_loop_in_a_loop,
         kept_before_it_is_replaced, kept_after_it_is_replaced, kept_on_one_way, kept_as_a_variable, returned_from_the_loop,
-        asked_in_the_loop,
+        asked_in_the_loop, caught_around_the_loop, caught_around_loops,
     ],
 )  # fmt: skip
 def test_what_a_loop_replaces_is_the_object_from_outside_until_then(body):
@@ -1455,3 +1476,35 @@ def _shown(result, held):
     if isinstance(result, _Keeper):
         return result.items is held, result.link is held
     return result
+
+
+class Unequal:
+    """An object that nobody may compare with another."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise AssertionError("compared")
+
+
+def test_a_loop_compares_no_objects():
+    one, two = Unequal(), Unequal()
+
+    def swapped(x, n):
+        a, b = one, two
+        for _ in range(n):
+            a, b = b, a
+        return a
+
+    def put_in_attributes(x, n):
+        o = Box()
+        o.a, o.b = one, None
+        for _ in range(n):
+            if x.sum() > 0:
+                o.b = o.a
+        return o.b
+
+    for function in (swapped, put_in_attributes):
+        static = dy2st.to_static(function)
+        for given in ((P, 0), (P, 1), (N, 2)):
+            assert static(given[0], torch.tensor(given[1])) is function(*given)
