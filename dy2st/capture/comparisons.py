@@ -36,6 +36,13 @@ _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEW
 
 def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
+    session = current()
+    if session is not None and left is not right:
+        left, right = map(session.carried.told, (left, right))
+    return _are_one(left, right)
+
+
+def _are_one(left: Any, right: Any) -> Any:
     if isinstance(left, Choice) or isinstance(right, Choice):
         return _is_one_of(left, right) if isinstance(left, Choice) else _is_one_of(right, left)
     for value, other in ((left, right), (right, left)):
@@ -55,8 +62,8 @@ def _is_one_of(choice: Choice, other: Any) -> Any:
     """``choice is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
     by_run = (Choice, torch.Tensor, *SYMBOLIC_NUMBERS, *((bool,) if _holds_bool(choice) else ()))
     if isinstance(other, by_run):
-        return choices.over(choice, lambda option: is_(option, other))
-    return choices.is_option(choice, lambda option: is_(option, other))
+        return choices.over(choice, lambda option: _are_one(option, other))
+    return choices.is_option(choice, lambda option: _are_one(option, other))
 
 
 def _holds_bool(choice: Choice) -> bool:

@@ -24,7 +24,7 @@ from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
-from dy2st.capture.values import Choice, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
+from dy2st.capture.values import Choice, RuntimeList, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
 from dy2st_runtime import control, scalars
 from dy2st_runtime.structure import children, shallow
 
@@ -43,7 +43,7 @@ class Carry:
         kind: the type that fits it at the start of every trip.
         by_identity: whether all containers that it may hold are older than the loop: it holds one of these objects then, and else
             a container with what is in them.
-        from_outside: what it holds before the loop, if that is a container from outside which a trip may replace.
+        from_outside: what it holds before the loop, if that is, or may be, a container from outside which a trip may replace.
         final: what the trip that was captured last leaves in it.
         start, tag: what it held when that trip began, and the number that is carried along with what may be from outside: 0 as long
             as that has not been replaced.
@@ -83,6 +83,12 @@ class Carries(dict[tuple[Any, ...], Carry]):
 
     keep_older = False
     attempts = _ATTEMPTS
+
+    def begin_with_objects(self) -> None:
+        """Have the places that hold objects come first."""
+        ordered = sorted(self.items(), key=lambda item: not _holds_object(item[1].initial))
+        self.clear()
+        self.update(ordered)
 
     def begin_again(self) -> None:
         """Capture the loop anew, with older objects kept."""
@@ -166,6 +172,7 @@ def capture_loop(
     kinds: dict[tuple[Any, ...], lattice.Type] = {}
     while carries.attempts:
         carries.attempts -= 1
+        carries.begin_with_objects()
         kinds = {key: carry.kind for key, carry in carries.items()}
         try:
             if _attempt(session, pred, test, body, cells, live, carries):
@@ -204,7 +211,7 @@ def _attempt(
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
     known = len(session.lists.widened)
-    with session.block(cells, repeats=True) as region:
+    with session.block(cells, repeats=True) as region, session.carried.trip():
         depth = session.nesting
         inputs, united = _start_trip(session, carries)
         dead = False
@@ -221,14 +228,19 @@ def _attempt(
         again = _and(session, again, rests.going(session))
         session.emit_checks()
         writes = _told(session, session.writes_of(region))
-        settled = _widened(session, carries, {} if dead else writes, live)
+        left = {} if dead else {key: write for key, write in writes.items() if not session.is_dead(write.place, live)}
+        left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
+        settled = True
+        for key, write in left.items():
+            settled &= _update(session, carries, key, write.place, write.old, write.new)
         for key, carry in carries.items():
-            carry.final = writes[key].new if key in writes else carry.place.read()
+            carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()
         if not (carries.keep_older or dead) and _moves_outside(carries):
             carries.begin_again()
             return False
         if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
+        session.put(session.left, None)  # what is recorded from here on runs on all ways
         outputs = [again, *_outputs(session, carries, dead)]
         builder = region.builder
         block = builder.finish(tuple(outputs))
@@ -252,13 +264,12 @@ def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[
     }
 
 
-def _widened(session: Session, carries: Carries, writes: dict[tuple[Any, ...], Write], live: Sequence[str]) -> bool:
-    """Widen the carried places to what a trip leaves in them; whether it fitted already."""
-    settled = True
-    for key, write in writes.items():
-        if not session.is_dead(write.place, live):
-            settled &= _update(session, carries, key, write.place, write.old, write.new)
-    return settled
+def _as_objects(session: Session, carry: Carry | None, write: Write) -> Any:
+    """What a trip leaves in a place, as a choice of objects where it is in another place what it carries."""
+    if isinstance(write.place, ContentsPlace):
+        return write.new
+    own = () if carry is None else (*options_of(carry.start), *options_of(carry.from_outside))
+    return session.carried.told(write.new, own)
 
 
 def _and(session: Session, again: Any, going: Any) -> Any:
@@ -297,12 +308,19 @@ def _start_trip(session: Session, carries: Carries) -> tuple[list[Any], set[Any]
             session.builder.bind(carry.tag, session.builder.placeholder("replaced", carry.tag))
             inputs.append(carry.tag)
         carry.start = value = _unite(unite, number, carry, unpack_list(value))
+        if carry.from_outside is not None:
+            session.carried.add(value, carry.from_outside, carry.tag)
         session.put(carry.place, value)
         session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
         _link(session, carry, value, same, session.region.start)
     if session.left.read() is not None:
         session.put(session.left, None)  # there is no trip after one that leaves for a handler
     return inputs, unite.found
+
+
+def _holds_object(value: Any) -> bool:
+    """Whether a place held something before the loop that has an identity: such come first, the others may become what they are."""
+    return any(isinstance(option, RuntimeList) or children(option) is not None for option in options_of(value))
 
 
 def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
@@ -391,8 +409,7 @@ def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool)
     keep_older = keep_older and not by_identity and not isinstance(place, ContentsPlace)
     outside = None
     if not (by_identity or keep_older) and not isinstance(place, ContentsPlace):
-        found = [part for part in options_of(old) if is_mutable(part) and session.tracker.source_of(part) is not None]
-        outside = old if found else None
+        outside = old if any(map(session.carried.may_be_outside, options_of(old))) else None
     carry = Carry(place, old, lattice.SameType(None), by_identity, outside, keeps_older=keep_older)
     carry.initial = _seen(session, carry, old)
     carry.kind = _type(session, carry, old)
@@ -404,13 +421,18 @@ def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
     """The type of what a place holds at the start of a trip and of what the trip leaves."""
     try:
         kind = _join(carry, carry.kind, _type(session, carry, new))
-        if carry.by_identity or carry.keeps_older or not carry.keeps_parts or not _chooses_kept(kind):
+        kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
+        if kept or not any(map(_chooses_kept, _options(kind))):
             return kind
     except lattice.Mismatch:
         if carry.by_identity or carry.keeps_older or not carry.keeps_parts:
             raise
     carry.keeps_parts = False
     return _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
+
+
+def _options(kind: lattice.Type) -> Sequence[lattice.Type]:
+    return kind.options if isinstance(kind, lattice.ChoiceType) else (kind,)
 
 
 def _chooses_kept(kind: lattice.Type) -> bool:
@@ -453,7 +475,9 @@ def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
 
 
 def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: Any) -> bool:
-    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace) or any(part is option for option in whole):
+    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace):
+        return False
+    if carry.from_outside is not None and any(part is option for option in whole):
         return False
     return is_mutable(part) and session.tracker.source_of(part) is not None and children(part) is not None
 
@@ -578,20 +602,4 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Car
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)
     for carry, value, tag in values:
-        session.put(carry.place, value if tag is None else _after(session, carry, value, tag))
-
-
-def _after(session: Session, carry: Carry, value: Any, tag: Any) -> Any:
-    """What a place holds after the loop: ``value``, or where no trip has replaced it what it held before."""
-    before, after = options_of(carry.from_outside), options_of(value)
-    if isinstance(carry.from_outside, Choice) or isinstance(value, Choice):
-        held, left = _numbered(carry.from_outside, 0), _numbered(value, len(before))
-        tag = session.number(scalars.where, (tag == 0, held, left), "int")
-    return session.new_choice(tag, dict(enumerate([*before, *after])))
-
-
-def _numbered(value: Any, first: int) -> Any:
-    """The position of the option that a value is, from some number on."""
-    if not isinstance(value, Choice):
-        return first
-    return value.retagged({tag: first + position for position, tag in enumerate(value.options)})
+        session.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))

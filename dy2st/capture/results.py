@@ -181,6 +181,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...]]:
     writers: list[Writer] = []
     for write in outside(session, session.journal_until_now()):
         with contextlib.suppress(errors.CaptureError):
+            write = dataclasses.replace(write, new=session.carried.told(write.new))
             effect, writer, _ = _effects(session, [write], describer)
             effects += effect
             writers += writer

@@ -23,6 +23,7 @@ from dy2st import errors, names
 from dy2st.capture import failing, lattice, storage, traits
 from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
+from dy2st.capture.carried import Carried
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Entry, ItemPlace, Journal, Place, Write
@@ -132,6 +133,7 @@ class Session:
         """Whether the program has written something outside by now that can be seen when it raises."""
         self.twins = Twins()
         self.copies = Copies()
+        self.carried = Carried(self)
         self.key_orders = KeyOrders()
         self.views = Views()
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from dy2st.capture.session import Session
-from dy2st.capture.values import Choice, options_of
+from dy2st.capture.values import Choice, RuntimeList, options_of
 from dy2st_runtime.structure import Structure, children, shallow, unflatten
 
 Position = tuple[Hashable, ...]
@@ -34,7 +34,8 @@ class Uniting:
 
     def __init__(self, session: Session, start: int | None = None) -> None:
         self._session, self._start = session, start
-        self._first: dict[tuple[int, int], tuple[Any, Position, Any]] = {}
+        self._first: dict[int, list[tuple[Any, Position, Any, Any]]] = {}
+        """What is met already, by what it stands for at the end."""
         self.found: set[tuple[Position, Position]] = set()
 
     def __call__(self, value: Any, initial: Any, final: Any, position: Position, *, is_object: bool = True) -> Any:
@@ -56,14 +57,21 @@ class Uniting:
         if not _alike(value, final):
             return value
         if is_object and not isinstance(value, tuple):
-            key = id(final), id(initial) if _is_container(initial) or isinstance(initial, Choice) else 0
-            known, first, _ = self._first.setdefault(
-                key, (value, position, (final, initial))
-            )  # which must not go and leave their ids
+            known, first = self._known(value, initial, final, position)
             if first != position:
                 self.found.add((first, position))
                 return known
         return value if self._session.lists.of(value) else self._parts(value, initial, final, position)
+
+    def _known(self, value: Any, initial: Any, final: Any, position: Position) -> tuple[Any, Position]:
+        """The object that is met already for what a value stands for, and where; else itself."""
+        initial = initial if _is_object(initial) or isinstance(initial, Choice) else None
+        met = self._first.setdefault(id(final), [])
+        for known, first, _, before in met:
+            if initial is None or before is initial:  # what was no object before is from the first trip on what the others are
+                return known, first
+        met.append((value, position, final, initial))  # which must not go and leave its id
+        return value, position
 
     def _choice(self, value: Choice, initial: Any, final: Any, position: Position) -> Any:
         """An option that is a container, if there is only one such; or dicts of other structures."""
@@ -87,7 +95,7 @@ class Uniting:
         """The container among the options of a choice, if there is only one."""
         if not isinstance(value, Choice):
             return value if self._start is None or not _is_container(value) or self._is_new_container(value) else None
-        found = [option for option in value.options.values() if self._is_new_container(option)]
+        found = [option for option in value.options.values() if isinstance(option, RuntimeList) or self._is_new_container(option)]
         return value if len(found) > 1 else found[0] if found else None
 
     def _parts(self, value: Any, initial: Any, final: Any, position: Position) -> Any:
@@ -116,6 +124,10 @@ def with_parts(value: Any, made: list[Any]) -> Any:
 
 def _is_container(value: Any) -> bool:
     return children(value) is not None
+
+
+def _is_object(value: Any) -> bool:
+    return _is_container(value) or isinstance(value, RuntimeList)
 
 
 def _alike(value: Any, other: Any) -> bool:

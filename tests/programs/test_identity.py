@@ -1182,6 +1182,140 @@ def test_objects_are_those_of_eager_python(make):
     agree(make, programs=7)
 
 
+def raised_before_the_first_is_replaced(o, x, n):
+    for _ in range(n):
+        if x.sum() > 0:
+            raise ValueError
+        o.items = o.items[1:]
+
+
+def raised_after_a_trip_that_may_replace(o, x, n):
+    while n > 0:
+        n = n - 1
+        if x[0] > 0:
+            o.table = dict(o.table)
+        if x.sum() > 0:
+            raise ValueError
+
+
+def raised_in_a_loop_in_a_loop(o, x, n):
+    for _ in range(n):
+        for _ in range(n - 1):
+            if x.sum() > 2:
+                raise ValueError
+            o.items = o.items[1:]
+        if x[1] > 0:
+            raise ValueError
+
+
+def replaced_in_a_loop_in_a_loop(o, x, n):
+    for _ in range(n):
+        for _ in range(n - 1):
+            o.items = o.items[1:]
+
+
+def kept_before_it_is_replaced(o, x, n):
+    for _ in range(n):
+        o.other = o.items
+        if x[0] > 0:
+            o.items = o.items[1:]
+
+
+def kept_after_it_is_replaced(o, x, n):
+    for _ in range(n):
+        try:
+            if x.sum() > 0:
+                raise ValueError
+            o.items = o.items[1:]
+        finally:
+            o.other = o.items
+
+
+def kept_on_one_way(o, x, n):
+    for _ in range(n):
+        if x[0] > 0:
+            o.other = o.log
+        else:
+            o.other = [x]
+
+
+def kept_as_a_variable(o, x, n):
+    items, before = o.items, None
+    for _ in range(n):
+        before = items
+        items = items[1:]
+    return items, before
+
+
+def returned_from_the_loop(o, x, n):
+    for _ in range(n):
+        if x.sum() > 0:
+            return o.items
+        o.items = o.items[1:]
+    return o.items
+
+
+def asked_in_the_loop(o, x, n):
+    first, count = o.items, 0
+    for _ in range(n):
+        if o.items is first:
+            count += 1
+        if first is not o.items:
+            count += 10
+        o.items = o.items[1:]
+    return count
+
+
+def caught_around_the_loop(o, x, n):
+    try:
+        for _ in range(n):
+            if x.sum() > 0:
+                raise ValueError
+            o.items = o.items[1:]
+    except ValueError:
+        o.other = x
+
+
+def caught_around_loops(o, x, n):
+    try:
+        for _ in range(n):
+            for _ in range(n - 1):
+                if x.sum() > 0:
+                    raise ValueError
+                o.items = o.items[1:]
+    except ValueError:
+        o.other = x
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        raised_before_the_first_is_replaced, raised_after_a_trip_that_may_replace, raised_in_a_loop_in_a_loop, replaced_in_a_loop_in_a_loop,
+        kept_before_it_is_replaced, kept_after_it_is_replaced, kept_on_one_way, kept_as_a_variable, returned_from_the_loop,
+        asked_in_the_loop, caught_around_the_loop, caught_around_loops,
+    ],
+)  # fmt: skip
+def test_what_a_loop_replaces_is_the_object_from_outside_until_then(body):
+    def make():
+        o = Box()
+
+        def f(x, n):
+            return body(o, x, n)
+
+        def call(x, n):
+            def with_state(f):
+                o.items, o.table, o.log, o.other = [P, N, P * 3], {"a": P}, [Z], None
+                o.first = o.items, o.table
+                return f(x, torch.tensor(n))
+
+            return with_state
+
+        mixed = torch.tensor([1.0, -2.0])
+        return World(f, [o], [call(x, n) for n in (0, 1, 2, 3) for x in (N, P * 2, mixed, -mixed)])
+
+    agree(make, programs=1)
+
+
 def test_numbers_of_an_opaque_argument_become_inputs_after_all_arguments():
     def make():
         counts = collections.Counter()
@@ -1395,3 +1529,35 @@ def test_a_list_that_a_trip_may_replace():
 
     x = torch.ones(2)
     agree_outcomes(program, [(types.SimpleNamespace(xs=[x, x], ys=[]), torch.tensor(n)) for n in (1, 0, 2, 3)], programs=None)
+
+
+class Unequal:
+    """An object that nobody may compare with another."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise AssertionError("compared")
+
+
+def test_a_loop_compares_no_objects():
+    one, two = Unequal(), Unequal()
+
+    def swapped(x, n):
+        a, b = one, two
+        for _ in range(n):
+            a, b = b, a
+        return a
+
+    def put_in_attributes(x, n):
+        o = Box()
+        o.a, o.b = one, None
+        for _ in range(n):
+            if x.sum() > 0:
+                o.b = o.a
+        return o.b
+
+    for function in (swapped, put_in_attributes):
+        static = dy2st.to_static(function)
+        for given in ((P, 0), (P, 1), (N, 2)):
+            assert static(given[0], torch.tensor(given[1])) is function(*given)

@@ -103,3 +103,16 @@ class Repeated(nn.Module):
 def test_other_values_are_refused(unroll):
     with pytest.raises(dy2st.SignatureError, match="unroll is True, False or a number of trips"):
         dy2st.to_static(recurrent, unroll=unroll)
+
+
+@pytest.mark.parametrize(("trips", "expected"), [(0, "plain Python"), (1, "unrolled"), (2, "unrolled")])
+def test_a_while_loop_of_python_values_is_reported_with_its_trips(trips, expected):
+    def f(x):
+        k = 0
+        while k < trips:
+            x, k = x + 1, k + 1
+        return x
+
+    static = dy2st.to_static(f)
+    static(torch.ones(2))
+    assert [(site.outcome, f"{trips} trips" in str(site)) for site in static.report().sites] == [(expected, True)]
