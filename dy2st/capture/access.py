@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture import attribute_tables, choices, hidden_state, keys, lists, lookup, optional, ranges, storage, tuples
+from dy2st.capture import attribute_tables, choices, hidden_state, keys, lists, lookup, optional, ranges, storage, text, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
@@ -27,7 +27,7 @@ from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import behind
 from dy2st.capture.standard_library import is_followed_class
-from dy2st.capture.users_code import user_method
+from dy2st.capture.users_code import is_users_function, user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -40,6 +40,7 @@ from dy2st.capture.values import (
     unbound_message,
 )
 
+_OF_MODULES = (torch.nn.ModuleList, torch.nn.Sequential)
 _FEW = 8
 """Of so many lists the one at a position known only at run time is one of several values."""
 
@@ -111,7 +112,8 @@ def _item(session: Session, value: Any, key: Any) -> Any:
         return lists.get(session, known, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
-    if lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else _is_runtime(key):
+    at_runtime = lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else _is_runtime(key)
+    if at_runtime and not is_users_function(getattr(type(value), "__getitem__", None)):
         return _item_at_runtime(session, value, key)
     own = getattr(type(value), "__getitem__", None)
     if isinstance(own, types.FunctionType) and not isinstance(value, type):
@@ -171,6 +173,8 @@ def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         few_lists = len(value) <= _FEW and all(type(part) is list for part in value)  # a list of the program would have copies
         if few_lists or not _fits_list(value):
             return _at_position(session, value, key)
+    if isinstance(value, _OF_MODULES) and len(value) and not isinstance(key, slice):
+        return _module_at(session, value, key)
     if isinstance(value, (list, tuple)) and value:
         if isinstance(value, tuple) and not isinstance(key, slice):
             key = _in_tuple(session, key, len(value))
@@ -206,6 +210,17 @@ def _at_position(session: Session, items: Any, key: Any) -> Any:
     wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
     error = IndexError(f"{'string' if isinstance(items, str) else type(items).__name__} index out of range")
     return lookup.position(items, wanted, error)
+
+
+def _module_at(session: Session, value: Any, key: Any) -> Any:
+    """One of the modules of a ``ModuleList`` or ``Sequential``."""
+    position, length = session.to_number(key), len(value)
+    wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
+
+    def missing() -> NoReturn:
+        raise raised(session.call(IndexError, text.fstring("index ", (position, None, ""), " is out of range")))
+
+    return lookup.first(range(length), lambda place: wanted == place, lambda place: value[place], missing)
 
 
 def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:

@@ -56,6 +56,19 @@ _NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
 _CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b")
 """What only an error that stand-ins cause speaks of."""
 _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
+_KINDS_OF_NUMBERS = re.compile(r"\bSym(Int|Float|Bool)\b")
+_NUMBER, _OTHER = (
+    "'(?:int|float|bool)'",
+    "'(?:NoneType|str|bytes|list|tuple|dict|set|frozenset|function|type|ellipsis|range|slice)'",
+)
+_NO_NUMBER = re.compile(
+    rf"unsupported operand type\(s\) for [^:]+: (?:{_NUMBER} and {_OTHER}|{_OTHER} and {_NUMBER})"
+    rf"|'[<>]=?' not supported between instances of (?:{_NUMBER} and {_OTHER}|{_OTHER} and {_NUMBER})"
+    rf"|can only concatenate (?:str|list|tuple) \(not \"\w+\"\) to \w+"
+    rf"|{_NUMBER} object is not (?:subscriptable|iterable|callable)|cannot unpack non-iterable \w+ object"
+    rf"|{_NUMBER} object does not support item (?:assignment|deletion)|object of type {_NUMBER} has no len\(\)"
+)
+"""What Python says of operands that go with no number, whatever it is."""
 _CYCLE = 50
 """How many frames at the end of a traceback show what an endless recursion goes through."""
 _GENERATED = "<string>"
@@ -82,9 +95,20 @@ def is_about_stand_ins(session: Session, error: Exception) -> bool:
         return False
     if any(isinstance(value, CAPTURE_VALUES) for value in error.args):
         return True
+    if _is_about_kinds(error):
+        return False
     message = str(error)
     symbols = {str(symbol) for symbol in session.shapes.var_to_range}
     return _CAPTURE_WORDS.search(message) is not None or any(name in symbols for name in _SYMBOL.findall(message))
+
+
+def _is_about_kinds(error: Exception) -> bool:
+    """Whether it says that no number takes part in what was asked, whatever its value; it gets the words of eager then."""
+    known = _KINDS_OF_NUMBERS.sub(lambda found: found[1].lower(), str(error))
+    if not isinstance(error, TypeError) or known == str(error) or _NO_NUMBER.fullmatch(known) is None:
+        return False
+    error.args = (known,)
+    return True
 
 
 def is_about_texts(error: Exception) -> bool:

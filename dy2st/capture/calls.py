@@ -17,7 +17,7 @@ import operator
 import random
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -33,6 +33,7 @@ from dy2st.capture import (
     iterators,
     keys,
     keywords,
+    lookup,
     managers,
     modules,
     number_operators,
@@ -49,6 +50,7 @@ from dy2st.capture import (
 )
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import of_class
+from dy2st.capture.exceptions import raised
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
@@ -397,7 +399,7 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     if issubclass(kind, enum.Enum) and keys.any_open(args):
-        return keys.over(session, args, lambda known: _call_plain(session, kind, known, kwargs))
+        return keys.over(session, args, lambda known: _member(session, kind, known, kwargs))
     choice = next((value for value in args if isinstance(value, Choice)), None)
     if choice is not None and (kind in FAMILY or kind in (collections.deque, set, frozenset)):
         return _over_argument(session, choice, kind, args, kwargs)
@@ -410,6 +412,25 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
         return construction.registered(session, table)
     made = construction.construct(session, kind, args, kwargs, _call_plain)
     return sets.owned(session, made) if kind is set else made
+
+
+def _member(session: Session, kind: type[enum.Enum], args: tuple[Any, ...], kwargs: Any) -> Any:
+    """The member of an enumeration with a value; of a value that may be any number or text, one of all members."""
+    value = args[0] if len(args) == 1 and not kwargs else None
+    own = "_missing_" in {name for base in kind.__mro__ if base is not enum.Enum for name in vars(base)}
+    if not lookup.is_runtime(value):
+        return _call_plain(session, kind, args, kwargs)
+    if own:
+        raise errors.DataDependentError(
+            f"{kind.__qualname__}() gets a value that is known only at run time, and makes members of others than its own",
+            session.here(),
+            fix="choose among the members with if statements, or with a dict of them",
+        )
+
+    def missing() -> NoReturn:
+        raise raised(session.call(ValueError, text.fstring((value, "r", ""), f" is not a valid {kind.__qualname__}")))
+
+    return lookup.first([*kind], lambda member: lookup.equal(session, value, member.value), lambda member: member, missing)
 
 
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:

@@ -135,7 +135,7 @@ def find(session: Session, table: Any, key: Any, use: Callable[[Any], Any], miss
     """Do something with the key of a dict that is equal to one that nobody knows; something else if there is none."""
 
     def search(known: Any) -> Any:
-        return first([*known], lambda other: _equal(session, key, other), use, missing)
+        return first([*known], lambda other: equal(session, key, other), use, missing)
 
     return optional.settled(session, table, search) if isinstance(table, dict) else search(table)
 
@@ -157,7 +157,7 @@ def _this_or_another(
     return capture_if_exp(alike, lambda: use(key), lambda: first(rest, test, use, missing))
 
 
-def _equal(session: Session, key: Any, other: Any) -> Any:
+def equal(session: Session, key: Any, other: Any) -> Any:
     """Whether two keys are equal, of which one is known."""
     if isinstance(key, tuple):
         if not isinstance(other, tuple) or len(key) != len(other):
@@ -174,7 +174,7 @@ def _equal(session: Session, key: Any, other: Any) -> Any:
 
 def _all_equal(session: Session, pairs: list[tuple[Any, Any]]) -> Any:
     for index, pair in enumerate(pairs):
-        alike = _equal(session, *pair)
+        alike = equal(session, *pair)
         if not isinstance(alike, bool):
             rest = pairs[index + 1 :]
             return capture_if_exp(alike, functools.partial(_all_equal, session, rest), lambda: False) if rest else alike
