@@ -207,6 +207,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
             _guard_layouts(session, request)
         for trait in session.asked_traits:
             _guard_trait(session, request, trait)
+        session.tracker.guards.before_once = None  # the guards live on, and must not keep the session
         return _finish(session, root, request, inputs, result, training)
 
 

@@ -73,8 +73,8 @@ class GuardTable:
 
     def __init__(self) -> None:
         self._guards: dict[tuple[int, str], Guard] = {}
-        self.before_once: Callable[[Source], None] = lambda source: None
-        """Told of what makes the program right for one call only, before it is used."""
+        self.before_once: Callable[[Source], None] | None = None
+        """Told of what makes the program right for one call only, before it is used; while the program is captured."""
 
     def __len__(self) -> int:
         return len(self._guards)
@@ -115,7 +115,8 @@ class GuardTable:
 
     def never(self, source: Source) -> None:
         """The program is right for the call that it was captured for only."""
-        self.before_once(source)
+        if self.before_once is not None:
+            self.before_once(source)
         self.add(source, "never", lambda now: False, "is read once")
 
     def present(self, source: Source) -> None:

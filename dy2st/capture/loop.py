@@ -201,8 +201,11 @@ def _unsettled(session: Session, carry: Carry | None) -> errors.LoopVariableErro
 
 
 def _shortened(kind: lattice.Type) -> str:
-    text = lattice.text(kind)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return _cut(lattice.text(kind), _LONGEST)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _attempt(
@@ -578,7 +581,7 @@ def _loop_error(session: Session, place: Place, error: Exception, old: Any, new:
     return errors.LoopVariableError(
         f"'{name}' is not the same kind of value before and after a trip of this loop",
         session.here(),
-        seen=in_words(place, error).replace("on one path", "before").replace("on the other", "after"),
+        seen=_cut(in_words(place, error).replace("on one path", "before").replace("on the other", "after"), 4 * _LONGEST),
         fix=f"give '{name}' its final dtype, number of dimensions and structure before the loop",
     )
 

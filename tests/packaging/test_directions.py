@@ -23,6 +23,7 @@ LAYERS = (
     ("attribute_state",),
     ("copying",),
     ("static_function",),
+    ("dynamic_state",),
     ("route",),
     ("matching",),
     ("report", "cache", "convert"),
