@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime import control, modes, scalars
-from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, DictOf, Leaf, ListOf, ObjectOf, Structure, TupleOf
+from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, DictOf, HolderOf, Leaf, ListOf, ObjectOf, Structure, TupleOf
 
 if TYPE_CHECKING:
     from dy2st_runtime.program import Block, InputSlot, Program, StateSlot
@@ -165,7 +165,8 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
             return f"[{', '.join(inside(items))}]"
         case DictOf(keys, items):
             return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(keys, inside(items))) + "}"
-        case ObjectOf(factory, fields, items):
+        case ObjectOf(factory, fields, items) | HolderOf(factory, fields, items):
+            fields = fields if isinstance(structure, ObjectOf) else ("items", *fields)
             return f"{factory.__name__}({', '.join(f'{k}={v}' for k, v in zip(fields, inside(items)))})"
         case ChoiceOf(tag, tags, items):
             options = ", ".join(f"{number}: {item}" for number, item in zip(tags, inside(items)))

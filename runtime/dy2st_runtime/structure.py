@@ -118,6 +118,19 @@ class CollectionOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class HolderOf:
+    """A list, dict or deque of a class with attributes, made without calling its methods.
+
+    The first of ``items`` gives what is in it, and the others the attributes named in ``fields``.
+    """
+
+    factory: type
+    fields: tuple[str, ...]
+    items: tuple[Structure, ...]
+    maxlen: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Shared:
     """A container that is one object wherever its number stands.
 
@@ -128,7 +141,7 @@ class Shared:
     items: tuple[Structure, ...]
 
 
-Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | Shared
+Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | HolderOf | Shared
 
 
 def _same_constant(a: Any, b: Any) -> bool:
@@ -341,11 +354,14 @@ def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] 
             return _unflatten_one(structure, leaves, made)
 
 
-def _unflatten_one(structure: CollectionOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
+def _unflatten_one(structure: CollectionOf | HolderOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
     match structure:
         case CollectionOf(kind, items, maxlen):
             inside = unflatten(items[0], leaves, made)
             return collections.deque(inside, maxlen) if kind == "deque" else _COLLECTIONS[kind](inside)
+        case HolderOf(factory, fields, items, maxlen):
+            inside, *parts = (unflatten(item, leaves, made) for item in items)
+            return _make_holder(factory, maxlen, inside, dict(zip(fields, parts)))
         case Shared(number, items):
             if number not in made:
                 found = _unflatten_shared(number, items[0], leaves, made)
@@ -408,6 +424,30 @@ def _make_object(factory: type, fields: dict[str, Any]) -> Any:
     if issubclass(factory, dict):
         return factory(**fields)
     made = _new_object(factory)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+HOLDERS: tuple[Any, ...] = (collections.OrderedDict, dict, list, collections.deque)
+"""The classes in C of what has items, the more special ones first."""
+
+
+def empty_like(holder: Any) -> Any:
+    """A list, dict or deque of the same class with nothing in it, made without calling the methods of the class."""
+    return _make_holder(type(holder), getattr(holder, "maxlen", None), {}, {})
+
+
+def _make_holder(factory: Any, maxlen: int | None, inside: Any, fields: dict[str, Any]) -> Any:
+    base: Any = next(kind for kind in HOLDERS if issubclass(factory, kind))
+    made = base.__new__(factory)
+    if base is collections.deque:
+        base.__init__(made, inside, maxlen)
+    elif base is list:
+        base.extend(made, inside)
+    else:
+        for key, item in inside.items():
+            base.__setitem__(made, key, item)
     for name, value in fields.items():
         object.__setattr__(made, name, value)
     return made
@@ -488,13 +528,16 @@ def to_json(structure: Structure) -> Any:
             return made | ({"mapping": True} if issubclass(factory, dict) else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
-        case Shared():
-            return _shared_to_json(structure)
+        case HolderOf() | Shared():
+            return _container_to_json(structure)
         case ChoiceOf(tag, tags, items):
             return {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
 
 
-def _shared_to_json(structure: Shared) -> Any:
+def _container_to_json(structure: HolderOf | Shared) -> Any:
+    if isinstance(structure, HolderOf):
+        kind = structure.factory.__qualname__
+        raise SaveError(f"a {kind} among the results cannot be written to an archive; give what is in it instead")
     if not structure.items:
         raise SaveError("a list, dict or object that holds itself cannot be written to an archive; give what is in it instead")
     return {"shared": structure.number, "item": to_json(structure.items[0])}

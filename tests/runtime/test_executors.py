@@ -50,3 +50,43 @@ def test_loaded_models_take_a_backend(tmp_path, monkeypatch):
     assert torch.equal(loaded(x), model(x)) and ran == [1]
     with pytest.raises(dy2st.BackendError):
         dy2st.load(tmp_path / "model.dy2st", backend="xla")
+
+
+def write_within(depth, y, limit):
+    if depth == 0:
+        y.add_(1)
+    elif y.sum() > limit:
+        write_within(depth - 1, y, limit)
+
+
+def print_within(depth, y, limit):
+    if depth == 0:
+        print("within")
+    elif y.sum() > limit:
+        print_within(depth - 1, y, limit)
+
+
+def raise_within(depth, y, limit):
+    if depth == 0:
+        raise ValueError("within")
+    if y.sum() > limit:
+        raise_within(depth - 1, y, limit)
+
+
+@pytest.mark.parametrize("backend", ["python", "native"])
+@pytest.mark.parametrize("depth", [11, 12])
+@pytest.mark.parametrize("function", [write_within, print_within, raise_within])
+def test_blocks_without_results_do_what_they_do_at_any_depth(function, depth, backend, capsys):
+    static = dy2st.to_static(function, backend=backend)
+    for limit in (-1, 100, 2):
+        done = []
+        for call in (function, static):
+            y, error = torch.ones(3), None
+            try:
+                with torch.no_grad():
+                    call(depth, y, torch.tensor(limit))
+            except ValueError as raised:
+                error = str(raised)
+            done.append((y.tolist(), error, capsys.readouterr().out))
+        assert done[0] == done[1]
+    assert len(static.program_cache) == 1

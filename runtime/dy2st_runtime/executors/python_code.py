@@ -280,8 +280,8 @@ class Writer:
     def assign(self, names: Sequence[str], values: Sequence[str], whole: bool = False) -> None:
         """All at once, so that a swap is a swap."""
         pairs = [(name, value) for name, value in zip(names, values) if name != value]
-        if whole and names:
-            self.line(f"{tuple_text(names)} = {values[0]}")
+        if whole:  # also for no names: what is called may write in place, print or raise
+            self.line(f"{tuple_text(names)} = {values[0]}" if names else values[0])
         elif pairs:
             self.line(f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}")
         else:
