@@ -23,7 +23,7 @@ from dy2st import config, names
 from dy2st.capture.session import current
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.turns import TURNS, Underway
-from dy2st.capture.users_code import is_in_skipped_package
+from dy2st.capture.users_code import is_heap_type, is_in_skipped_package
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import LeakError
 from dy2st.frames import hide
@@ -122,7 +122,7 @@ def _parts(value: Any) -> Iterator[Step]:
     """What an object holds, one step away, without running code of its class."""
     kind = type(value)
     if isinstance(value, dict):
-        for key, item in list(dict.items(value)):
+        for key, item in _items(value):
             yield f"[{key!r}]" if isinstance(key, (str, int)) else "[...]", item
             yield ", key", key
     elif isinstance(value, (list, tuple, collections.deque, set, frozenset)):
@@ -132,11 +132,16 @@ def _parts(value: Any) -> Iterator[Step]:
         yield from _parts_of_function(value)
     elif isinstance(value, type):
         if not is_in_skipped_package(value):
-            yield from ((f".{name}", part) for name, part in list(vars(value).items()))
+            yield from ((f".{name}", part) for name, part in _items(vars(value)))
     elif isinstance(value, _HOLDERS):
         yield from ((f".{name}", getattr(value, name)) for name in _HELD if hasattr(kind, name))
     if not isinstance(value, (type, types.ModuleType)) and not kind.__module__.startswith("dy2st"):
         yield from _attributes(value)
+
+
+def _items(table: dict[Any, Any] | types.MappingProxyType[Any, Any]) -> Iterable[tuple[Any, Any]]:
+    """A table's items as they are now: ``list(table.items())`` may collect garbage midway, whose finalizers change tables."""
+    return (dict.copy(table) if isinstance(table, dict) else table.copy()).items()
 
 
 def _attributes(value: Any) -> Iterator[Step]:
@@ -144,9 +149,9 @@ def _attributes(value: Any) -> Iterator[Step]:
     kind = type(value)
     if kind.__module__ != "builtins" or isinstance(value, (types.FunctionType, BaseException)):
         table = _table(value)
-        yield from ((f".{name}", part) for name, part in list(table.items()))
+        yield from ((f".{name}", part) for name, part in _items(table))
     for base in kind.__mro__:
-        for name, slot in list(vars(base).items()) if base.__flags__ & (1 << 9) else ():
+        for name, slot in _items(vars(base)) if is_heap_type(base) else ():
             if isinstance(slot, types.MemberDescriptorType):
                 yield f".{name}", _slot(slot, value)
     if isinstance(value, BaseException):

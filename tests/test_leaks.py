@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import gc
 import subprocess
 import sys
 import types
@@ -128,6 +129,28 @@ def test_ends_in_a_circle():
 def test_fake_tensors_of_others_are_no_leak():
     other = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(2))
     assert leaks.find([("x", [other, FakeTensorMode().from_tensor(torch.ones(1))])]) is None
+
+
+def test_a_table_that_finalizers_change():
+    """What is searched may change while it is read: garbage is collected at any time, and its finalizers run then."""
+    table: dict[int, Any] = dict.fromkeys(range(100_000))
+
+    class Grows:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            table[len(table)] = None
+
+    threshold = gc.get_threshold()
+    try:
+        for _ in range(20):
+            Grows()
+        gc.set_threshold(50, 1000, 1000)
+        assert leaks.find([("x", table)]) is None
+    finally:
+        gc.set_threshold(*threshold)
+    assert len(table) == 100_020
 
 
 def test_calls_are_searched():
