@@ -85,9 +85,9 @@ def _reads(place: Place, program: Taken) -> Iterator[Source]:
         elif isinstance(place, ItemPlace):
             hit = start is place.owner and source.name.endswith(f"[{place.item!r}]")
         else:
-            through_dict = start is storage.table_of(place.owner)
-            hit = start is place.owner and source.name.endswith(f".{place.name}")
-            hit = hit or (through_dict and source.name.endswith(f"[{place.name!r}]"))
+            table = storage.table_of(place.owner)  # an attribute that the class has too is read there
+            is_part = start is place.owner or (table is not None and start is table)
+            hit = is_part and source.name.endswith((f".{place.name}", f"[{place.name!r}]"))
         if hit:
             yield source
 

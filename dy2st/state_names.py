@@ -48,6 +48,10 @@ class Names:
         self.programs = programs
         self.holders = self._written_containers()
         """The attributes whose items are state of their own, with what they hold."""
+        self._held = {
+            id(part): path for name, (value, _) in self.holders.items() for path, part in _containers_in(value, name, set())
+        }
+        """The paths of the containers in them, by identity."""
         self._kept: dict[int, tuple[str, Any]] = {}
         """The names of containers that a loaded model makes in the first call that leaves them."""
 
@@ -75,7 +79,9 @@ class Names:
         if steps is not None:
             return ObjectPlace("argument", _without_self(steps, taken)) if len(steps) > 1 else None
         path = _path(source, taken)
-        if path is not None and path.split("[")[0] in self.holders:
+        if path is None or path.split("[")[0] not in self.holders:
+            path = self._held.get(id(value))  # it may be reached by another name first
+        if path is not None:
             return ObjectPlace("state", (path,))
         self._check_kept(source, value, taken)
         names = {name for name, _ in self._kept.values()}
@@ -119,26 +125,18 @@ class Names:
     def _check_apart(self) -> None:
         """Refuse a list or dict that stands in two places of the state: a loaded model would have two."""
         places: dict[int, tuple[str, Any]] = {}
-
-        def visit(value: Any, name: str, line: str) -> None:
-            parts = children(value)
-            if parts is None:
-                return
-            known, _ = places.setdefault(id(value), (name, value))
-            if known != name and not isinstance(value, tuple):
-                raise SaveError(
-                    f"{line}self.{known} and self.{name} are one {type(value).__name__}, and a loaded model would have two; "
-                    "keep it in one place"
-                )
-            for key, part in zip(value if isinstance(value, dict) else range(len(parts[0])), parts[0]):
-                visit(part, name + paths.step(key), line)
-
         for name, (value, line) in self.holders.items():
             try:
                 structure.repeated_containers(value, lambda part: False)
             except structure.HoldsItselfError as error:
                 raise SaveError(f"{line}self.{name}: {error}") from None
-            visit(value, name, line)
+            for path, part in _containers_in(value, name, set()):
+                known, _ = places.setdefault(id(part), (path, part))
+                if known != path:
+                    raise SaveError(
+                        f"{line}self.{known} and self.{path} are one {type(part).__name__}, and a loaded model would have two; "
+                        "keep it in one place"
+                    )
 
     def _written_containers(self) -> dict[str, tuple[Any, str]]:
         held: dict[str, tuple[Any, str]] = {}
@@ -212,6 +210,20 @@ def _shared(value: Structure) -> Iterator[Shared]:
 
 def _numbered(name: str) -> Iterator[str]:
     return (f"{name}_{number}" for number in itertools.count(2))
+
+
+def _containers_in(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """The containers that stand in a value, itself included, with their paths; one that stands in two places twice."""
+    parts = children(value)
+    if parts is None:
+        return
+    if not isinstance(value, tuple):
+        yield path, value
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+    for key, part in zip(value if isinstance(value, dict) else range(len(parts[0])), parts[0]):
+        yield from _containers_in(part, path + paths.step(key), seen)
 
 
 def _steps(source: Source) -> tuple[Any, ...] | None:

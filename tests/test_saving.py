@@ -263,6 +263,15 @@ class StartsAsNone(Base):
         return self.h
 
 
+class ShadowsNone(Base):
+    h = None
+
+    def forward(self, x):
+        if self.h is None:
+            self.h = x.clone()  # here
+        return x
+
+
 class StartsMissing(Base):
     def forward(self, x):
         if not hasattr(self, "h"):
@@ -341,6 +350,7 @@ class KeepsAnObject(Base):
 
 REFUSED = {
     "none": (StartsAsNone(h=None), "self.h is None .* and a tensor"),
+    "none that the class has too": (ShadowsNone(h=None), "self.h is None .* and a tensor"),
     "missing": (StartsMissing(), "self.h is missing .* and a tensor"),
     "int to float": (BecomesFloat(n=0), "self.n is an int before the call and 0.5"),
     "dtype": (ChangesDtype(h=torch.zeros(2, 3)), "self.h is a tensor of torch.float32 .* and a tensor of torch.float64"),

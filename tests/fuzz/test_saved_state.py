@@ -41,6 +41,8 @@ class Net(nn.Module):
         self.same = self.items
         self.table = {"a": torch.zeros(2), "n": 1}
         self.nest = {"l": [torch.zeros(2)], "d": {"a": torch.zeros(2)}}
+        self.part = self.nest["d"]
+        self.row = [self.nest["l"], torch.zeros(2)]
         self.order = collections.OrderedDict(a=torch.zeros(2), b=torch.ones(2))
         self.names = ["a", "b"]
         self.cfg = st
@@ -57,6 +59,10 @@ OF_MODULES = {
     "a list that comes and goes": "self.items.append(x)\nreturn self.items.pop(0), self.items",
     "an inner list": "self.nest['l'][0] = x\nreturn self.nest, self.nest['l']",
     "an inner dict is replaced": "if x.sum() > 0:\n    self.nest['d'] = {'a': x}\nreturn self.nest['d']",
+    "a part of what is written, by another name": "found = self.part\nself.nest['l'][0] = x\nreturn found, self.nest",
+    "a part of what is written on some ways": "if x.sum() > 0:\n    self.nest['l'][0] = x\nreturn self.part",
+    "a part of a part": "found = self.row[0]\nself.nest['d']['a'] = x\nreturn found, self.nest['d']",
+    "one of two parts": "found = self.part if x.sum() > 0 else self.row\nself.nest['l'][0] = x\nreturn found",
     "the order of keys": "self.order['a'] = x\nreturn self.order",
     "one of two lists": "one = self.items if x.sum() > 0 else self.nest['l']\none[0] = x\nreturn one",
     "a list is filled and then replaced": "old = self.items\nold[:] = [x, x]\nself.items = [x + 1, old[0]]\nreturn old",
