@@ -193,7 +193,9 @@ def _check_passes(passes: Any) -> None:
 def not_to_static(function: _F) -> _F:
     """Call a function as it is written when a static function calls it.
 
-    Tensor operations inside are recorded all the same; asking a tensor for its truth value there is an error.
+    Tensor operations inside are recorded all the same; asking a tensor for its truth value there is an error. The Python code runs
+    when a program is captured, once. What it reads (its globals, closure, arguments, and the attributes of them that it names)
+    belongs to the call's signature: where something of it has changed, also by the function itself, the next call is captured anew.
 
     Args:
         function: a Python function.

@@ -5,14 +5,15 @@ Operators of the constructs come here when a value is known only at run time; ou
 
 from dy2st.capture.assertions import capture_assert
 from dy2st.capture.branch import capture_if, capture_if_exp
-from dy2st.capture.caught import capture_try, capture_with
-from dy2st.capture.exceptions import raised
+from dy2st.capture.caught import capture_with
+from dy2st.capture.exceptions import raised, raised_from
 from dy2st.capture.iteration import capture_for
 from dy2st.capture.loop import capture_while
 from dy2st.capture.managers import managed
 from dy2st.capture.regions import Signal
 from dy2st.capture.session import current, report_site
 from dy2st.capture.truth import condition, decided, logical_not, truth_value
+from dy2st.capture.trying import capture_try
 from dy2st.capture.unwinding import finalized, handled
 from dy2st.capture.values import Undefined, is_symbolic
 
@@ -38,6 +39,7 @@ __all__ = [
     "logical_not",
     "managed",
     "raised",
+    "raised_from",
     "report_site",
     "truth_value",
 ]

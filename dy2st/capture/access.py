@@ -94,7 +94,7 @@ def item(value: Any, key: Any) -> Any:
     if isinstance(value, Choice):
         return session.over(value, lambda option: item(option, key))
     if keys.is_open(key):
-        if isinstance(value, collections.defaultdict) and value.default_factory is not None:
+        if has_factory(value):
             unless_there(session, value, key, lambda: set_item(value, key, session.call(value.default_factory)))
         if keys.has_choice(key) or isinstance(value, lookup.MAPPINGS):
             resolve = keys.over if isinstance(value, lookup.MAPPINGS) else keys.over_choices
@@ -135,7 +135,7 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if id(value) in session.class_tables:
         return attribute_tables.item_of_class(session, value, key, get)
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
-    if makes and isinstance(value, collections.defaultdict) and value.default_factory is not None:
+    if makes and has_factory(value):
         return item_or_put(session, value, key, lambda: session.call(value.default_factory))
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.write(ItemPlace(value, key))
@@ -145,6 +145,13 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if isinstance(found, list) and (makes or isinstance(key, slice)):
         session.lists.own(found)
     return found
+
+
+def has_factory(table: Any) -> bool:
+    """Whether a dict makes what is missing with its ``default_factory``: a class of the user's may have its own way."""
+    if not isinstance(table, collections.defaultdict) or table.default_factory is None:
+        return False
+    return type(table).__missing__ is collections.defaultdict.__missing__
 
 
 def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]) -> None:
@@ -225,8 +232,8 @@ def _module_at(session: Session, value: Any, key: Any) -> Any:
 
 def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
     """An item that is there on some ways only, of a dict that makes what is missing."""
-    makes = isinstance(table, collections.defaultdict) and table.default_factory is not None
-    if not makes and isinstance(table, collections.defaultdict):
+    makes = has_factory(table)
+    if not makes and type(table).__missing__ is collections.defaultdict.__missing__:
         return choices.certain(found)
     default: Any = (lambda: session.call(table.default_factory)) if makes else (lambda: type(table).__missing__(table, key))
     if makes:

@@ -34,7 +34,7 @@ from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import Source, behind
 from dy2st.capture.standard_library import is_followed
 from dy2st.capture.users_code import as_written, is_library, is_users_function
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, may_be_undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, is_symbolic, may_be_undefined
 from dy2st.errors import CaptureError
 
 _IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
@@ -122,12 +122,24 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
     if own is not None and not _has_other(value, name):
         there = choices.presence(own)
         return default if there is False else capture_if_exp(there, own.without_unbound, lambda: default)
+    if own is not None and is_symbolic(choices.presence(own)):
+        return capture_if_exp(choices.presence(own), own.without_unbound, lambda: _given_otherwise(session, value, name, default))
     try:
         return attr(value, name)
     except AttributeError as error:
         if not is_users(session, error):
             raise
         _guard_missing(session, value, name)
+        return default
+
+
+def _given_otherwise(session: Session, value: Any, name: str, default: Any) -> Any:
+    """What an object gives for an attribute that it does not have itself."""
+    try:
+        return _otherwise(session, value, storage.of_class(type(value), name), name)
+    except AttributeError as error:
+        if not is_users(session, error):
+            raise
         return default
 
 
@@ -147,6 +159,8 @@ def has_attr(value: Any, name: str) -> Any:
     own = _sometimes(value, name)
     if own is not None and not _has_other(value, name):
         return choices.presence(own)
+    if own is not None and is_symbolic(there := choices.presence(own)):
+        return capture_if_exp(there, lambda: True, lambda: _given_otherwise(session, value, name, MISSING) is not MISSING)
     if own is not None or _asks_user(value, name):
         try:
             attr(value, name)

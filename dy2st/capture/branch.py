@@ -11,10 +11,10 @@ import sympy
 import torch
 
 from dy2st import errors
-from dy2st.capture import lattice, rests, stand_ins, text
+from dy2st.capture import lattice, rests, stand_ins, storage, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, ContentsPlace, Place, Write
+from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -131,7 +131,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
         if live is not None and session.is_dead(write.place, live):
             continue
         final = joiner.join(then.final(key, write.old), orelse.final(key, write.old), write.place)
-        joined.append((write.place, final))
+        joined.append((_one_place(session, write, outcomes), final))
     result = joiner.join(then.value, orelse.value)
     blocks = [
         outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh) if outcome.has_left else leaves))
@@ -145,6 +145,31 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     for place, value in joined:
         session.put(place, value)
     return result
+
+
+def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> Place:
+    """The place that two branches leave a value in.
+
+    Raises:
+        CaptureError: each keeps it in another table of a module.
+    """
+    place = write.place
+    if not isinstance(place, AttributePlace) or not isinstance(place.owner, torch.nn.Module):
+        return place
+    otherwise = Write(place.now, write.old, write.old)
+    left = [outcome.writes.get(place.key, otherwise) for outcome in outcomes if not outcome.dead]
+    told = [(getattr(way.place, "table", ""), way.new) for way in left if way.new is not MISSING]
+    tables = sorted({table for table, _ in told})
+    if len(tables) < 2:
+        return AttributePlace(place.owner, place.name, *tables)
+    for one in filter(None, tables):
+        if all(table == one or (not table and storage.is_kept_there(place.owner, place.name, value, one)) for table, value in told):
+            return AttributePlace(place.owner, place.name, one)
+    raise errors.CaptureError(
+        f"a tensor decides where a module keeps its attribute '{place.name}': among its parameters, buffers, modules, or others",
+        session.here(),
+        fix="register it in the same way in both branches, or under two names",
+    )
 
 
 def _any_numbers(leaves: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:

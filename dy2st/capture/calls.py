@@ -16,6 +16,7 @@ import logging
 import operator
 import random
 import types
+import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -37,12 +38,14 @@ from dy2st.capture import (
     managers,
     modules,
     number_operators,
+    opaque,
     optional,
     ordering,
     ranges,
     sets,
     spreading,
     standard_library,
+    storage,
     tables,
     text,
     unseen_writes,
@@ -82,6 +85,7 @@ from dy2st.capture.values import (
     StandInSet,
     StandInTuple,
     contents,
+    options_of,
     with_option,
 )
 
@@ -120,6 +124,8 @@ _WITHOUT_ORDER: tuple[Any, ...] = (
 """What asks a dict for something else than the order of its keys."""
 _ASKING: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, filter, str, repr, print, min, max, next)
 """What goes through the keys of a dict in their order."""
+_PASSING_ON: tuple[Any, ...] = (enumerate, zip, reversed, map, filter)
+"""What gives the items of what it gets as they are, so that one of them may be one of several."""
 _STEPPING = frozenset(("join", "extend"))
 """Methods that go through what they get."""
 _KEEPING = frozenset(("append", "appendleft", "insert", "setdefault", "get", "pop", "add", "update"))
@@ -162,7 +168,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         again = lambda one: call(function, *_replaced(args, table, one), **kwargs)  # noqa: E731
         return optional.settled(session, table, again, ordered=in_order)
     if handler is not None:
-        choice = None if takes_choices(handler) else _choice_among(args, kwargs)
+        choice = None if takes_choices(handler) else _choice_among(function, args, kwargs)
         return handler(session, *args, **kwargs) if choice is None else _over_argument(session, choice, function, args, kwargs)
     for kind, call_kind in _KINDS.items():
         if isinstance(function, kind):
@@ -233,6 +239,17 @@ def _original(function: Any) -> Any:
 
 def _replaced(args: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
     return tuple(new if value is old else value for value in args)
+
+
+def _call_alias(session: Session, alias: Any, args: Any, kwargs: Any) -> Any:
+    """``typing.Counter[str]()``: what the class makes remembers the alias, if it can."""
+    if type(alias) is not types.GenericAlias and not getattr(alias, "_inst", True):
+        return alias(*args, **kwargs)  # raises what eager raises
+    made = call(alias.__origin__, *args, **kwargs)
+    for option in options_of(made):
+        if storage.table_of(option) is not None:
+            call(setattr, option, "__orig_class__", alias)
+    return made
 
 
 def _call_partial(session: Session, function: functools.partial[Any], args: Any, kwargs: Any) -> Any:
@@ -336,7 +353,10 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
     function = as_written(function)
-    if getattr(function, "__dy2st_not_to_static__", False) or is_skipped(function):
+    if getattr(function, "__dy2st_not_to_static__", False):
+        opaque.look(session, function, args, kwargs)
+        return _call_plain(session, function, args, kwargs)
+    if is_skipped(function):
         return _call_plain(session, function, args, kwargs)
     converted = session.convert(function)
     if converted is None:
@@ -490,7 +510,7 @@ def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...])
 
 def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Call as it is; lists of the program cannot go where nobody knows them."""
-    choice = _choice_among(args, kwargs)
+    choice = _choice_among(function, args, kwargs)
     if choice is not None:
         return _over_argument(session, choice, function, args, kwargs)
     if getattr(function, "__name__", None) in _TEXT_METHODS and not kwargs:
@@ -580,9 +600,10 @@ def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: 
     return capture_if_exp(flag, lambda: once(True), lambda: once(False))
 
 
-def _choice_among(args: Any, kwargs: Any) -> Choice | None:
+def _choice_among(function: Any, args: Any, kwargs: Any) -> Choice | None:
+    passes_on = any(function is known for known in _PASSING_ON)
     for value in (*args, *kwargs.values()):
-        parts = value if isinstance(value, (list, tuple)) else (value,)
+        parts = value if isinstance(value, (list, tuple)) and not passes_on else (value,)
         for part in parts:
             if isinstance(part, Choice):
                 return part
@@ -613,6 +634,8 @@ def torch_patched() -> Iterator[None]:
 
 _KINDS: dict[type, Callable[[Session, Any, Any, Any], Any]] = {
     functools.partial: _call_partial,
+    types.GenericAlias: _call_alias,
+    typing._BaseGenericAlias: _call_alias,  # type: ignore[attr-defined]
     torch.nn.Module: _call_module,
     types.MethodType: _call_method,
     types.FunctionType: _call_function,

@@ -26,7 +26,7 @@ from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
 from dy2st.capture.users_code import user_method
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined, options_of
 from dy2st_runtime import scalars
 
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
@@ -39,6 +39,7 @@ def is_(left: Any, right: Any) -> Any:
     session = current()
     if session is not None and left is not right:
         left, right = map(session.carried.told, (left, right))
+        session.tell_apart(left, options_of(right))
     return _are_one(left, right)
 
 

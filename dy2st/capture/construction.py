@@ -16,10 +16,9 @@ from dy2st.capture import storage
 from dy2st.capture.session import Session
 from dy2st.capture.standard_library import is_followed_class
 from dy2st.capture.tracking import CONSTANTS
-from dy2st.capture.users_code import is_library, is_skipped, is_users_function
+from dy2st.capture.users_code import is_heap_type, is_library, is_skipped, is_users_function
 from dy2st.capture.values import Choice
 
-_HEAP_TYPE = 1 << 9
 _ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})
 """Modules of which the classes that a plain one may have as bases hold nothing."""
 Plainly = Callable[[Session, Any, Any, Any], Any]
@@ -75,10 +74,13 @@ def registered(session: Session, made: Any) -> Any:
 
 def is_plain(kind: type) -> bool:
     """Whether objects of a class are no more than their attributes: another one with the same is as good."""
-    if kind is object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__next__") or hasattr(kind, "__del__"):
+    steps = getattr(kind, "__next__", None)  # an iterator written in Python has no other state than its attributes
+    if kind is object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__del__"):
+        return False
+    if steps is not None and not isinstance(steps, types.FunctionType):
         return False
     bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT]
-    made_by_class = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
+    made_by_class = all(base is object or is_heap_type(base) for base in kind.__mro__)
     return made_by_class and not any(is_library(base.__module__) and not is_followed_class(base) for base in bases)
 
 

@@ -135,6 +135,14 @@ def _mutable_parts(session: Session, value: Any) -> list[Any]:
     return [*own, *(inner for part in parts[0] for inner in _mutable_parts(session, part))]
 
 
+def is_changeable(session: Session, value: Any) -> bool:
+    """Whether a value is an object of which an item of a list of the program would be a copy, or which cannot be one."""
+    if children(value) is not None:
+        return type(value) is not list and bool(_mutable_parts(session, value))
+    kept = (torch.Tensor, RuntimeString, RuntimeList, Choice, Text, StandInTuple, *SYMBOLIC_NUMBERS)
+    return not isinstance(value, kept) and not is_number(value) and not _is_constant(value)
+
+
 def _is_frozen(value: Any) -> bool:
     parameters = getattr(type(value), "__dataclass_params__", None)
     return parameters is not None and bool(parameters.frozen)

@@ -17,7 +17,7 @@ from dy2st.capture.failures import in_users_words, user_line
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st.capture.unwinding import outstanding, unwound
-from dy2st.capture.values import Choice
+from dy2st.capture.values import Choice, Undefined
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
 from dy2st_runtime.raising import Recipe
@@ -40,8 +40,27 @@ def raised(error: Any) -> Any:
     return error
 
 
-def _raise(error: Any) -> None:
-    raise raised(error)
+def raised_from(error: Any, cause: Any) -> Any:
+    """What ``raise error from cause`` raises, with its cause: one of several where a tensor decides on it."""
+    session = current()
+    if isinstance(error, Choice):
+        error.session.over(error, lambda option: _raise(option, cause))
+    if isinstance(cause, Choice):
+        cause.session.over(cause, lambda option: _raise(error, option))
+    if isinstance(cause, Undefined):
+        cause.fail()
+    if isinstance(cause, type) and issubclass(cause, BaseException):
+        cause = cause() if session is None else session.call(cause)
+    found = raised(error() if session is None and isinstance(error, type) else error)
+    if cause is not None and not isinstance(cause, BaseException):
+        return raised(TypeError("exception causes must derive from BaseException"))
+    if isinstance(found, BaseException):
+        found.__cause__ = cause
+    return found
+
+
+def _raise(error: Any, *cause: Any) -> None:
+    raise raised_from(error, *cause) if cause else raised(error)
 
 
 def records(session: Session, error: BaseException) -> bool:

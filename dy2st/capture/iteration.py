@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import iterators, lists, optional, ranges, rests
+from dy2st.capture import iterators, lists, optional, ranges, rests, stepping
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if, capture_if_exp, join
 from dy2st.capture.generators import UserGenerator
@@ -224,6 +224,8 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iterators.started(iterable)
     body, test = _Flat(session, body, live), None if test is None else _going_on(session, test)
+    if iterators.is_written_by_user(iterator):
+        return _over_steps(session, _Rest(iterable, iterator, None, 0, None), body, live, test)
     trips = 0
     while (test is None or not trips or test()) and (item := iterators.step(iterator)) is not iterators.END:
         if test is None:
@@ -242,6 +244,30 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
             session.commit(attempt)
         trips += 1
     session.site("for", "unrolled", f"{trips} trips over a Python {type(iterable).__name__}")
+    rests.go_on(session, ())
+
+
+def _over_steps(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
+    """Step through an iterator of the user's; once a tensor decides about its steps, capture what is left as a loop."""
+    iterator, trips, test = rest.iterator, 0, test or _going_on(session, lambda: True)
+    cells = session.cells_of(body, test)
+    while not trips or test():
+        attempt = session.begin_attempt(cells)
+        item = stepping.step(iterator)
+        if item is iterators.END:
+            session.commit(attempt)
+            break
+        if item is not stepping.DECIDED:
+            body(item)
+        if item is stepping.DECIDED or is_symbolic(test()):
+            session.roll_back(attempt)
+            if try_loop(session, cells, lambda: stepping.capture_steps(session, iterator, body, live, test)):
+                return session.site("for", "captured", "a tensor decides how many items are taken")
+            item = iterators.step(iterator)
+            return _capture_rest(session, dataclasses.replace(rest, item=item, trips=trips), body, live, test)
+        session.commit(attempt)
+        trips += 1
+    session.site("for", "unrolled", f"{trips} trips over a Python {type(rest.iterable).__name__}")
     rests.go_on(session, ())
 
 

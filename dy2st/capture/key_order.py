@@ -20,7 +20,7 @@ from dy2st import errors
 from dy2st.capture import storage
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.values import Choice, Order, Undefined, may_be_undefined
-from dy2st_runtime.structure import children, flatten, unflatten
+from dy2st_runtime.structure import children, shallow, unflatten
 
 if TYPE_CHECKING:
     from dy2st.capture.session import Session
@@ -221,7 +221,7 @@ class KeyOrders:
         if id(value) not in known:
             made = [self.told(session, part, is_kept, known) for part in parts[0]]
             is_same = all(new is old for new, old in zip(made, parts[0]))
-            copied = value if is_same else self.follow(_with_parts(value, made), value)
+            copied = value if is_same else self.follow(unflatten(shallow(value)[1], made), value)
             is_told = not isinstance(value, dict) or self.asks(value) is None
             known[id(value)] = value, copied if is_told else self.ordered(session, copied, lambda option: option)
         return known[id(value)][1]
@@ -255,11 +255,6 @@ class KeyOrders:
             )
 
 
-def _with_parts(value: Any, parts: list[Any]) -> Any:
-    """A container like another one, with other parts."""
-    return unflatten(flatten(value, lambda part: part is not value)[1], parts)
-
-
 def is_unknown(order: Any) -> bool:
     """Whether nobody knows which of many orders it is."""
     options = order.options.values() if isinstance(order, Choice) else (order,)
@@ -275,7 +270,7 @@ def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
 
 def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
     """A copy of a dict with its keys in an order."""
-    made = table.copy()
+    made = storage.copy_of(table)
     for key in in_order(table, order):
         if isinstance(made, collections.OrderedDict):
             made.move_to_end(key)

@@ -263,13 +263,14 @@ def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
     """
     if a == b:
         return a
-    options = _options(a)
-    for option in _options(b):
+    options = options_of_type(a)
+    for option in options_of_type(b):
         options = _with_option(options, option, single)
     return options[0] if len(options) == 1 else ChoiceType(options)
 
 
-def _options(a: Type) -> tuple[Type, ...]:
+def options_of_type(a: Type) -> tuple[Type, ...]:
+    """The types of which a value has one."""
     return a.options if isinstance(a, ChoiceType) else (a,)
 
 
@@ -346,14 +347,14 @@ def choice_of_dicts(a: Type, b: Type) -> Type | None:
 
     Others that differ in structure have no end of kinds in a loop, or hold objects of which each option would have its own.
     """
-    options = _options(a)
-    for new in _options(b):
+    options = options_of_type(a)
+    for new in options_of_type(b):
         options = _with_dict(options, new)
     parts: list[Type] = []
     for option in options:
         is_dict = isinstance(option, ContainerType) and isinstance(option.structure, DictOf)
-        parts += option.items if isinstance(option, ContainerType) and is_dict else _options(option)
-    inner = [option for part in parts for option in _options(part)]
+        parts += option.items if isinstance(option, ContainerType) and is_dict else options_of_type(option)
+    inner = [option for part in parts for option in options_of_type(part)]
     if len(options) > _MAX_OPTIONS or any(isinstance(option, CONTAINERS) for option in inner):
         return None
     return ChoiceType(options)

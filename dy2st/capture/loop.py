@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dy2st import errors, names
-from dy2st.capture import lattice, rests, stand_ins, text, tuples
+from dy2st.capture import lattice, rests, stand_ins, text, traits, tuples
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words, join
@@ -169,6 +169,8 @@ def capture_loop(
         LoopVariableError: a variable changes its kind from trip to trip.
     """
     carries = Carries()
+    if traits.IDENTITY in session.apart:
+        carries.begin_again()
     kinds: dict[tuple[Any, ...], lattice.Type] = {}
     while carries.attempts:
         carries.attempts -= 1
@@ -192,6 +194,13 @@ def capture_loop(
 def _unsettled(session: Session, carry: Carry | None) -> errors.LoopVariableError:
     """The error for a variable that is of another kind after each trip, however often it is looked at."""
     name = "a variable" if carry is None else f"'{spelled(session, carry.place, carry.initial, carry.final)}'"
+    if carry is not None and carry.place.key[0] == "order":
+        return errors.LoopVariableError(
+            "the keys of a dict may come in more and more orders with each trip of this loop",
+            session.here(),
+            seen=f"{name}: items are put in, or taken out and put in again, where a tensor decides",
+            fix="give the dict all its keys before the loop and set their values in it, or keep a list of pairs",
+        )
     return errors.LoopVariableError(
         f"{name} is another kind of value after each trip of this loop",
         session.here(),
@@ -425,17 +434,13 @@ def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
     try:
         kind = _join(carry, carry.kind, _type(session, carry, new))
         kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
-        if kept or not any(map(_chooses_kept, _options(kind))):
+        if kept or not any(map(_chooses_kept, lattice.options_of_type(kind))):
             return kind
     except lattice.Mismatch:
         if carry.by_identity or carry.keeps_older or not carry.keeps_parts:
             raise
     carry.keeps_parts = False
     return _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
-
-
-def _options(kind: lattice.Type) -> Sequence[lattice.Type]:
-    return kind.options if isinstance(kind, lattice.ChoiceType) else (kind,)
 
 
 def _chooses_kept(kind: lattice.Type) -> bool:

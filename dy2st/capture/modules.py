@@ -29,6 +29,7 @@ from dy2st_runtime.backward_hooks import watch_inputs, watch_outputs
 
 _Call = Callable[..., Any]
 _original_call = torch.nn.Module.__call__
+_original_parameter = torch.nn.Parameter.__dict__["__new__"]
 _original_apply = torch.autograd.Function.__dict__["apply"]
 
 
@@ -196,17 +197,28 @@ def _routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs:
     return call_autograd_function(capturing, function, args, kwargs)
 
 
+def _routed_parameter(kind: type[torch.nn.Parameter], data: Any = None, requires_grad: bool = True) -> Any:
+    """A parameter is made at each call of the program, of a tensor from outside too."""
+    capturing = current()
+    if capturing is not None and not capturing.recorder.is_running:
+        data = capturing.outside.adopted(data)
+    return _original_parameter.__func__(kind, data, requires_grad)
+
+
 def _route() -> None:
     torch.nn.Module.__call__ = _routed  # type: ignore[method-assign]
     torch.autograd.Function.apply = classmethod(_routed_apply)  # type: ignore[assignment]
+    torch.nn.Parameter.__new__ = staticmethod(_routed_parameter)  # type: ignore[assignment]
 
 
 def _route_back() -> None:
     torch.nn.Module.__call__ = _original_call  # type: ignore[method-assign]
     torch.autograd.Function.apply = _original_apply  # type: ignore[method-assign]
+    torch.nn.Parameter.__new__ = _original_parameter  # type: ignore[method-assign]
 
 
 setattr(_routed, PATCH_MARK, True)
 setattr(_routed_apply, PATCH_MARK, True)
+setattr(_routed_parameter, PATCH_MARK, True)
 CALLS = Patch(_route, _route_back)
-"""Routes ``module(...)`` and ``Function.apply(...)`` in code that is not converted to their handlers."""
+"""Routes ``module(...)``, ``Function.apply(...)`` and ``Parameter(...)`` in code that is not converted to their handlers."""

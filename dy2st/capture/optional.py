@@ -39,7 +39,7 @@ def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered:
     key = next((key for key, value in table.items() if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
         return session.key_orders.ordered(session, table, use) if ordered else use(table)
-    value, without, full = table[key], copied(session, table), copied(session, table)
+    value, without, full = table[key], *(session.key_orders.follow(_alike(session, table), table) for _ in range(2))
     ItemPlace(without, key).write(MISSING)
 
     def once(known: Any) -> Any:
@@ -49,6 +49,13 @@ def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered:
         return once(without)
     ItemPlace(full, key).write(value.without_unbound())
     return capture_if_exp(choices.presence(value), lambda: once(full), lambda: once(without))
+
+
+def _alike(session: Session, table: Any) -> Any:
+    """What stands for a dict on one of the ways; no method of its class makes it."""
+    made = storage.copy_of(table)
+    session.births.own(made)
+    return made
 
 
 def copied(session: Session, table: Any) -> Any:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from dy2st.capture import access, comprehensions, iteration, keys, lattice, lists, lookup, text
+from dy2st.capture import access, comprehensions, elements, iteration, keys, lattice, lists, lookup, text
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.comparisons import position, same
@@ -31,8 +31,19 @@ def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None,
         return made
     session.lists.own(keys)
     count = len(keys)
+    if any(elements.is_changeable(session, item) for item in items) and not any(isinstance(item, Choice) for item in items):
+        return _permuted(session, items, keys, reverse)
     taken = _in_order(session, items, keys, reverse)
     made = [lists.get(session, taken, position) for position in range(count)]
+    session.lists.own(made)
+    return made
+
+
+def _permuted(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
+    """Objects in order: each is one of those that there are, and not a copy in a list of the program."""
+    order = _order(session, session.lists.of(keys) or session.lists.make(keys), reverse)
+    at = dict(enumerate(items))
+    made = [session.new_choice(lists.get(session, order, position), at) for position in range(len(items))]
     session.lists.own(made)
     return made
 
@@ -47,11 +58,17 @@ def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) ->
 
 def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:
     known_keys, known_items = (session.lists.of(part) or session.lists.make(part) for part in (keys, items))
-    order = session.lists.new(lattice.NumberType("int"))
-    session.builder.call(control.list_order, (known_keys, reverse), {}, order)
+    order = _order(session, known_keys, reverse)
     made = session.lists.new(known_items.element)
     session.builder.call(control.list_take, (known_items, order), {}, made)
     return made
+
+
+def _order(session: Session, keys: RuntimeList, reverse: Any) -> RuntimeList:
+    """The positions of the items of a list in the order of its keys."""
+    order = session.lists.new(lattice.NumberType("int"))
+    session.builder.call(control.list_order, (keys, reverse), {}, order)
+    return order
 
 
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

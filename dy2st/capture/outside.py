@@ -80,6 +80,12 @@ class Outside:
                 self.session.tracker.guards.tensor(source, real, dims or frozenset())
         return state.stand_in  # type: ignore[no-any-return]
 
+    def stand_ins_of(self, real: torch.Tensor) -> list[torch.Tensor]:
+        """What stands for a tensor from outside by now."""
+        state = self._state_by_id.get(id(real))
+        given = [stand_in for stand_in, tensor, _ in self.arguments.values() if tensor is real]
+        return given if state is None else [*given, state.stand_in]
+
     def is_state(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor stands for one from outside that is no argument."""
         return any(state.stand_in is tensor for state in self._state_by_id.values())

@@ -46,10 +46,10 @@ class NeedsStandIn(Signal):
 
 
 class NeedsApart(Signal):
-    """Tensors that differ in a trait have to be told apart, and the capture starts again."""
+    """Tensors that differ in a trait, or objects, have to be told apart, and the capture starts again."""
 
     def __init__(self, trait: str) -> None:
-        super().__init__(f"the ways to a tensor disagree in its {trait}")
+        super().__init__(f"the ways to a value disagree in its {trait}")
         self.trait = trait
 
 

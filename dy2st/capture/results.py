@@ -19,7 +19,8 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import choices, key_order, lattice, originals, tensor_attributes, wording
+from dy2st.capture import choices, identities, key_order, lattice, originals, storage, tensor_attributes, wording
+from dy2st.capture.attributes import spent
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
@@ -29,6 +30,7 @@ from dy2st.capture.session import Session
 from dy2st.capture.sources import Source, referent
 from dy2st.capture.tensor_attributes import Marks
 from dy2st.capture.tracking import CONSTANTS
+from dy2st.capture.users_code import is_heap_type, is_library
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -45,9 +47,11 @@ from dy2st.capture.values import (
 from dy2st_runtime import scalars
 from dy2st_runtime.program import Effect, Location
 from dy2st_runtime.structure import (
+    HOLDERS,
     ChoiceOf,
     CollectionOf,
     Const,
+    HolderOf,
     Leaf,
     ListOf,
     ObjectOf,
@@ -239,13 +243,15 @@ class _Describer:
 
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
-        if parts_of(value) is None and not isinstance(value, StandIn) and not self._is_table(value):
+        is_plain = parts_of(value) is None and not isinstance(value, StandIn)
+        if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
         source = self.session.tracker.source_of(value)
         if source is not None:
             self.existing[number] = source.index
+        self.session.tell_apart(value, (other for _, other in self._numbers.values()))
         if number in self._open:
             return Shared(number, ())
         if source is not None and dataclasses.is_dataclass(value) and any(map(may_be_undefined, attributes(value).values())):
@@ -269,6 +275,26 @@ class _Describer:
         """Whether a value is a kind of dict that the function has made."""
         return kind_of_table(value) is not None and self.session.tracker.source_of(value) is None
 
+    def _is_holder(self, value: Any) -> bool:
+        """Whether a value is a container that the function has made, with attributes, or of a class of the user's."""
+        kind = type(value)
+        if not isinstance(value, HOLDERS) or isinstance(value, StandIn) or dataclasses.is_dataclass(kind):
+            return False
+        plain = kind in (list, dict, collections.OrderedDict, collections.deque) or kind_of_table(value) is not None
+        if self.session.tracker.source_of(value) is not None or (plain and not storage.table_of(value)):
+            return False
+        users = is_heap_type(kind) and not is_library(kind.__module__)
+        return id(value) in self.session.created and (plain or users)
+
+    def _holder(self, value: Any, what: str) -> Structure:
+        known = self.session.lists.of(value)
+        if known is None and isinstance(value, dict):
+            self.check_keys(value, what)
+        inside = known or (_items_of(self.session, value) if isinstance(value, dict) else ContentsPlace(value).read())
+        parts = {name: item for name, item in attributes(value).items() if not isinstance(item, Undefined)}
+        items = [self.described(inside, what), *(self.describe(item, what) for item in parts.values())]
+        return HolderOf(type(value), tuple(parts), tuple(items), getattr(value, "maxlen", None))
+
     def simplified(self, structure: Structure) -> Structure:
         """Without the numbers of containers that stand in one place only."""
         if isinstance(structure, (Leaf, Const)):
@@ -280,6 +306,8 @@ class _Describer:
 
     def described(self, value: Any, what: str) -> Structure:
         """The same of what is in a container, be the container there already or not."""
+        if self._is_holder(value):
+            return self._holder(value, what)
         value = self.session.lists.of(value) or value
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
@@ -331,6 +359,8 @@ class _Describer:
 
     def _known(self, value: Any, what: str) -> Structure:
         """What there is one of: a container of a fixed structure, or a constant."""
+        if self.session.is_spent(value):
+            raise spent(self.session)
         if isinstance(value, (dict, frozenset)):
             self.check_keys(value, what)
         if self.session.key_orders.asks(value) is not None:
@@ -354,6 +384,7 @@ class _Describer:
                 self.session.here(),
                 fix="use tuples, lists, dicts, named tuples or dataclasses of tensors and numbers",
             )
+        identities.check_left(self.session, (value,))
         self.session.tracker.identity(value)
         return Const(value)
 
@@ -376,6 +407,7 @@ class _Describer:
     def check_keys(self, table: Iterable[Any], what: str) -> None:
         """A key is the same object at each call."""
         keys = list(table)
+        identities.check_left(self.session, keys)
         parts = tree_leaves(keys)
         for part in parts:
             found = referent(part) if isinstance(part, weakref.ref) else part
@@ -411,7 +443,7 @@ class _Describer:
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""
         key, value = next((key, value) for key, value in table.items() if may_be_undefined(value))
-        without, full = (self.session.key_orders.follow(table.copy(), table) for _ in range(2))
+        without, full = (self.session.key_orders.follow(storage.copy_of(table), table) for _ in range(2))
         ItemPlace(without, key).write(MISSING)
         if isinstance(value, Undefined):
             return self.described(without, what)
@@ -441,6 +473,8 @@ def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -
     for write in writes:
         place = write.place
         owner = place.cell if isinstance(place, CellPlace) else place.owner
+        if isinstance(place, ItemPlace):
+            identities.check_left(session, (place.item,))
         source = session.tracker.source_of(owner)
         _stay_distinct(session, owner, source)
         name = _place_name(place, source)

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ from dy2st.capture.list_table import ListTable
 from dy2st.capture.outside import Outside
 from dy2st.capture.position import Position
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
-from dy2st.capture.regions import Frame, Refused, Region, RegionT, Rest, Site, cells_of
+from dy2st.capture.regions import Frame, NeedsApart, Refused, Region, RegionT, Rest, Site, cells_of
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.tracking import Tracker
 from dy2st.capture.turns import TURNS
@@ -46,6 +46,7 @@ from dy2st.capture.values import (
     Undefined,
     is_mutable,
     may_be_undefined,
+    options_of,
     unpack_list,
 )
 from dy2st.capture.views import Views
@@ -488,6 +489,7 @@ class Session:
             None,
             f"a {type(twin).__name__} that may be the same object as one that is changed here is used afterwards",
             "make a copy before the loop: list(items), dict(table)",
+            None if traits.IDENTITY in self.apart else NeedsApart(traits.IDENTITY),
         )
         if isinstance(twin, (list, dict)):
             self.write(ContentsPlace(twin))
@@ -497,6 +499,18 @@ class Session:
         for name in vars(twin):
             self.write(AttributePlace(twin, name))
             setattr(twin, name, stale)
+
+    def tell_apart(self, value: Any, others: Iterable[Any]) -> None:
+        """Somebody asks whether a value is one of others.
+
+        Raises:
+            NeedsApart: a loop carries it, and it may be that one where there was no trip.
+        """
+        if traits.IDENTITY in self.apart or not self.twins.has_before:
+            return
+        known = {id(other) for other in others}
+        if any(id(twin) in known for option in options_of(value) for twin in self.twins.may_be(option)):
+            raise NeedsApart(traits.IDENTITY)
 
     def writes_of(self, region: Region) -> dict[tuple[Any, ...], Write]:
         """What a block has written by now."""

@@ -30,6 +30,13 @@ def base_of(container: Any) -> Any:
     return next((kind for kind in _CONTAINERS if isinstance(container, kind)), type(container))
 
 
+def copy_of(table: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict with the same items; of a class of the user's, which may make its objects in another way, one of Python's own."""
+    if type(table).copy in (dict.copy, collections.OrderedDict.copy) and type(table) not in (dict, collections.OrderedDict):
+        return base_of(table)(dict.items(table))  # type: ignore[no-any-return]
+    return table.copy()
+
+
 def of_class(kind: type, name: str) -> Any:
     """What a class or a base of it defines under a name, as it stands there."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), MISSING)
@@ -113,6 +120,12 @@ def told_table(owner: Any, name: str) -> str:
     return "" if table and all(_registering(part) == table for part in options_of(owner.__dict__[table][name])) else table
 
 
+def is_kept_there(owner: Any, name: str, value: Any, table: str) -> bool:
+    """Whether a module would keep a value in a table also if nobody told it to."""
+    wanted = owner.__dict__ if table == "__dict__" else owner.__dict__[table]
+    return _table_for(owner, name, value, "") is wanted
+
+
 def _registering(value: Any) -> str:
     """The table in which each module registers a value, or an option of it; nothing for one that it keeps in its dict."""
     given = list(options_of(value))  # a choice goes where its options do
@@ -178,8 +191,8 @@ def _table_for(module: torch.nn.Module, name: str, value: Any, told: str) -> dic
     if told == "__dict__":
         return module.__dict__
     registering = _registering(value)
-    if not registering and told and all(part is None or isinstance(part, (torch.Tensor, Undefined)) for part in options_of(value)):
-        registering = told
+    if told and all(part is None or isinstance(part, (torch.Tensor, Undefined)) for part in options_of(value)):
+        registering = told  # also a parameter, which may be registered as a buffer
     if registering:
         return module.__dict__[registering]  # type: ignore[no-any-return]
     if all(part is None for part in options_of(value)):

@@ -15,6 +15,7 @@ import torch
 from dy2st import errors
 from dy2st.capture import storage, traits
 from dy2st.capture.journal import AttributePlace
+from dy2st.capture.regions import NeedsApart
 from dy2st.capture.session import Session
 from dy2st.capture.tracking import CONSTANTS
 
@@ -44,10 +45,13 @@ def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
 
     Raises:
         CaptureError: an attribute of one is known only when the program runs.
+        NeedsApart: a tensor decides of which class one is.
     """
     found = {}
     for position, value in enumerate(outputs):
         if isinstance(value, torch.Tensor) and session.outside.behind(value) is value:
+            if traits.CLASS in traits.mixed(value) and traits.CLASS not in session.apart:
+                raise NeedsApart(traits.CLASS)  # the caller can see whether it gets a parameter
             made = Marks(traits.class_of(value), _attributes(session, value))
             if made.attributes or made.kind is not torch.Tensor:
                 found[position] = made
@@ -109,3 +113,6 @@ def written(session: Session, tensor: torch.Tensor, name: str) -> None:
     session.tagged.setdefault(id(tensor), (tensor, []))[1].append(name)
     if session.is_stand_in(tensor):
         traits.mark(tensor, (traits.ATTRIBUTES, traits.MADE_ATTRIBUTES))
+    else:
+        for stand_in in session.outside.stand_ins_of(tensor):
+            traits.mark(stand_in, (traits.ATTRIBUTES,))

@@ -4,8 +4,9 @@
     while n > 0:            after the loop, `a` is `c` only if there was no trip
         a = [a[0] + 1]
 
-A loop carries what is in them, and the capture holds an object for each. As long as none is changed it makes no difference;
-once one is, nobody may use the others.
+A loop carries what is in them, and the capture holds an object for each. As long as none is changed and nobody asks which they are
+it makes no difference. Once one is changed, nobody may use the others; once somebody asks (`a is c`, `return a, c`), or uses one
+that was changed as another, the capture starts again, and its loops keep what is older than they are as the objects that it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ class Twins:
 
     def __init__(self) -> None:
         self._others: dict[int, tuple[Any, list[Any]]] = {}
+        self._before: dict[int, tuple[Any, list[Any]]] = {}
+        """What objects may be that a loop carries, since it was there before."""
         self._taken: list[dict[int, tuple[Any, list[Any]]]] = []
         """What was known of the objects that each change has told of, before it did."""
 
@@ -28,7 +31,19 @@ class Twins:
         """Two values may be the same object, or hold such."""
         for part in options_of(one):
             for twin in options_of(other):
-                self._link(part, twin)
+                self._link(part, twin, self._before)
+
+    @property
+    def has_before(self) -> bool:
+        """Whether any object may be what was there before a loop."""
+        return bool(self._before)
+
+    def may_be(self, value: Any) -> list[Any]:
+        """The objects that may be a given one, as no trip has replaced one of them."""
+        found = [value]
+        for one in found:
+            found += [other for other in self._before.get(id(one), (None, []))[1] if all(other is not known for known in found)]
+        return found[1:]
 
     def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
         """Two objects in values that a loop carries may be one if a trip leaves one object in both places.
@@ -48,13 +63,14 @@ class Twins:
                     for one, other in zip(parts[0], lefts[0]):
                         self.link_parts(one, other, same)
 
-    def _link(self, one: Any, other: Any) -> None:
+    def _link(self, one: Any, other: Any, *tables: dict[int, tuple[Any, list[Any]]]) -> None:
         parts, others = children(one), children(other)
         if one is other or parts is None or others is None:
             return
         if not isinstance(one, tuple) and not isinstance(other, tuple):
             for a, b in ((one, other), (other, one)):
-                self._others.setdefault(id(a), (a, []))[1].append(b)
+                for table in (self._others, *tables):
+                    table.setdefault(id(a), (a, []))[1].append(b)
         if type(one) is type(other) and len(parts[0]) == len(others[0]):
             for part, twin in zip(parts[0], others[0]):
                 self.link(part, twin)

@@ -70,6 +70,11 @@ def is_library(module: str) -> bool:
     return _is_in(module, SKIPPED_PACKAGES) or (module.partition(".")[0] in sys.stdlib_module_names and module != "__main__")
 
 
+def is_heap_type(kind: type) -> bool:
+    """Whether a class is made when a program runs, as a ``class`` statement does (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
+    return bool(kind.__flags__ & (1 << 9))
+
+
 def is_users_function(function: Any) -> bool:
     """Whether the user has written a function."""
     return isinstance(function, types.FunctionType) and not is_in_skipped_package(function) and not is_skipped(function)

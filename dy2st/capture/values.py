@@ -208,6 +208,7 @@ class Stale:
     Args:
         runtime: that list of the program.
         message, fix: what to say when it is used.
+        needed: what is raised then, where another capture has an answer.
     """
 
     def __init__(
@@ -215,16 +216,17 @@ class Stale:
         runtime: RuntimeList | None = None,
         message: str = "a list that changes length inside a captured block is used in a way that cannot be captured",
         fix: str = "use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
+        needed: BaseException | None = None,
     ) -> None:
-        self.runtime, self.message, self.fix = runtime, message, fix
+        self.runtime, self.message, self.fix, self.needed = runtime, message, fix, needed
 
     def fail(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse, whatever is asked.
 
         Raises:
-            CaptureError: always.
+            CaptureError: always, unless another capture has an answer.
         """
-        raise CaptureError(self.message, fix=self.fix)
+        raise self.needed or CaptureError(self.message, fix=self.fix)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:

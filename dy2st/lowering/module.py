@@ -24,7 +24,19 @@ from dy2st_runtime import effects
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.paths import parse
 from dy2st_runtime.program import InputSlot, Program
-from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf
+from dy2st_runtime.structure import (
+    ChoiceOf,
+    CollectionOf,
+    Const,
+    DictOf,
+    HolderOf,
+    Leaf,
+    ListOf,
+    ObjectOf,
+    Shared,
+    Structure,
+    TupleOf,
+)
 
 _KEPT = "state_{}"
 
@@ -181,7 +193,7 @@ def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any
             return {key: result(program, item, leaves) for key, item in zip(keys, items)}
         case ObjectOf(_, fields, items):
             return {field: result(program, item, leaves) for field, item in zip(fields, items)}
-        case Shared(_, items):
+        case Shared(_, items) | HolderOf(_, _, items):
             return result(program, items[0], leaves)
         case ChoiceOf() | CollectionOf():
             return _chosen(program, structure, leaves)

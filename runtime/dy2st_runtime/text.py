@@ -24,6 +24,8 @@ def join_parts(parts: Sequence[Any]) -> str:
 
 
 def _format(value: Any, conversion: str | None, specification: Any) -> str:
+    if value is None and specification:
+        return ""  # the text of another way than the one that was taken: no value is known, and nobody reads it
     if conversion == "%":
         return str(specification % (value,))
     if conversion is not None:

@@ -227,6 +227,24 @@ class SubmoduleOfNothing(Base):
         return self.late is None
 
 
+@case(3)
+class ParameterAsBuffer(Base):
+    def forward(self, x):
+        if x.sum() > 0:
+            self.register_buffer("late", self.linear.weight)
+        return x * 2
+
+
+@case(3)
+class ParameterOrNothingAsBuffer(Base):
+    def forward(self, x):
+        if x.sum() > 0:
+            self.register_buffer("late", self.linear.weight)
+        else:
+            self.register_buffer("late", None)
+        return x * 2
+
+
 @case(2)
 class SubmodulesOfATable(Base):
     def forward(self, x):
@@ -301,3 +319,36 @@ def test_what_no_branch_can_do_to_a_module(change: Any) -> None:
         net(N)
     assert not net.linear._forward_hooks
     assert type(net.linear) is nn.Linear
+
+
+def test_an_attribute_that_each_branch_keeps_elsewhere() -> None:
+    class Net(Base):
+        def forward(self, x):
+            if x.sum() > 0:
+                self.late = x
+            else:
+                self.register_buffer("late", self.linear.weight)
+            return x
+
+    net = to_static(Net())
+    with pytest.raises(CaptureError, match=r"where a module keeps its attribute 'late'(.|\n)*test_changed_modules.py"):
+        net(N)
+    assert not hasattr(net, "late")
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_parameter_is_made_at_each_call(listed: bool) -> None:
+    class Net(Base):
+        def forward(self, x):
+            made = nn.ParameterList([self.linear.weight.data])[0] if listed else nn.Parameter(self.linear.weight)
+            return made * x, made
+
+    net = to_static(Net())
+    (_, first), (product, second) = net(N), net(P)
+    assert type(first) is type(second) is nn.Parameter
+    assert first is not second
+    assert first.data_ptr() == net.linear.weight.data_ptr()
+    product.sum().backward()
+    assert first.grad is None
+    assert second.grad is not None
+    assert len(net.forward.program_cache) == 1

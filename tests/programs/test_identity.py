@@ -64,6 +64,65 @@ def attribute_replaced_behind_a_first_trip_of_its_own():
 
 
 @world
+def made_list_and_what_a_loop_makes_of_it():
+    def f(x):
+        m = [x]
+        o = m
+        while x.sum() < 5:
+            m = [x + 1]
+            x = x + 1
+        return m, o, m is o
+
+    return World(f, [], calls(5 * P, P, 4 * P))
+
+
+@world
+def made_list_asked_for_in_the_loop():
+    def f(x):
+        m = {"k": x}
+        o, same = m, 0
+        while x.sum() < 5:
+            same += int(m is o)
+            if x.sum() > 1:
+                m = {"k": x + 1}
+            x = x + 1
+        return same, m
+
+    return World(f, [], calls(5 * P, P, Z))
+
+
+@world
+def made_list_changed_as_another():
+    def f(x):
+        m = [x]
+        o = m
+        while x.sum() < 5:
+            m = [x + 1]
+            x = x + 1
+        m[0] = x * 7
+        o.append(x)
+        return m, o
+
+    return World(f, [], calls(5 * P, P, 4 * P))
+
+
+@world
+def made_list_after_two_loops():
+    def f(x):
+        m = [x]
+        o = m
+        while x.sum() < 0:
+            m = [x + 1]
+            x = x + 1
+        while x.sum() < 5:
+            m = [x + 2]
+            x = x + 2
+        return m is o, m
+
+    return World(f, [], calls(5 * P, P, N, 9 * N))
+
+
+@world
 def arg_is_attribute_later():
     o = Box()
     o.cache = {"k": torch.zeros(2)}

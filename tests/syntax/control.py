@@ -301,7 +301,10 @@ class ForOverModules(torch.nn.Module):
         return x
 
 
-@CHAPTER.unrolled("`for` over generators, `itertools`, `map`, `filter` and iterators of one's own", calls=signs())
+@CHAPTER.unrolled(
+    "`for` over generators, `itertools`, `map`, `filter`; over iterators of one's own where nothing but their number of steps ends them",
+    calls=signs(),
+)
 def for_over_iterators(x):
     for power in (k * k for k in range(3)):
         x = x + power
@@ -312,6 +315,30 @@ def for_over_iterators(x):
     for k in map(len, ["a", "bc"]):
         x = x - k
     return x
+
+
+class Halves:
+    def __init__(self, x):
+        self.x = x
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.x.abs().sum() < 1:
+            raise StopIteration
+        self.x = self.x / 2
+        return self.x
+
+
+@CHAPTER.captured("`for` over an iterator of one's own that a tensor ends, which is at its place afterwards", calls=signs())
+def for_over_an_iterator_of_ones_own(x):
+    halves = Halves(x)
+    for half in halves:
+        x = x + half
+        if x.sum() > 10:
+            break
+    return x, halves.x
 
 
 @CHAPTER.refused(

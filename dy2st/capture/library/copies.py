@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import pickle
+import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, construction, storage
+from dy2st.capture import access, construction, storage, wording
 from dy2st.capture.attributes import attr
-from dy2st.capture.journal import MISSING
+from dy2st.capture.journal import MISSING, ContentsPlace
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Text, may_be_undefined
-from dy2st_runtime.structure import attributes
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, Text, may_be_undefined
+from dy2st_runtime.structure import HOLDERS, attributes, empty_like
 
 _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 """With which a class says how its objects are copied."""
@@ -85,8 +88,24 @@ class _Deep:
             return {key: self.copied(item) for key, item in part.items()}
         if _is_plain(type(part)):
             return self._object(part)
+        if isinstance(part, HOLDERS) and not isinstance(part, StandIn) and not _own_ways(type(part)) and self._is_made(part):
+            return self._holder(part)
         made = copy.deepcopy(part, self.known)
         return made if made is part else construction.registered(self.session, made)
+
+    def _is_made(self, part: Any) -> bool:
+        return id(part) in self.session.created and self.session.lists.of(part) is None
+
+    def _holder(self, part: Any) -> Any:
+        """A container of a class of the user's, of which Python would keep the items and attributes."""
+        made = construction.registered(self.session, empty_like(part))
+        self.known[id(part)] = made
+        held = ContentsPlace(part).read()
+        inside = {key: self.copied(item) for key, item in held.items()} if isinstance(part, dict) else list(map(self.copied, held))
+        ContentsPlace(made).write(inside)
+        for name, item in attributes(part).items():
+            storage.keep(made, name, self.copied(item))
+        return made
 
     def _object(self, part: Any) -> Any:
         made = construction.registered(self.session, object.__new__(type(part)))
@@ -94,6 +113,11 @@ class _Deep:
         for name, item in attributes(part).items():
             storage.keep(made, name, self.copied(item))
         return made
+
+
+def _own_ways(kind: type) -> list[Any]:
+    """The methods of the user's with which a class says how its objects are copied."""
+    return [way for name in _OWN_WAYS if isinstance(way := storage.of_class(kind, name), types.FunctionType)]
 
 
 def _is_plain(kind: type) -> bool:
@@ -110,6 +134,22 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
         return copy.deepcopy(tensor)  # raises what eager raises
     made = tensor.detach().clone()
     return made.requires_grad_() if tensor.requires_grad else made
+
+
+def _pickled(function: Callable[..., Any], session: Session, value: Any, *args: Any, **kwargs: Any) -> Any:
+    """Bytes that hold what only the program knows cannot be part of it."""
+    if wording.has_runtime_parts(session, value):
+        raise errors.CaptureError(
+            "pickle gets a value that is known only at run time",
+            session.here(),
+            fix="copy it with copy.deepcopy(), or pickle it outside of the static function",
+        )
+    access.look_into(session, value)
+    return function(value, *args, **kwargs)
+
+
+for _function in (pickle.dumps, pickle.dump):
+    handles(_function)(functools.partial(_pickled, _function))
 
 
 # -- dataclasses -------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import keys, lists
+from dy2st.capture import identities, keys, lists
 from dy2st.capture.assertions import check
 from dy2st.capture.class_attributes import of_class
 from dy2st.capture.exceptions import raised
@@ -62,6 +62,8 @@ def _bool(session: Session, value: Any = False) -> Any:
 
 @handles(hash)
 def _hash(session: Session, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return identities.of(session, value)
     own = type(value).__hash__
     if is_users_function(own):
         return session.call(types.MethodType(own, value))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, attributes, choices, class_attributes, text, traits, wording
+from dy2st.capture import attribute_tables, attributes, choices, class_attributes, identities, text, traits, wording
 from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -48,6 +48,11 @@ def _type(session: Session, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], torch.Tensor):
         return traits.asked_class(session, args[0])
     return type(*args)
+
+
+@handles(id, takes_choices=True)
+def _id(session: Session, value: Any) -> Any:
+    return identities.of(session, value)
 
 
 @handles(getattr, takes_choices=True)

@@ -8,6 +8,7 @@ import torch
 from torch.utils import checkpoint
 
 from dy2st.capture import lists
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.values import RuntimeList, contents
@@ -51,6 +52,25 @@ def _new_tensor(session: Session, like: torch.Tensor, data: Any, **kwargs: Any) 
     if known is None:
         return like.new_tensor(data, **kwargs)
     return lists.tensor(session, known, **{"dtype": like.dtype, "device": like.device, **kwargs})
+
+
+@handles(torch.diff, torch.Tensor.diff)
+def _diff(session: Session, given: Any, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None, **kwargs: Any) -> Any:
+    parts = [part for part in (prepend, given, append) if part is not None]
+    plain = kwargs or not given.dim() or type(n) is not int or n < 1 or type(dim) is not int
+    if plain or all(isinstance(part.shape[dim], int) for part in parts):
+        return torch.diff(given, n, dim, prepend, append, **kwargs)
+    whole = torch.cat(parts, dim) if len(parts) > 1 else given
+    for _ in range(n):
+        whole = _differences(whole, dim)
+    return whole
+
+
+def _differences(given: torch.Tensor, dim: int) -> Any:
+    """``torch.diff`` along a size that is known only at run time, which may be none."""
+    size, less = given.shape[dim], torch.logical_xor if given.dtype is torch.bool else torch.sub
+    some: Any = lambda: less(given.narrow(dim, 1, size - 1), given.narrow(dim, 0, size - 1))  # noqa: E731
+    return capture_if_exp(size > 0, some, given.clone)
 
 
 def _of_program(session: Session, data: Any) -> RuntimeList | None:
