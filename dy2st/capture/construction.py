@@ -106,11 +106,11 @@ def _initialize(session: Session, kind: type, made: Any, args: Any, kwargs: Any)
 
 
 def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Fields of a dataclass that functions of the user's make when they are not given."""
+    """Fields of a dataclass that a function makes when they are not given: what it makes is an object of this call."""
     makers: dict[str, Any] = {
         field.name: field.default_factory
         for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
-        if field.init and is_users_function(field.default_factory)
+        if field.init and field.default_factory is not dataclasses.MISSING
     }
     if not makers:
         return {}

@@ -229,12 +229,16 @@ for _name in traits.OF_AUTOGRAD:
 @handles_torch(torch.Tensor.resolve_conj, torch.Tensor.resolve_neg, torch.resolve_conj, torch.resolve_neg)
 def _resolve(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """It looks at the stand-in, and whether the tensor is a conjugate may differ from way to way."""
+    return _operand_or_made(session, getattr(torch.ops.aten, func.__name__).default, func, args, kwargs, {})
+
+
+def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+    """The result of an operation that gives its operand itself where there is nothing to do, which only the call knows."""
     with session.quiet():
         made = func(*args, **kwargs)
         made = made.view_as(made) if made is args[0] else made
-    operator = getattr(torch.ops.aten, func.__name__).default
-    session.builder.call(operator, (args[0],), {}, made)
-    return made
+    session.builder.call(operator, (args[0],), options, made)
+    return traits.operand_or(session, args[0], made)
 
 
 _DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
@@ -322,12 +326,8 @@ def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
 @handles_torch(torch.Tensor.contiguous)
 def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Python's method looks at the stand-in's strides, and those of the tensor may differ from call to call."""
-    with session.quiet():
-        made = func(*args, **kwargs)
-        made = made.view_as(made) if made is args[0] else made
     form = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
-    session.builder.call(torch.ops.aten.contiguous.default, (args[0],), {"memory_format": form}, made)
-    return made
+    return _operand_or_made(session, torch.ops.aten.contiguous.default, func, args, kwargs, {"memory_format": form})
 
 
 @handles_torch(torch.Tensor.__contains__)

@@ -37,6 +37,11 @@ _NOT_RECORDED = {
     torch.ops.aten.sym_storage_offset.default, torch.ops.aten.is_contiguous.default, torch.ops.aten.is_contiguous.memory_format,
     torch.ops.aten.dim.default, torch.ops.aten.is_same_size.default, torch.ops.aten.is_floating_point.default,
 }  # fmt: skip
+_DROPPING = {
+    torch.ops.aten.dropout.default, torch.ops.aten.feature_dropout.default, torch.ops.aten.alpha_dropout.default,
+    torch.ops.aten.feature_alpha_dropout.default,
+}  # fmt: skip
+"""What gives its operand itself where nothing is dropped."""
 _QUANTIZING = {
     torch.ops.aten.quantize_per_tensor, torch.ops.aten.quantize_per_tensor_dynamic, torch.ops.aten.quantize_per_channel,
     torch.ops.aten._make_per_tensor_quantized_tensor, torch.ops.aten._empty_affine_quantized,
@@ -131,6 +136,8 @@ class Recorder(ProxyTorchDispatchMode):
         traits.follow(self.session, func, (args, kwargs), result, before)
         if func in _NOT_RECORDED:
             return result
+        if func in _DROPPING and (not args[2] or args[1] == 0):  # the stand-in's result is another one than its operand
+            return args[0]
         failing.check(self.session, func, args)
         tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
