@@ -67,10 +67,9 @@ class Names:
         arguments = ordered(captured.program.in_structure, captured.asked_orders)
         made = dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
         existing = self._existing(captured.existing, (made.out_structure, *(effect.value for effect in effects)), taken)
-        made = dataclasses.replace(made, existing=existing, distinct=tuple(self._distinct(taken)))
-        if taken.recording is not None:
-            return dataclasses.replace(made, recording=self.program(taken.recording))
-        return self._with_leaves(made, taken, names) if leaving.may_leave(made) else made
+        made = self._with_leaves(made, taken, names) if leaving.may_leave(made) else made
+        recording = None if taken.recording is None else self.program(taken.recording)
+        return dataclasses.replace(made, existing=existing, distinct=tuple(self._distinct(taken)), recording=recording)
 
     def _with_leaves(self, program: Program, taken: Taken, slots: Collection[str]) -> Program:
         made = dataclasses.replace(program, block=copy_block(program.block))

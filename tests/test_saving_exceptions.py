@@ -202,11 +202,11 @@ def test_what_was_written_stays(body, tmp_path):
     follow(Model(body), tmp_path)
 
 
-def global_written(self, x):
+def global_written(self, x):  # here
     global COUNT
     self.calls += 1
     if x.sum() < 0:
-        COUNT = COUNT + 1  # here
+        COUNT = COUNT + 1
         raise ValueError("negative")
     return x * self.calls
 
