@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from dy2st.capture import lattice, storage
+from dy2st.capture import lattice, leaving, storage
 from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
@@ -40,16 +40,29 @@ class Taken:
         captured: the program with its surroundings.
         values: of its sources when it was captured.
         root: the source of the object that the function is bound to, if it is.
+        recording: the same function, captured as what keeps what it leaves when it raises.
     """
 
     captured: Captured
     values: Sequence[Any]
     root: Source | None
+    recording: Taken | None = None
+
+    def places(self, writers: Sequence[Writer]) -> Iterator[tuple[Writer, Place]]:
+        """Writers with the places that they write."""
+        for writer in writers:
+            yield writer, writer.place(writer.owner(self.values))
 
     def writes(self) -> Iterator[tuple[Writer, Place]]:
-        """Every place it writes."""
-        for writer in self.captured.writers:
-            yield writer, writer.place(writer.owner(self.values))
+        """Every place it writes, also before it raises."""
+        yield from self.places(self.captured.writers)
+        for node in leaving.nodes(self.captured.program):
+            yield from self.places(node.args[0].written.writers)  # type: ignore[union-attr]  # a Leaving
+
+
+def with_recordings(programs: Sequence[Taken]) -> list[Taken]:
+    """Programs, each with its recording after it."""
+    return [taken for program in programs for taken in (program, program.recording) if taken is not None]
 
 
 def carried(programs: Sequence[Taken]) -> dict[str, Dims]:
@@ -65,6 +78,7 @@ def carried(programs: Sequence[Taken]) -> dict[str, Dims]:
         SaveError: an attribute is not after a call what it was before, so that no program is right for both.
     """
     found: dict[str, Dims] = {}
+    programs = with_recordings(programs)
     for writing in programs:
         for writer, place in writing.writes():
             for reading in programs:

@@ -202,7 +202,7 @@ def _opened(layer: Any, specs: Specs | None) -> tuple[archive.Model, Any]:
         path = os.path.join(folder, "model.dy2st")
         with _in_evaluation(layer), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is saved for evaluation mode only")  # that is the mode exported
-            saving.save(layer, path, specs)
+            saving.save(layer, path, specs, records=False)  # no other format could say what is left
         operators = torch._C._dispatch_get_all_op_names()
         model = archive.read_model(path, {name.partition("::")[0] for name in operators})  # written just now, by this process
         model = dataclasses.replace(model, state=own(model.state))  # the folder goes, and its file with it

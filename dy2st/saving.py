@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from dy2st.attribute_state import Taken, carried
+from dy2st.attribute_state import Taken, carried, with_recordings
+from dy2st.capture import leaving
 from dy2st.capture.number_arguments import NumberArgument
 from dy2st.dynamic_state import Dims
 from dy2st.eager import reason_of
@@ -43,8 +44,9 @@ def save(
     methods: Mapping[str, Specs | None] | None = None,
     examples: Mapping[str, Example] | None = None,
     about: Mapping[str, str] | None = None,
+    records: bool = True,
 ) -> None:
-    """See :func:`dy2st.save`."""
+    """See :func:`dy2st.save`; without ``records``, a call that raises leaves attributes as they are."""
     if isinstance(layer, runtime.LoadedModule):
         if input_spec is not None or methods or examples or about:
             raise SignatureError("a loaded model is saved with the signature that it has: leave input_spec and the like out")
@@ -54,7 +56,7 @@ def save(
     with contextlib.ExitStack() as stack:
         for static in statics.values():
             stack.enter_context(_whole(static))
-        _save(statics, layer, path, examples or {}, _about(layer, statics) | dict(about or {}))
+        _save(statics, layer, path, examples or {}, _about(layer, statics) | dict(about or {}), records)
 
 
 def _methods(layer: Any, specs: Specs | None, methods: Mapping[str, Specs | None]) -> dict[str, StaticFunction]:
@@ -113,7 +115,7 @@ class _Collected:
     methods: list[str]
 
 
-def _collected(statics: Mapping[str, StaticFunction], layer: Any) -> _Collected:
+def _collected(statics: Mapping[str, StaticFunction], layer: Any, records: bool = True) -> _Collected:
     owner = next(iter(statics.values())).instance
     module = owner if isinstance(owner, torch.nn.Module) else None
     with capture_lock, _plain_modes():
@@ -122,8 +124,9 @@ def _collected(statics: Mapping[str, StaticFunction], layer: Any) -> _Collected:
             call = static.example_call(_device(module))
             _check_arguments(static, call)
             captures.append(_Capture(static, call, module, name == FORWARD and _is_wrapped(layer)))
-        saved = _saved(captures, module)
+        saved = _saved(captures, module, records)
     _warn_about_modes(saved)
+    _warn_about_raising(saved)
     names = list(statics)
     methods = [names[number] for number in saved.methods]
     programs = [_with_names(program, statics[method].input_spec) for program, method in zip(saved.programs, methods, strict=True)]
@@ -136,8 +139,9 @@ def _save(
     path: str | os.PathLike[str],
     examples: Mapping[str, Example],
     about: Mapping[str, str],
+    records: bool,
 ) -> None:
-    found = _collected(statics, layer)
+    found = _collected(statics, layer, records)
     _check_examples(examples, dict(zip(found.methods, found.programs, strict=True)))
     save_programs(
         path,
@@ -161,7 +165,7 @@ def save_inference_model(
     module = layer if isinstance(layer, torch.nn.Module) else static.instance
     evaluated = evaluating(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
     with _whole(static), evaluated:
-        found = _collected({FORWARD: static}, layer)
+        found = _collected({FORWARD: static}, layer, records=False)
     at = next(index for index, program in enumerate(found.programs) if "eval" in program.modes)
     program = found.programs[at] if fetch is None else inference.fetched(found.programs[at], fetch)
     program, values = inference.folded(program, found.values[at])
@@ -207,10 +211,20 @@ def _check_examples(examples: Mapping[str, Example], programs: Mapping[str, Prog
 
 
 def _warn_about_modes(saved: _Saved) -> None:
-    for what, line in {what: line for asked in saved.asked for what, line in asked.items()}.items():
+    asked = zip(saved.programs, saved.asked, strict=True)
+    for what, line in {what: line or program.origin for program, some in asked for what, line in some.items()}.items():
         warnings.warn(
             f"{line}: this asks {what}; the saved program has the answer for a call with gradients enabled, without autocast, "
             "whose arguments require no gradient",
+            stacklevel=level_outside(),
+        )
+
+
+def _warn_about_raising(saved: _Saved) -> None:
+    if saved.unrecorded is not None:
+        warnings.warn(
+            f"{saved.unrecorded} So a call of the loaded model that raises leaves attributes as they were before the call, "
+            "where eager keeps what was written until then.",
             stacklevel=level_outside(),
         )
 
@@ -220,6 +234,8 @@ def _with_names(program: Program, specs: Specs | None) -> Program:
     if isinstance(specs, Mapping):
         specs = [specs[parameter.name] for parameter in program.parameters if parameter.name in specs]
     found, _ = flatten(tuple(specs or ()), lambda part: isinstance(part, (InputSpec, type)))
+    if program.recording is not None:
+        program = dataclasses.replace(program, recording=_with_names(program.recording, specs))
     if len(found) != len(program.inputs):
         return program
     names = [getattr(spec, "name", None) for spec in found]
@@ -303,28 +319,34 @@ def _plain_modes() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class _Saved:
-    """What goes into an archive, what each program asked about the mode of its call, and the number of the method it is of."""
+    """What goes into an archive, what each program asked about the mode of its call, and the number of the method it is of.
+
+    Also why the programs keep nothing of what is written before they raise, if so.
+    """
 
     programs: list[Program]
     values: list[list[Any]]
     attributes: list[StateValue]
     asked: list[Mapping[str, Location | None]]
     methods: list[int]
+    unrecorded: str | None = None
 
     def taking(self, positions: Sequence[int]) -> _Saved:
         """With some of the programs only."""
-        some = {name: [getattr(self, name)[at] for at in positions] for name in ("programs", "values", "asked", "methods")}
+        some: dict[str, Any] = {
+            name: [getattr(self, name)[at] for at in positions] for name in ("programs", "values", "asked", "methods")
+        }
         return dataclasses.replace(self, **some)
 
 
-def _saved(captures: Sequence[_Capture], module: torch.nn.Module | None) -> _Saved:
+def _saved(captures: Sequence[_Capture], module: torch.nn.Module | None, records: bool) -> _Saved:
     """The programs for the mode that the module is in, which must be right, and those for the other mode if they are."""
-    current = _named(captures, [None], module)
+    current = _named(captures, [None], module, records)
     if module is None:
         return dataclasses.replace(current, programs=[dataclasses.replace(current.programs[0], any_mode=True)])
     other = not module.training
     try:
-        both = _named(captures, [None, other], module)
+        both = _named(captures, [None, other], module, records)
     except Exception as error:
         here, there = ("evaluation", "training") if other else ("training", "evaluation")
         warnings.warn(
@@ -344,22 +366,35 @@ def _saved(captures: Sequence[_Capture], module: torch.nn.Module | None) -> _Sav
 
 
 def _text(program: Program) -> Any:
-    return serialize.to_json(dataclasses.replace(program, training=False))
+    recording = None if program.recording is None else dataclasses.replace(program.recording, training=False)
+    return serialize.to_json(dataclasses.replace(program, training=False, recording=recording))
 
 
-def _named(captures: Sequence[_Capture], modes: Sequence[bool | None], module: torch.nn.Module | None) -> _Saved:
-    """The programs of each capture in each mode (``None`` for the flags as they are), with the state that they share."""
-    programs = _settled(captures, modes)
+def _named(captures: Sequence[_Capture], modes: Sequence[bool | None], module: torch.nn.Module | None, records: bool) -> _Saved:
+    """The programs of each capture in each mode (``None`` for the flags as they are), with the state that they share.
+
+    With ``records``, they keep what they leave when they raise, if an archive can say that.
+    """
+    if not records:
+        return _named_so(captures, modes, module, False)
+    try:
+        return _named_so(captures, modes, module, True)
+    except (SaveError, CaptureError) as error:
+        return dataclasses.replace(_named_so(captures, modes, module, False), unrecorded=f"{error}.")
+
+
+def _named_so(captures: Sequence[_Capture], modes: Sequence[bool | None], module: torch.nn.Module | None, records: bool) -> _Saved:
+    programs = _settled(captures, modes, records)
     names = Names(module, programs)
     named = [names.program(taken) for taken in programs]
     for program in named:
         serialize.to_json(program)
-    values = [[get(taken.values) for get in taken.captured.states] for taken in programs]
+    values = [[get(part.values) for part in with_recordings([taken]) for get in part.captured.states] for taken in programs]
     methods = [number for number in range(len(captures)) for _ in modes]
     return _Saved(named, values, names.attributes(), [taken.captured.asked for taken in programs], methods)
 
 
-def _settled(captures: Sequence[_Capture], modes: Sequence[bool | None]) -> list[Taken]:
+def _settled(captures: Sequence[_Capture], modes: Sequence[bool | None], records: bool) -> list[Taken]:
     """The programs; what one keeps from call to call and one reads is an input of the one that reads it.
 
     Raises:
@@ -368,7 +403,7 @@ def _settled(captures: Sequence[_Capture], modes: Sequence[bool | None]) -> list
     """
     dynamic: dict[str, Dims] = {}
     while True:
-        programs = [capture.taken(mode, dynamic) for capture in captures for mode in modes]
+        programs = [capture.taken(mode, dynamic, records) for capture in captures for mode in modes]
         found = carried(programs)
         if not found:
             return programs
@@ -382,12 +417,19 @@ class _Capture:
         self.static, self.call, self.module, self.with_hooks = static, call, module, with_hooks
         self._made: dict[Any, Taken] = {}
 
-    def taken(self, mode: bool | None, dynamic: Mapping[str, Dims]) -> Taken:
-        """The program for one mode."""
-        key = (mode, frozenset(dynamic.items()))
+    def taken(self, mode: bool | None, dynamic: Mapping[str, Dims], records: bool) -> Taken:
+        """The program for one mode, with its recording if that is asked for and keeps anything."""
+        found = self._taken(mode, dynamic, False)
+        if not records or not found.captured.writes:
+            return found
+        recording = self._taken(mode, dynamic, True)
+        return dataclasses.replace(found, recording=recording) if leaving.may_leave(recording.captured.program) else found
+
+    def _taken(self, mode: bool | None, dynamic: Mapping[str, Dims], records: bool) -> Taken:
+        key = (mode, frozenset(dynamic.items()), records)
         if key not in self._made:
             with contextlib.nullcontext() if mode is None or self.module is None else _in_mode(self.module, mode):
-                captured, values = self.static.capture_call(self.call, dynamic, self.with_hooks)
+                captured, values = self.static.capture_call(self.call, dynamic, self.with_hooks, records)
             bound = (source for source in captured.sources if source.key == ("argument", 0))
             root = next(bound, None) if self.static.instance is not None else None
             self._made[key] = Taken(captured, values, root)

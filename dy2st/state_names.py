@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from dy2st.attribute_state import Taken, line_of
+from dy2st.attribute_state import Taken, line_of, with_recordings
+from dy2st.capture import leaving
 from dy2st.capture.journal import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
-from dy2st.capture.results import Writer
+from dy2st.capture.results import Writer, Written
 from dy2st.capture.sources import Source
 from dy2st.errors import SaveError
 from dy2st_runtime import paths, structure
-from dy2st_runtime.program import Effect, ObjectPlace, Program, StateSlot
+from dy2st_runtime.leaving import Leave
+from dy2st_runtime.program import Effect, ObjectPlace, Program, StateSlot, copy_block
 from dy2st_runtime.state import StateValue
 from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf, children, ordered
 
@@ -45,7 +47,7 @@ class Names:
 
     def __init__(self, module: torch.nn.Module | None, programs: Sequence[Taken]) -> None:
         self.tensors = dict(_tensors(module)) if module is not None else {}
-        self.programs = programs
+        self.programs = with_recordings(programs)
         self.holders = self._written_containers()
         """The attributes whose items are state of their own, with what they hold."""
         self._held = {
@@ -60,17 +62,42 @@ class Names:
         captured = taken.captured
         states = zip(captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True)
         slots = tuple(self._slot(slot, source, value, taken) for slot, source, value in states)
-        effects = tuple(
-            self._effect(effect, writer, place, taken, {slot.name for slot in slots})
-            for effect, (writer, place) in zip(captured.program.effects, taken.writes(), strict=True)
-        )
-        effects = tuple(sorted(effects, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
+        names = {slot.name for slot in slots}
+        effects = self._effects(captured.outside, taken, names)
         arguments = ordered(captured.program.in_structure, captured.asked_orders)
         made = dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
-        used = {part.number for value in (made.out_structure, *(e.value for e in effects)) for part in _shared(value)}
-        places = ((number, self._place(index, taken)) for number, index in captured.existing.items() if number in used)
-        existing = tuple((number, place) for number, place in places if place is not None)
-        return dataclasses.replace(made, existing=existing, distinct=tuple(self._distinct(taken)))
+        existing = self._existing(captured.existing, (made.out_structure, *(effect.value for effect in effects)), taken)
+        made = self._with_leaves(made, taken, names) if leaving.may_leave(made) else made
+        recording = None if taken.recording is None else self.program(taken.recording)
+        return dataclasses.replace(made, existing=existing, distinct=tuple(self._distinct(taken)), recording=recording)
+
+    def _with_leaves(self, program: Program, taken: Taken, slots: Collection[str]) -> Program:
+        made = dataclasses.replace(program, block=copy_block(program.block))
+        for node in leaving.nodes(made):
+            kept: Any = node.args[0]
+            leave: Any = self._leave(kept.written, taken, slots)
+            node.args = (leave, *node.args[1:])
+        return made
+
+    def _effects(self, written: Written, taken: Taken, slots: Collection[str]) -> tuple[Effect, ...]:
+        found = (
+            self._effect(effect, writer, place, taken, slots)
+            for effect, (writer, place) in zip(written.effects, taken.places(written.writers), strict=True)
+        )
+        return tuple(sorted(found, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
+
+    def _existing(
+        self, numbers: Mapping[int, int], values: Sequence[Structure], taken: Taken
+    ) -> tuple[tuple[int, ObjectPlace], ...]:
+        """Where the containers are that stand in some values and were there before the call, by their numbers."""
+        used = {part.number for value in values for part in _shared(value)}
+        places = ((number, self._place(index, taken)) for number, index in numbers.items() if number in used)
+        return tuple((number, place) for number, place in places if place is not None)
+
+    def _leave(self, written: Written, taken: Taken, slots: Collection[str]) -> Leave:
+        """What a recording leaves early, with its places named."""
+        effects = self._effects(written, taken, slots)
+        return Leave(effects, self._existing(written.existing, [effect.value for effect in effects], taken))
 
     def _place(self, index: int, taken: Taken) -> ObjectPlace | None:
         """Where a container is that was there before the call; ``None`` for what Python makes of the arguments at each."""

@@ -446,15 +446,21 @@ class StaticFunction:
         args, kwargs = unflatten(program.in_structure, [_example(slot) for slot in program.inputs])
         return self._call(args, kwargs)
 
-    def capture_call(self, call: Call, dynamic_state: Mapping[str, Dims], with_hooks: bool) -> tuple[Captured, list[Any]]:
-        """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`."""
+    def capture_call(
+        self, call: Call, dynamic_state: Mapping[str, Dims], with_hooks: bool, records: bool = False
+    ) -> tuple[Captured, list[Any]]:
+        """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.capture.Request`.
+
+        With ``records``, it keeps what it leaves when it raises.
+        """
         if any(isinstance(part, Shared) for part in walk(call.structure)):
             raise SignatureError(
                 f"{self.__qualname__} has one list, dict or object in two places of its arguments; "
                 "to save or export it, pass one for each place"
             )
         with TURNS.shared():
-            request = dataclasses.replace(self._request(call, dynamic_state), with_hooks=with_hooks, leaves_early=False)
+            request = self._request(call, dynamic_state)
+            request = dataclasses.replace(request, with_hooks=with_hooks, leaves_early=records, leaves_always=records)
             captured = self._with_passes(capture(request, convert_callee, _OPERATORS))
             return captured, fetch(captured.sources, call.arguments)
 

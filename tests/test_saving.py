@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import types
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -625,6 +626,49 @@ def test_questions_about_the_mode_of_the_call_are_not_silent(path):
     assert len(seen) == 2
     assert {one.filename for one in seen} == {__file__}
     same(asks(BATCHES[0]), dy2st.load(path)(BATCHES[0]))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1, enable_nested_tensor=False),
+        nn.TransformerEncoderLayer(4, 2, 8, batch_first=True),
+        nn.MultiheadAttention(4, 2, batch_first=True),
+        nn.Sequential(nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4), nn.ReLU()),
+        nn.LSTM(4, 4),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_what_layers_of_torch_ask_is_no_question_of_the_model(layer, path):
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.calls = layer.eval(), 0
+
+        def forward(self, x):
+            self.calls += 1
+            x = x * self.calls
+            return self.layer(x, x, x) if isinstance(self.layer, nn.MultiheadAttention) else self.layer(x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dy2st.save(Around().eval(), path, [InputSpec([None, 3, 4])])
+
+
+def test_a_question_of_a_model_with_layers_of_torch_is_told(path):
+    class Asks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            y = self.layer(x, x, x)[0]
+            return y + 1 if torch.is_grad_enabled() else y  # here
+
+    model = Asks()
+    with pytest.warns(UserWarning, match=rf"test_saving.py:{line_marked(model)}: this asks whether gradients are enabled") as seen:
+        dy2st.save(model, path, [InputSpec([None, 3, 4])])
+    assert len(seen) == 1
 
 
 def test_the_modes_of_the_thread_are_not_saved(path):

@@ -78,7 +78,7 @@ def _holder(session: Session, value: Any, name: str) -> Any:
 def _of_tensor(session: Session, value: Any, name: str) -> Any:
     """An attribute of a tensor or number."""
     if name in traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
-        session.asked.setdefault("whether a tensor requires a gradient", session.position.locate())
+        session.note_question("whether a tensor requires a gradient")
         return traits.read(session, value, name)
     if name == "_version" and isinstance(value, torch.Tensor):
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")

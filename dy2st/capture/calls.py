@@ -88,6 +88,7 @@ from dy2st.capture.values import (
     options_of,
     with_option,
 )
+from dy2st_runtime.program import Location
 
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
@@ -397,7 +398,9 @@ def _track_surroundings(session: Session, function: types.FunctionType, converte
         session.outside.read(ItemPlace(space, name), table.item(root, name, name))
     for name in converted.written_globals:
         place = ItemPlace(space, name)
-        session.write(place)
+        code = function.__code__
+        with session.position.located(Location(code.co_filename, code.co_firstlineno, code.co_name)):
+            session.write(place)  # none of its lines runs yet
         session.written_globals[place.key] = place
     own = table.held(function, function.__qualname__)
     for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):

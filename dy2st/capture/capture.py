@@ -72,6 +72,7 @@ class Captured:
         existing: containers among the results that come from outside: for the number of each, the index of its source.
         asked_orders: the keys, in order, of dicts whose order the code asked for.
         marks: what Python knows of outputs that the program makes, by position.
+        writes: whether the code writes to anything but its own variables, on whatever way.
     """
 
     program: Program
@@ -88,6 +89,7 @@ class Captured:
     existing: Mapping[int, int]
     asked_orders: frozenset[tuple[Any, ...]]
     marks: Mapping[int, Marks]
+    writes: bool
 
     @functools.cached_property
     def outside(self) -> Written:
@@ -412,6 +414,7 @@ def _finish(
         asked=session.asked,
         asked_orders=frozenset(session.key_orders.asked),
         marks=found.marks,
+        writes=bool(session.written_at),
         sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
     )
 

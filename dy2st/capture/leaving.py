@@ -7,16 +7,15 @@ raises, an operation before that keeps what would have to be written, and whoeve
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import fx
 
 from dy2st.capture import results
 from dy2st.capture.session import Session
 from dy2st_runtime import control
-from dy2st_runtime.passes.aliasing import Aliasing, keeps
+from dy2st_runtime.leaving import is_repeatable
 from dy2st_runtime.passes.purity import may_fail
 from dy2st_runtime.program import Program
 
@@ -75,30 +74,18 @@ def is_needed(program: Program) -> bool:
 
     One that does nothing else until then runs once more when it has failed, with these records; see :func:`missed`.
     """
-    return bool(program.effects) and not _is_repeatable(program) and any(map(may_fail, program.nodes()))
-
-
-def _is_repeatable(program: Program) -> bool:
-    """Whether a program that has failed does the same again: it has changed no tensor of the caller's and talked to nobody."""
-    if any(_acts(node) for node in program.nodes()):
-        return False
-    aliasing = Aliasing(program.block)
-    return not any(aliasing.is_written(value) for value in program.block.inputs)
-
-
-def _acts(node: fx.Node) -> bool:
-    if isinstance(node.target, torch._ops.OpOverload):
-        return torch.Tag.nondeterministic_seeded in node.target.tags or node.target.namespace not in ("aten", "prims")
-    return node.target in (control.print_, control.apply_) or (node.target is control.call_ and not keeps(node))
+    return bool(program.effects) and not is_repeatable(program) and any(map(may_fail, program.nodes()))
 
 
 def may_leave(program: Program) -> bool:
     """Whether a program keeps something before it may raise."""
-    return any(
-        node.target is control.call_ and isinstance(node.args[0], Leaving)
-        for block in program.blocks()
-        for node in block.graph.find_nodes(op="call_function", target=control.call_)
-    )
+    return any(True for _ in nodes(program))
+
+
+def nodes(program: Program) -> Iterator[fx.Node]:
+    """The operations of a program, nested ones included, that keep something."""
+    calls = (node for block in program.blocks() for node in block.graph.find_nodes(op="call_function", target=control.call_))
+    return (node for node in calls if isinstance(node.args[0], Leaving))
 
 
 def begin() -> None:

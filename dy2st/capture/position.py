@@ -8,10 +8,13 @@ import sys
 from collections.abc import Iterator
 from types import CodeType
 
+import torch
+
 from dy2st import errors
 from dy2st_runtime.program import Location
 
-_PACKAGE = os.path.dirname(errors.__file__)
+_PACKAGE = os.path.join(os.path.dirname(errors.__file__), "")
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
 class Position:
@@ -57,3 +60,10 @@ class Position:
             frame = frame.f_back
         code = (frame.f_back or frame).f_code
         return code.co_name == "_call_plain" or not code.co_filename.startswith(_PACKAGE)
+
+    def asked_by_torch(self) -> bool:
+        """Whether what is asked now is asked by code of torch: it chooses between operators that give the same."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+            frame = frame.f_back
+        return frame.f_code.co_filename.startswith(_TORCH)

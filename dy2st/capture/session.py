@@ -476,6 +476,11 @@ class Session:
         if not self.births.is_inside(place, self.region):
             self.region.journal.note(place)
 
+    def note_question(self, what: str) -> None:
+        """The user's code asks about the mode of the call."""
+        if not self.position.asked_by_torch():
+            self.asked.setdefault(what, self.position.locate())
+
     def rely_on_unchanged(self, journal: Journal) -> None:
         """What is written where it was already is no effect, as long as it is there when the program is called."""
         for entry in journal.unchanged():

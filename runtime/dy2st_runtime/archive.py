@@ -30,6 +30,7 @@ from dy2st_runtime.binding import Binder
 from dy2st_runtime.constants import dtype_name
 from dy2st_runtime.document import Json, dump, parse
 from dy2st_runtime.errors import LoadError, SaveError
+from dy2st_runtime.leaving import with_recordings, writing
 from dy2st_runtime.program import InputSlot, Program, verify
 from dy2st_runtime.state import State, StateValue
 
@@ -86,7 +87,7 @@ def save_programs(
     Args:
         path: the file; an existing one is replaced only once the new one is complete.
         programs: one for each method and mode of the module (``training``), the one to start with first.
-        values: for each program, the live values of its state slots, in order.
+        values: for each program, the live values of its state slots, in order, then those of its recording's.
         module: the module whose parameters and buffers are saved, those that no program uses as well.
         attributes: see :func:`~dy2st_runtime.state.collect`.
         methods: for each program, the method it is of; left out, all are of ``forward``.
@@ -108,8 +109,9 @@ def write(path: Path, model: Model) -> None:
     Raises:
         SaveError: see :func:`save_programs`.
     """
-    for made in model.programs:
+    for made in with_recordings(model.programs):
         verify(made)
+    for made in writing(model.programs):
         effects.check(made)
     table, tensors = state.to_json(model.state)
     programs = {name: [serialize.to_json(made) for made in some] for name, some in model.methods.items()}
@@ -142,7 +144,9 @@ def _check_readable(
     encoded: bytes, programs: Sequence[Program], tensors: Mapping[str, torch.Tensor], leaves: Mapping[str, torch.Tensor]
 ) -> None:
     """What is written can be read: better an error now than a file that cannot be loaded."""
-    own = {name.split("::")[0] for program in programs for node in program.nodes() if (name := _operator_name(node))}
+    own = {
+        name.split("::")[0] for program in with_recordings(programs) for node in program.nodes() if (name := _operator_name(node))
+    }
     try:
         _read_document(parse(encoded, PROGRAM), tensors, leaves, own)
     except LoadError as error:
@@ -316,8 +320,8 @@ def _read_document(
     values = state.from_json(json.field("state"), tensors)
     made = Model(methods, values, examples=_read_examples(json, leaves))
     _check_names(json, made)
-    state.check_slots(made.programs, values)
-    state.check_places(made.programs, values)
+    state.check_slots(with_recordings(made.programs), values)
+    state.check_places(writing(made.programs), values)
     return made
 
 

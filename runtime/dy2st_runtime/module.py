@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from dy2st_runtime import archive, effects, other_tracers
+from dy2st_runtime import archive, effects, leaving, other_tracers
 from dy2st_runtime.binding import Binder
 from dy2st_runtime.budget import limited
 from dy2st_runtime.effects import container
-from dy2st_runtime.errors import SignatureError
+from dy2st_runtime.errors import SignatureError, StepLimitError
 from dy2st_runtime.executors import choose, runner
 from dy2st_runtime.passes.devices import move_to_device
 from dy2st_runtime.paths import Path, parse
@@ -69,12 +69,19 @@ class _Entry:
         moved: the same for the device that the module is on, within the limit of steps.
         binder: takes the arguments of a call apart.
         paths: where on the module the state is.
+        recording: the same of its recording.
     """
 
     program: Program
     moved: Program
     binder: Binder
     paths: tuple[Path, ...]
+    recording: _Entry | None
+
+    @functools.cached_property
+    def running(self) -> _Entry:
+        """What a call runs: the recording where a second run would not do what the first one did."""
+        return self if self.recording is None or leaving.is_repeatable(self.program) else self.recording
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Entry:
         return self
@@ -221,23 +228,53 @@ class LoadedModule(nn.Module):
     @other_tracers.left_to_itself
     def _run(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         other_tracers.refuse_jit_trace(method)
-        entry = self._entry(method)
+        found = self._entry(method)
+        entry = found.running
         state = [self._value(path) for path in entry.paths]
         containers: dict[tuple[Any, ...], Any] = {}
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state), containers)
         made = self._existing(entry.program, containers) if entry.program.object_places else {}
+        leaving.begin()
         with _default_dtype(entry.program.default_dtype):
             try:
                 outputs = runner(entry.moved, self._dy2st_backend)([*leaves, *state])
-            except Exception as error:
-                other_tracers.explain(error)
+            except BaseException as error:
+                if self._has_left(found, leaves, error):
+                    self._leave(found.recording, containers)
+                if isinstance(error, Exception):
+                    other_tracers.explain(error)
                 raise
         effects.apply(self, entry.program, outputs, made)
         result = unflatten(entry.program.out_structure, outputs, made)
-        self._dy2st_kept |= {
-            place.path: made[number] for number, place in entry.program.existing if place.kind == "kept" and number in made
-        }
+        self._keep(entry.program, made)
         return result
+
+    def _keep(self, program: Program, made: Mapping[int, Any]) -> None:
+        """Remember the containers that later calls find again."""
+        self._dy2st_kept |= {
+            place.path: made[number] for number, place in program.existing if place.kind == "kept" and number in made
+        }
+
+    def _leave(self, recording: _Entry | None, containers: Mapping[tuple[Any, ...], Any]) -> None:
+        """Write what a call that has raised had written by then."""
+        kept = leaving.taken()
+        if kept is not None and recording is not None:
+            written = leaving.written(recording.program, kept[0])
+            made = self._existing(written, containers)
+            effects.apply(self, written, kept[1], made)
+            self._keep(written, made)
+
+    def _has_left(self, entry: _Entry, leaves: Sequence[Any], raised: BaseException) -> bool:
+        """Whether a recording has run up to where a call has raised; if not so far, it does now: nothing has been written yet."""
+        recording = entry.recording
+        if recording is None or isinstance(raised, StepLimitError) or entry.running is recording:
+            return not isinstance(raised, StepLimitError)
+        leaving.begin()
+        try:
+            runner(recording.moved, "python")([*leaves, *(self._value(path) for path in recording.paths)])
+        except (Exception, SystemExit) as error:
+            return type(error) is type(raised)
+        return False
 
     def _existing(self, program: Program, containers: Mapping[tuple[Any, ...], Any]) -> dict[int, Any]:
         """The containers that were there before the call, by number."""
@@ -309,7 +346,8 @@ class LoadedModule(nn.Module):
 
 def _prepare(program: Program, max_steps: int | None) -> _Entry:
     paths = tuple(parse(slot.name, items=slot.kind in _PLAIN) for slot in program.states)
-    return _Entry(program, _ready(program, torch.device("cpu"), max_steps), Binder(program), paths)
+    recording = None if program.recording is None else _prepare(program.recording, max_steps)
+    return _Entry(program, _ready(program, torch.device("cpu"), max_steps), Binder(program), paths, recording)
 
 
 def _place_text(place: ObjectPlace) -> str:
@@ -319,7 +357,8 @@ def _place_text(place: ObjectPlace) -> str:
 
 
 def _on_device(entry: _Entry, device: torch.device, max_steps: int | None) -> _Entry:
-    return dataclasses.replace(entry, moved=_ready(entry.program, device, max_steps))
+    recording = None if entry.recording is None else _on_device(entry.recording, device, max_steps)
+    return dataclasses.replace(entry, moved=_ready(entry.program, device, max_steps), recording=recording)
 
 
 def _ready(program: Program, device: torch.device, max_steps: int | None) -> Program:

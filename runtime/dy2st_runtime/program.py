@@ -175,6 +175,8 @@ class Program:
         existing: of a saved program, where the containers are that were there before the call, by the number of the
             :class:`~dy2st_runtime.structure.Shared` that stands for each in its result and effects.
         distinct: of a saved program, places of containers that must be two.
+        recording: of a saved program, one that does the same, and keeps what it leaves when it raises; see
+            :mod:`dy2st_runtime.leaving`.
     """
 
     name: str
@@ -191,6 +193,7 @@ class Program:
     parameters: tuple[Parameter, ...] = ()
     existing: tuple[tuple[int, ObjectPlace], ...] = ()
     distinct: tuple[tuple[ObjectPlace, ObjectPlace], ...] = ()
+    recording: Program | None = None
 
     @property
     def object_places(self) -> tuple[ObjectPlace, ...]:

@@ -21,15 +21,17 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import constants, control, signatures, structure
+from dy2st_runtime import constants, control, leaving, signatures, structure
 from dy2st_runtime.document import Json
+from dy2st_runtime.effects import place_of
 from dy2st_runtime.errors import LoadError, ProgramError, SaveError
+from dy2st_runtime.leaving import Leave
 from dy2st_runtime.operators import resolve
 from dy2st_runtime.printing import target_name
 from dy2st_runtime.program import Block, Effect, InputSlot, Location, ObjectPlace, Parameter, Program, StateSlot, verify
 
 FORMAT = "dy2st"
-VERSION = (1, 2)
+VERSION = (1, 3)
 """A minor version adds what older readers may leave out; a major version is another format."""
 
 STATE_KINDS = ("parameter", "buffer", "attribute", "constant", "number")
@@ -37,6 +39,8 @@ EFFECT_KINDS = ("set", "delete", "extend")
 OBJECT_PLACES = ("argument", "state", "kept")
 DEFAULT_DTYPES = ("float32", "float64", "float16", "bfloat16")
 NUMBERS = ("int", "float", "bool")
+_LEAVE = "leave_"
+"""The target of an operation of a recording that keeps what has been written until then."""
 PARAMETER_KINDS = {str(kind.name): kind for kind in inspect._ParameterKind}
 
 
@@ -79,10 +83,12 @@ def to_json(program: Program) -> dict[str, Any]:
             "in_structure": structure.to_json(program.in_structure),
             "states": [_slot_to_json(slot) for slot in program.states],
             "out_structure": structure.to_json(program.out_structure),
-            "effects": [_effect_to_json(effect) for effect in program.effects],
-        } | _places_to_json(program)
+            **_written_to_json(program),
+        } | _distinct_to_json(program)
     except SaveError as error:
         raise SaveError(f"{program.name} ({program.origin}): {error}") from None
+    if program.recording is not None:
+        signature["recording"] = to_json(program.recording)
     origin = writer.place(program.origin)
     sources = [list(source) for source in writer.sources]
     return {**signature, "origin": origin, "sources": sources, "blocks": writer.blocks}
@@ -93,13 +99,15 @@ def _effect_to_json(effect: Effect) -> dict[str, Any]:
     return made | ({"in_place": True} if effect.in_place else {})
 
 
-def _places_to_json(program: Program) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _written_to_json(program: Program | Leave) -> dict[str, Any]:
+    made: dict[str, Any] = {"effects": [_effect_to_json(effect) for effect in program.effects]}
     if program.existing:
         made["existing"] = [[number, _place_to_json(place)] for number, place in program.existing]
-    if program.distinct:
-        made["distinct"] = [list(map(_place_to_json, pair)) for pair in program.distinct]
     return made
+
+
+def _distinct_to_json(program: Program) -> dict[str, Any]:
+    return {"distinct": [list(map(_place_to_json, pair)) for pair in program.distinct]} if program.distinct else {}
 
 
 def _place_to_json(place: ObjectPlace) -> dict[str, Any]:
@@ -155,6 +163,8 @@ class _Writer:
         return index
 
     def _node(self, node: fx.Node) -> dict[str, Any]:
+        if isinstance(node.args[0] if node.args else None, Leave):
+            return self._leave(node)
         if node.target is control.call_:
             name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
             raise SaveError(f"{_line(node)}the program calls the Python function {name}, which exists only in this process")
@@ -163,6 +173,11 @@ class _Writer:
         if node.kwargs:
             made["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
         return made | self._meta(node)
+
+    def _leave(self, node: fx.Node) -> dict[str, Any]:
+        leave: Any = node.args[0]
+        made: dict[str, Any] = {"name": node.name, "target": _LEAVE, **_written_to_json(leave)}
+        return made | {"args": [self._argument(value, node) for value in node.args[1]]} | self._meta(node)  # type: ignore[union-attr]
 
     def _argument(self, value: Any, node: fx.Node) -> Any:
         if isinstance(value, Block):
@@ -221,24 +236,38 @@ def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
         in_structure=structure.from_json(json.field("in_structure")),
         states=tuple(_read_state(slot) for slot in json.field("states").array()),
         out_structure=structure.from_json(json.field("out_structure")),
-        effects=tuple(_read_effect(effect) for effect in json.field("effects").array()),
+        effects=_read_effects(json),
         origin=reader.place(json.field("origin")),
         training=json.field("training").boolean(),
         any_mode=json.field("any_mode").boolean(),
         default_dtype=constants.DTYPES[json.field("default_dtype").text(DEFAULT_DTYPES)],
         parameters=tuple(_read_parameter(parameter) for parameter in json.field("parameters").array()),
-        existing=tuple((pair.array(2)[0].integer(0), _read_place(pair.array(2)[1])) for pair in _some(json, "existing")),
+        existing=_read_existing(json),
         distinct=tuple((_read_place(pair.array(2)[0]), _read_place(pair.array(2)[1])) for pair in _some(json, "distinct")),
+        recording=_read_recording(json, namespaces),
     )
     leaves = [part.index for part in structure.walk(program.in_structure) if isinstance(part, structure.Leaf)]
     if sorted(leaves) != list(range(len(program.inputs))):
         json.field("in_structure").fail("each input once")
+    slots = {slot.name: slot for slot in program.states}
+    for node in leaving.nodes(program):
+        if any(place_of(effect.target, slots) is None for effect in node.args[0].effects):  # type: ignore[union-attr]  # a Leave
+            json.field("blocks").fail("attributes of the module where something is left")
     try:
         verify(program)
         signatures.check(program)
     except ProgramError as error:
         raise LoadError(f"{json.path} breaks a rule: {error}") from None
     return program
+
+
+def _read_recording(json: Json, namespaces: Collection[str]) -> Program | None:
+    found = json.optional("recording")
+    if found is None:
+        return None
+    if found.optional("recording") is not None:
+        found.fail("a program without a recording of its own")
+    return from_json(found, namespaces)
 
 
 def _read_parameter(json: Json) -> Parameter:
@@ -280,11 +309,27 @@ def _read_state(json: Json) -> StateSlot:
     return StateSlot(json.field("name").text(), kind, dtype, shape, requires_grad, json.field("persistent").boolean())
 
 
+def _read_effects(json: Json) -> tuple[Effect, ...]:
+    return tuple(_read_effect(effect) for effect in json.field("effects").array())
+
+
+def _read_existing(json: Json) -> tuple[tuple[int, ObjectPlace], ...]:
+    return tuple((pair.array(2)[0].integer(0), _read_place(pair.array(2)[1])) for pair in _some(json, "existing"))
+
+
 def _read_effect(json: Json) -> Effect:
     value = structure.from_json(json.field("value"))
     in_place = json.optional("in_place")
     kind = json.field("kind").text(EFFECT_KINDS)
     return Effect(json.field("target").text(), kind, value, in_place is not None and in_place.boolean())
+
+
+def _read_leave(json: Json, leaves: int) -> Leave:
+    made = Leave(_read_effects(json), _read_existing(json))
+    for effect in made.effects:
+        if any(isinstance(part, structure.Leaf) and part.index >= leaves for part in structure.walk(effect.value)):
+            json.fail("as many arguments as its effects name")
+    return made
 
 
 def _some(json: Json, name: str) -> Sequence[Json]:
@@ -329,8 +374,12 @@ class _Reader:
             self._define(item, graph.placeholder(item.field("name").identifier()), nodes)
         for item in json.field("nodes").array():
             args, kwargs = self._arguments(item, nodes)
-            target = resolve(item.field("target"), self.namespaces)
             name = item.field("name").identifier()
+            if item.field("target").value == _LEAVE:
+                kept: Any = (_read_leave(item, len(args)), args, {})
+                self._define(item, graph.create_node("call_function", control.call_, kept, {}, name), nodes)
+                continue
+            target = resolve(item.field("target"), self.namespaces)
             self._define(item, graph.create_node("call_function", target, args, kwargs, name), nodes)
         graph.output(tuple(self._argument(value, nodes) for value in json.field("outputs").array()))
         return Block(graph)

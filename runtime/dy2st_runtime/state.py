@@ -18,7 +18,7 @@ from dy2st_runtime.document import Json
 from dy2st_runtime.errors import LoadError, SaveError
 from dy2st_runtime.memory import pack, unpack
 from dy2st_runtime.paths import Path, parse, step, written
-from dy2st_runtime.program import Program
+from dy2st_runtime.program import Program, StateSlot
 from dy2st_runtime.serialize import STATE_KINDS
 from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, unflatten
 
@@ -77,7 +77,7 @@ def collect(
 
     Args:
         programs: the programs; they may share state by its name.
-        values: for each program, the live values of its state slots, in order.
+        values: for each program, the live values of its state slots, in order, then those of its recording's.
         module: where all parameters and buffers are taken from, those that no program uses as well.
         attributes: other state that no slot stands for: containers, and items of them that no program reads.
 
@@ -90,18 +90,27 @@ def collect(
     found = {entry.name: entry for entry in (module_state(module) if module is not None else ())}
     renamed = []
     for program, own in zip(programs, values, strict=True):
-        if len(own) != len(program.states):
-            raise SaveError(f"{program.name}: {len(own)} values for {len(program.states)} state slots")
-        slots = []
-        for slot, value in zip(program.states, own, strict=True):
-            if slot.kind == "constant":
-                slot = dataclasses.replace(slot, name=_free_name(slot.name, value, found))
-            _add(found, StateValue(slot.name, slot.kind, value, slot.persistent))
-            slots.append(slot)
-        renamed.append(dataclasses.replace(program, states=tuple(slots)))
+        count, recording = len(program.states), program.recording
+        if len(own) != count + (0 if recording is None else len(recording.states)):
+            raise SaveError(f"{program.name}: {len(own)} values for {count} state slots")
+        program = dataclasses.replace(program, states=_collected(program.states, own[:count], found))
+        if recording is not None:
+            recording = dataclasses.replace(recording, states=_collected(recording.states, own[count:], found))
+        renamed.append(dataclasses.replace(program, recording=recording))
     for entry in attributes:
         _add(found, entry)
     return tuple(renamed), tuple(found.values())
+
+
+def _collected(slots: Sequence[StateSlot], values: Sequence[Any], found: dict[str, StateValue]) -> tuple[StateSlot, ...]:
+    """State slots with the names that their values have among those found."""
+    made = []
+    for slot, value in zip(slots, values, strict=True):
+        if slot.kind == "constant":
+            slot = dataclasses.replace(slot, name=_free_name(slot.name, value, found))
+        _add(found, StateValue(slot.name, slot.kind, value, slot.persistent))
+        made.append(slot)
+    return tuple(made)
 
 
 def _free_name(name: str, value: Any, found: Mapping[str, StateValue]) -> str:

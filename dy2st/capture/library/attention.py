@@ -136,7 +136,6 @@ def _has_torch_function(given: Any) -> bool:
     session = current()
     if session is None:
         return _original_has(given)
-    session.asked.setdefault("whether gradients are enabled", session.position.locate())
     return any(isinstance(value, torch.Tensor) and own_meaning(value) is not None for value in given)
 
 

@@ -83,13 +83,13 @@ def _of_program(session: Session, data: Any) -> RuntimeList | None:
 
 @handles(torch.is_grad_enabled)
 def _is_grad_enabled(session: Session) -> bool:
-    session.asked.setdefault("whether gradients are enabled", session.position.locate())
+    session.note_question("whether gradients are enabled")
     return torch.is_grad_enabled()
 
 
 @handles(torch.is_autocast_enabled)
 def _is_autocast_enabled(session: Session, *device: str) -> bool:
-    session.asked.setdefault("whether autocast is enabled", session.position.locate())
+    session.note_question("whether autocast is enabled")
     return torch.is_autocast_enabled(*device)
 
 

@@ -49,6 +49,13 @@ class Golden(nn.Module):
         self.recent.pop(0)
         return self.recent, kept
 
+    def checked(self, x):
+        """Raises for a negative sum, and has counted by then."""
+        self.calls = self.calls + 1
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return x
+
 
 def examples():
     x = torch.arange(12.0).reshape(3, 4) / 32
@@ -73,6 +80,7 @@ if __name__ == "__main__":
     row = dy2st.InputSpec([4])
     specs = {"forward": [dy2st.InputSpec([None, 4])], "fixed": [dy2st.InputSpec([None, 4]), dy2st.InputSpec([], "int64")]}
     specs["remember"] = [row, [row]]
+    specs["checked"] = [row]
     dy2st.save(
         made(), sys.argv[1], methods=specs, example_inputs={"fixed": (examples()[0], torch.tensor(2))}, about={"task": "golden"}
     )
