@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator as python
 import os
 import sys
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from dy2st import errors
 from dy2st.capture import differentiation, indexing, replacements, traits
 from dy2st.capture.values import SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError, DataDependentError
-from dy2st_runtime import control
+from dy2st_runtime import control, scalars
 
 if TYPE_CHECKING:
     from dy2st.capture.session import Session
@@ -233,12 +234,22 @@ def _resolve(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
-    """The result of an operation that gives its operand itself where there is nothing to do, which only the call knows."""
+    """The result of an operation that gives its operand itself where there is nothing to do, which only the call knows.
+
+    It matters where eager tells the two apart: then the result is one of them.
+    """
+    (operand,) = args[:1]
     with session.quiet():
         made = func(*args, **kwargs)
-        made = made.view_as(made) if made is args[0] else made
-    session.builder.call(operator, (args[0],), options, made)
-    return traits.operand_or(session, args[0], made)
+        made = made.view_as(made) if made is operand else made
+    session.builder.call(operator, (operand,), options, made)
+    differing = traits.differing(operand, made)
+    if not differing & session.apart:
+        traits.mark(made, differing)
+        session.has_mixed = session.has_mixed or bool(differing)
+        return made
+    same = session.number(python.is_, (made, operand), "bool")
+    return session.new_choice(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: made})
 
 
 _DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)

@@ -6,14 +6,17 @@ raises, an operation before that keeps what would have to be written, and whoeve
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import fx
 
+from dy2st import errors
 from dy2st.capture import results
 from dy2st.capture.session import Session
+from dy2st.capture.tensor_attributes import Marks, marks_of
 from dy2st_runtime import control
 from dy2st_runtime.leaving import is_repeatable
 from dy2st_runtime.passes.purity import may_fail
@@ -27,16 +30,17 @@ class Leaving:
 
     Args:
         written: what it leaves, made of the values that the operation is given.
+        marks: the classes and attributes of tensors among these, by position.
     """
 
     __name__ = "leave"
     only_keeps = True
 
-    def __init__(self, written: results.Written) -> None:
-        self.written = written
+    def __init__(self, written: results.Written, marks: Mapping[int, Marks]) -> None:
+        self.written, self.marks = written, marks
 
     def __call__(self, *outputs: Any) -> None:
-        _local.kept = self.written, outputs
+        _local.kept = self, outputs
 
 
 class Recorder:
@@ -55,7 +59,13 @@ class Recorder:
         if not written.effects and self._last is None:
             return
         if not self._says(written, outputs):
-            self._last = self._session.builder.call(control.call_, (Leaving(written), outputs, {}))
+            leaving = Leaving(written, self._marks_of(outputs))
+            self._last = self._session.builder.call(control.call_, (leaving, outputs, {}))
+
+    def _marks_of(self, outputs: Sequence[Any]) -> Mapping[int, Marks]:
+        with contextlib.suppress(errors.CaptureError):  # of attributes that only the program knows: the tensors come without
+            return marks_of(self._session, outputs)
+        return {}
 
     def _says(self, written: results.Written, outputs: Sequence[Any]) -> bool:
         """Whether the last record is this one: it is in the block that runs now, and no other can have run since."""
@@ -101,8 +111,10 @@ def write(values: Sequence[Any]) -> bool:
     """
     kept, _local.kept = _local.kept, None
     if kept is not None:
-        written, outputs = kept
-        written.write(values, outputs, written.known(values))
+        leaving, outputs = kept
+        for position, known in leaving.marks.items():
+            known.put_on(outputs[position])
+        leaving.written.write(values, outputs, leaving.written.known(values))
     return kept is not None
 
 

@@ -7,7 +7,6 @@ is asked is asked of each.
 
 from __future__ import annotations
 
-import operator as python
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -17,7 +16,6 @@ from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
 from dy2st.capture.regions import NeedsApart
-from dy2st_runtime import scalars
 
 if TYPE_CHECKING:
     from dy2st.capture.block import BlockBuilder
@@ -50,10 +48,6 @@ class Capturing(Protocol):
     def builder(self) -> BlockBuilder: ...
 
     def here(self) -> errors.Location | None: ...
-
-    def number(self, target: Any, args: tuple[Any, ...], kind: str) -> Any: ...
-
-    def new_choice(self, tag: Any, options: dict[int, Any]) -> Any: ...
 
 
 def is_of_stand_ins(tensor: torch.Tensor, name: str) -> bool:
@@ -106,19 +100,10 @@ def is_made(stand_in: torch.Tensor) -> bool:
     return bool(getattr(stand_in, _MADE, False))
 
 
-def operand_or(session: Capturing, operand: torch.Tensor, made: torch.Tensor) -> Any:
-    """What an operation gives that returns its operand where there is nothing to do, ``contiguous`` for one; else ``made``.
-
-    The strides of the tensor say which it is, at each call. It matters where eager tells the two apart.
-    """
-    differing = {AUTOGRAD} if AUTOGRAD in mixed(operand) or autograd_of(operand) != autograd_of(made) else set()
-    differing |= {CLASS} if CLASS in mixed(operand) or class_of(operand) is not class_of(made) else set()
-    if not differing & session.apart:
-        mark(made, differing)
-        session.has_mixed = session.has_mixed or bool(differing)
-        return made
-    same = session.number(python.is_, (made, operand), "bool")
-    return session.new_choice(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: made})
+def differing(one: torch.Tensor, other: torch.Tensor) -> set[str]:
+    """The traits in which two tensors differ, or the ways to the first disagree."""
+    found = {AUTOGRAD} if AUTOGRAD in mixed(one) or autograd_of(one) != autograd_of(other) else set()
+    return found | ({CLASS} if CLASS in mixed(one) or class_of(one) is not class_of(other) else set())
 
 
 def ask(session: Capturing, tensor: torch.Tensor, trait: str) -> None:
