@@ -22,7 +22,9 @@ SKIPPED_PACKAGES = {
 }  # fmt: skip
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
 
-CONVERTED_MODULES = ("torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container")
+CONVERTED_MODULES = (
+    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "dy2st.capture.library.written_out",
+)  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
 _OF_MODULES = frozenset(

@@ -7,12 +7,20 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._pytree import tree_leaves
+
 from dy2st import errors
-from dy2st.capture import iteration
+from dy2st.capture import construction, iteration
+from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.iteration import as_runtime
+from dy2st.capture.library import written_out
 from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.values import is_symbolic
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic
 
 _NOTHING: Any = object()
 
@@ -48,7 +56,10 @@ def _accumulated(session: Session, values: Any, function: Any, initial: Any) -> 
 
 
 def _selecting(name: str, select: Any) -> Handler:
-    def handle(session: Session, predicate: Any, values: Any) -> Iterator[Any]:
+    def handle(session: Session, predicate: Any, values: Any) -> Any:
+        if _may_decide(values):
+            return session.call(getattr(written_out, name), predicate, values)
+
         def holds(value: Any) -> bool:
             found = truth(session, value if predicate is None else session.call(predicate, value))
             if is_symbolic(found):
@@ -66,3 +77,50 @@ def _selecting(name: str, select: Any) -> Handler:
 
 for _select in (itertools.takewhile, itertools.dropwhile, itertools.filterfalse):
     handles(_select)(_selecting(_select.__name__, _select))
+
+
+@handles(itertools.compress)
+def _compress(session: Session, data: Any, selectors: Any) -> Any:
+    if _may_decide(selectors) or _may_decide(data):
+        return session.call(written_out.compress, data, selectors)
+    return itertools.compress(iteration.iterated(data), iteration.iterated(selectors))
+
+
+def _may_decide(values: Any) -> bool:
+    """Whether something that ends has items that only the program knows: they are gone through at once then."""
+    if isinstance(values, Choice):
+        return any(map(_may_decide, values.options.values()))
+    kinds = (torch.Tensor, RuntimeIterable, RuntimeRange)
+    items = values if isinstance(values, (list, tuple)) else ()
+    return (
+        isinstance(values, kinds)
+        or as_runtime(values) is not None
+        or any(isinstance(leaf, (torch.Tensor, Choice, *SYMBOLIC_NUMBERS)) for leaf in tree_leaves(list(items)))
+    )
+
+
+@handles(pytree.tree_map)
+def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+    """Each leaf goes through a function of the user's, which is converted."""
+    leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
+    others = [spec.flatten_up_to(rest) for rest in rests]
+    made = pytree.tree_unflatten([session.call(func, *row) for row in zip(leaves, *others)], spec)
+    _own(session, made)
+    return made
+
+
+@handles(pytree.tree_map_only)
+def _tree_map_only(session: Session, kinds: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
+    only = written_out.of_kinds if isinstance(kinds, (type, tuple)) else written_out.where
+    return _tree_map(session, functools.partial(only, kinds, func), tree, is_leaf=is_leaf)
+
+
+def _own(session: Session, made: Any) -> None:
+    """The containers that a function of the library has made are the call's."""
+    if type(made) is list:
+        session.lists.own(made)
+    elif isinstance(made, dict):
+        construction.registered(session, made)
+    if isinstance(made, (list, tuple, dict)):
+        for part in made.values() if isinstance(made, dict) else made:
+            _own(session, part)
