@@ -18,7 +18,6 @@ from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace, Place,
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
-from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.uniting import with_parts
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInDeque, Text, is_mutable, number_kind, options_of, unpack_list
 from dy2st_runtime import control
@@ -209,6 +208,7 @@ class Joiner:
         a, b = (self._told(builder, value, place) for builder, value in zip(self.builders, (a, b)))
         if (id(a), id(b)) in self._made:
             return self._made[id(a), id(b)]
+        self._give_deques_lists(a, b)
         value = self._alike(a, b, place) if self._are_alike(a, b) else self._fresh(a, b, place)
         self.session.own_all(value)
         self.session.copies.follow(value, a, b)
@@ -246,6 +246,20 @@ class Joiner:
         (parts, structure), (others, _) = shallow(a), shallow(b)
         inside = None if isinstance(place, ContentsPlace) else place
         return unflatten(structure, [self.join(x, y, inside) for x, y in zip(parts, others)])
+
+    def _give_deques_lists(self, *values: Any) -> None:
+        """Deques that branches make differ in their length: they have lists of the program in them then."""
+        made = [
+            (builder, option.items)
+            for builder, value in zip(self.builders, values)
+            for option in options_of(value)
+            if isinstance(option, StandInDeque) and not self._is_older(option)
+        ]
+        kinds = {None if self.session.lists.of(items) is not None else len(items) for _, items in made}
+        for builder, items in made if len(kinds) > 1 else ():
+            if self.session.lists.of(items) is None:
+                with self.session.recording_into(builder):
+                    self.session.lists.make(items)
 
     def _fresh(self, a: Any, b: Any, place: Place | None) -> Any:
         a, b = self._lists(a), self._lists(b)
@@ -319,18 +333,10 @@ class Joiner:
         )
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
-        for option in (*options_of(a), *options_of(b)):
-            self._check_deque(option)
         first, second = (None if value is stand_ins.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
             return second if first is None else first  # type: ignore[return-value]  # one of them gets there
         return lattice.join(first, second, single)
-
-    def _check_deque(self, value: Any) -> None:
-        """A deque that a branch makes is an object of its own; what the branch has computed cannot leave it in one."""
-        born = self.session.births.born(value) if isinstance(value, StandInDeque) else None
-        if born is not None and born > self._start and not all(isinstance(item, CONSTANTS) for item in value.items):
-            raise lattice.Mismatch("a deque that this branch makes, with values known only at run time")
 
     def _is_older(self, container: Any) -> bool:
         return self.session.is_older(container, self._start)

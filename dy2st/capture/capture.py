@@ -44,6 +44,7 @@ from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source
 from dy2st.capture.tensor_attributes import Marks
+from dy2st.capture.values import StandIn
 from dy2st_runtime.binding import parameters_of
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import InputSlot, Location, Program, verify
@@ -356,7 +357,7 @@ def _read_argument(session: Session, leaf: Any, position: int, name: str) -> Any
 def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:
     """Remember which container of the caller's each of the arguments stands for: what is written to one, is written there."""
     parts = children(made)
-    if made is given or parts is None:
+    if made is given or parts is None or isinstance(made, StandIn):
         return
     if not isinstance(made, tuple):
         session.tracker.know_argument(given, made, source)

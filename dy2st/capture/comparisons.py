@@ -99,10 +99,10 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
     if session.lists.of(left) is not None or session.lists.of(right) is not None:
         return _equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
-        if len(left) != len(right) or not _holds_runtime(left, right):
+        if len(left) != len(right) or not holds_runtime(left, right):
             return left == right
         return session.call(all, [same(session, a, b) for a, b in zip(left, right, strict=True)])
-    if type(left) is dict and type(right) is dict and _holds_runtime(left.values(), right.values()):
+    if type(left) is dict and type(right) is dict and holds_runtime(left.values(), right.values()):
         return left.keys() == right.keys() and session.call(all, [same(session, value, right[key]) for key, value in left.items()])
     return _equal_objects(session, left, right)
 
@@ -115,7 +115,7 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
     elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
         fields = [field.name for field in dataclasses.fields(left) if field.compare]
         sides = [[attr(side, name) for name in fields] for side in (left, right)]
-        if _is_generated(own) and _holds_runtime(*sides):
+        if is_generated(own) and holds_runtime(*sides):
             return _equal(session, *map(tuple, sides))
     elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
         of_class(session, left, "__eq__")
@@ -124,7 +124,7 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
     return left == right
 
 
-def _is_generated(method: Any) -> bool:
+def is_generated(method: Any) -> bool:
     """Whether ``dataclasses`` has written a method."""
     code = getattr(inspect.unwrap(method), "__code__", None)
     return code is not None and code.co_filename in ("<string>", dataclasses.__file__)
@@ -153,14 +153,14 @@ def _equal_lists(session: Session, left: Any, right: Any) -> Any:
     return capture_if_exp(a.length() == b.length(), items, lambda: False)
 
 
-def _holds_runtime(*containers: Any) -> bool:
+def holds_runtime(*containers: Any) -> bool:
     """Whether one of some tuples or lists has a value known only at run time in it."""
     items = [item for container in containers for item in container]
     return any(
         is_symbolic(i)
         or isinstance(i, (Choice, Text))
-        or (isinstance(i, (tuple, list)) and _holds_runtime(i))
-        or (type(i) is dict and _holds_runtime(i.values()))
+        or (isinstance(i, (tuple, list)) and holds_runtime(i))
+        or (type(i) is dict and holds_runtime(i.values()))
         for i in items
     )
 
@@ -231,7 +231,7 @@ def _are_outside(session: Session, value: torch.Tensor, container: Any) -> bool:
 
 
 def _any_runtime(value: Any, container: Any) -> bool:
-    return _holds_runtime((value,), container)
+    return holds_runtime((value,), container)
 
 
 def _found(session: Session, value: Any, items: Sequence[Any], alike: Callable[[Session, Any, Any], Any]) -> Any:

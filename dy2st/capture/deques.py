@@ -24,6 +24,14 @@ class CapturedDeque(StandInDeque):
     """A deque during a capture."""
 
     __hash__ = None  # type: ignore[assignment]
+    __dy2st_stands_in__ = True
+
+    @classmethod
+    def of_list(cls, items: list[Any], maxlen: int | None) -> CapturedDeque:
+        """A deque of what is in a list, which is its own."""
+        made = cls()
+        made.items, made.maxlen = items, maxlen
+        return made
 
     def length(self) -> Any:
         """``len(self)``, known only at run time or before."""
@@ -188,9 +196,7 @@ def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
 
 def of_outside(deque: collections.deque[Any]) -> CapturedDeque:
     """What stands for a deque that was there before the capture."""
-    made = CapturedDeque()
-    made.items, made.maxlen = list(deque), deque.maxlen
-    return made
+    return CapturedDeque.of_list(list(deque), deque.maxlen)
 
 
 def _list_of(deque: Any) -> list[Any]:

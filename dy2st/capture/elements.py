@@ -29,6 +29,7 @@ from dy2st.capture.values import (
     RuntimeList,
     RuntimeString,
     Stale,
+    StandIn,
     StandInTuple,
     Text,
     is_number,
@@ -97,9 +98,9 @@ def _container(session: Session, value: Any) -> Any:
     if isinstance(value, Stale):
         value.fail()
     parts = children(value)
-    if parts is None or any(map(may_be_undefined, parts[0])) or type(value) is torch.Size:
+    if parts is None or any(map(may_be_undefined, parts[0])) or type(value) is torch.Size or isinstance(value, StandIn):
         raise errors.CaptureError(
-            f"a value of class {type(value).__name__} is put in a list that changes length inside a captured block",
+            f"a value of class {value.__class__.__name__} is put in a list that changes length inside a captured block",
             session.here(),
             fix="put in tensors, numbers, strings, None, tuples, lists, dicts and dataclasses of them",
         )

@@ -34,7 +34,7 @@ from dy2st.capture.values import (
     number_kind,
     runtime_list,
 )
-from dy2st_runtime.structure import DictOf, Structure, TupleOf, children, exact, shallow
+from dy2st_runtime.structure import DictOf, StandInOf, Structure, TupleOf, children, exact, shallow
 
 
 class Mismatch(Exception):
@@ -471,6 +471,8 @@ def text(a: Type | None) -> str:
             return f"nothing ('{name}' is not bound)"
         case ChoiceType(options):
             return " or ".join(map(text, options))
+        case ContainerType(StandInOf(), items):
+            return text(items[0]).replace("list", "deque", 1)
         case ContainerType(structure, items):
             name = type(structure).__name__.removesuffix("Of").lower()
             return f"a {name} of ({', '.join(map(text, items))})"

@@ -406,8 +406,13 @@ def _update(session: Session, carries: Carries, key: Any, place: Place, old: Any
         if not (carries.keep_older or isinstance(place, ContentsPlace)) and any(isinstance(o, dict) for o in options_of(new)):
             carries.begin_again()
             return False
-        if _need_list(session, place, old, new, error):
-            return _update(session, carries, key, place, old, new)
+        initial = old if carry is None else carry.initial
+        if _need_list(session, place, initial, new, error):
+            if carry is None:
+                return _update(session, carries, key, place, old, new)
+            before, carry.kind = carry.kind, _type(session, carry, initial)
+            _update(session, carries, key, place, old, new)
+            return carry.kind == before
         raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
     if kind == carry.kind:
         return True
@@ -542,7 +547,7 @@ def _join(carry: Carry, before: lattice.Type, after: lattice.Type) -> lattice.Ty
 
 def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> bool:
     """Have a Python list become a list of the program, if that is what is missing; whether one has."""
-    lists = [place.owner] if isinstance(place, ContentsPlace) else [old, new]
+    lists = [place.owner] if isinstance(place, ContentsPlace) else _lists_in(old) + _lists_in(new)
     known = [session.lists.of(items) for items in lists]
     if isinstance(error, lattice.LengthMismatch) or any(known):
         for items, runtime in zip(lists, known):
@@ -552,6 +557,14 @@ def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattic
                 session.lists.make(items)  # made by this trip
                 return True
     return False
+
+
+def _lists_in(value: Any) -> list[list[Any]]:
+    """The lists that a value is or may be, or that are in it."""
+    if isinstance(value, list):
+        return [value]
+    parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+    return [items for part in parts for items in _lists_in(part)]
 
 
 def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:

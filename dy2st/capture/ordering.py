@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from dy2st.capture import access, comprehensions, elements, iteration, keys, lattice, lists, lookup, text
+from dy2st.capture import access, comprehensions, elements, iteration, keys, lattice, lists, lookup, relations, text
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.comparisons import position, same
@@ -23,8 +23,10 @@ from dy2st_runtime import control, scalars
 def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None, reverse: Any) -> list[Any]:
     """``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
     if session.lists.of(items) is not None:
-        return _in_order(session, items, _keys(session, items, key), reverse).items
+        return _in_order(session, items, _ranked(session, _keys(session, items, key)), reverse).items
     keys = [item if key is None else session.call(key, item) for item in items]
+    if any(map(relations.has_own_order, keys)):
+        keys = _ranks(session, keys)
     if not any(map(_is_runtime, keys)) and not is_symbolic(reverse):
         made = [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
         session.lists.own(made)
@@ -54,6 +56,31 @@ def _is_runtime(key: Any) -> bool:
 
 def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) -> list[Any]:
     return items if key is None else comprehensions.mapped(items, lambda item: session.call(key, item))
+
+
+def _ranked(session: Session, keys: list[Any]) -> list[Any]:
+    """Keys that the program can put in order: for objects with a method of the user's for that, their ranks."""
+    known = session.lists.of(keys)
+    kinds = () if known is None or known.element is None else lattice.options_of_type(known.element)
+    return _ranks(session, keys) if any(map(_has_own_order, kinds)) else keys
+
+
+def _has_own_order(kind: lattice.Type) -> bool:
+    if not isinstance(kind, lattice.ContainerType):
+        return False
+    factory = getattr(kind.structure, "factory", None)
+    return (factory is not None and relations.is_ordered_by_user(factory)) or any(map(_has_own_order, kind.items))
+
+
+def _ranks(session: Session, keys: list[Any]) -> list[Any]:
+    """How many keys are less than each one: those that are alike have the same rank, and stay in their order."""
+    return comprehensions.mapped(
+        keys, lambda key: session.call(sum, comprehensions.mapped(keys, functools.partial(_is_less, session, key)))
+    )
+
+
+def _is_less(session: Session, key: Any, other: Any) -> Any:
+    return False if key is other else _as_number(session, truth(session, relations.related("<", other, key)))
 
 
 def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:

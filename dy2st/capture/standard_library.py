@@ -19,8 +19,12 @@ _WHOLE = frozenset({"heapq", "bisect", "_weakrefset"})
 """Modules of which all functions are followed."""
 _CLASSES_OF = frozenset({"collections", "collections.abc", "_collections_abc"})
 """Modules of which the methods of classes are followed, and no function that makes such."""
-_CLASSES = {"weakref": ("WeakValueDictionary.", "WeakKeyDictionary."), "argparse": ("Namespace.", "_AttributeHolder.")}
-"""Modules with the classes that are followed in them."""
+_CLASSES = {
+    "weakref": ("WeakValueDictionary.", "WeakKeyDictionary."),
+    "argparse": ("Namespace.", "_AttributeHolder."),
+    "functools": ("_gt_from_", "_le_from_", "_ge_from_", "_lt_from_"),
+}
+"""Modules with the beginnings of the names of what is followed in them: classes, and what ``total_ordering`` gives to one."""
 _IN_C_TOO = {"_heapq": heapq, "_bisect": bisect}
 """Modules in C, with those that hold the same in Python."""
 

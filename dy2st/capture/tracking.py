@@ -157,7 +157,8 @@ class Tracker:
         elif isinstance(value, (types.MethodType, *_BUILTINS)):
             self._method(value, source)
         elif isinstance(value, _IDENTITIES) or type(value) in _DESCRIBING:
-            self.guards.same(source, value)
+            written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None
+            self.guards.same(source, written if isinstance(written, types.FunctionType) else value)
             self._objects.setdefault(id(value), (value, source))
         elif type(value) in (set, collections.deque) or id(value) in self.given:
             if not self._is_known(value, source):

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from dy2st.capture.session import Session
-from dy2st.capture.values import Choice, RuntimeList, options_of
+from dy2st.capture.values import Choice, RuntimeList, StandInDeque, options_of
 from dy2st_runtime.structure import Structure, children, shallow, unflatten
 
 Position = tuple[Hashable, ...]
@@ -117,6 +117,8 @@ def with_parts(value: Any, made: list[Any]) -> Any:
         value[:] = made
     elif type(value) is dict:
         value.update(zip(value, made))
+    elif isinstance(value, StandInDeque):
+        (value.items,) = made
     elif isinstance(value, tuple):
         return unflatten(shallow(value)[1], made)
     return value

@@ -4,19 +4,20 @@
     a is not b, a not in b  →   _dy2st.is_not(a, b), _dy2st.not_in(a, b)
     a < b < c               →   _dy2st.compare(a, ('<', lambda: b), ('<', lambda: c))
     a == b, a != b          →   _dy2st.equal(a, b), _dy2st.not_equal(a, b)      (of expressions, among calls and accesses)
+    a < b                   →   _dy2st.related('<', a, b)                       (the same)
 
-A single `a < b` is left alone. In a chain each operand is evaluated once, and only while the chain holds.
+In a chain each operand is evaluated once, and only while the chain holds.
 """
 
 from __future__ import annotations
 
-import operator as python
+import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import gast
 
-from dy2st.capture import capture_if_exp, comparisons, condition, is_symbolic, logical_not
+from dy2st.capture import capture_if_exp, comparisons, condition, is_symbolic, logical_not, relations
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.thunks import thunk
@@ -68,13 +69,16 @@ _EQUALITY = {gast.Eq: "_dy2st.equal(left, right)", gast.NotEq: "_dy2st.not_equal
 
 
 @rewrites(gast.Compare, Phase.ACCESS)
-def rewrite_equality(node: gast.Compare, context: Context) -> gast.expr:
-    """Equality of two expressions, which may be tuples of sizes or objects of the user's."""
-    right, text = node.comparators[0], _EQUALITY.get(type(node.ops[0]))
+def rewrite_relation(node: gast.Compare, context: Context) -> gast.expr:
+    """Equality and order of two expressions, which may be tuples or objects of the user's."""
+    right, kind = node.comparators[0], type(node.ops[0])
     constant = isinstance(node.left, gast.Constant) or isinstance(right, gast.Constant)
-    if text is None or len(node.ops) > 1 or constant:
+    if len(node.ops) > 1 or constant:
         return node
-    return context.expression(text, node, left=node.left, right=right)
+    if kind in _EQUALITY:
+        return context.expression(_EQUALITY[kind], node, left=node.left, right=right)
+    symbol = template.constant(_SYMBOLS[kind], node)
+    return context.expression("_dy2st.related(symbol, left, right)", node, symbol=symbol, left=node.left, right=right)
 
 
 @operator("equal")
@@ -87,6 +91,12 @@ def equal(left: Any, right: Any) -> Any:
 def not_equal(left: Any, right: Any) -> Any:
     """`left != right`."""
     return comparisons.not_equal(left, right)
+
+
+@operator("related")
+def related(symbol: str, left: Any, right: Any) -> Any:
+    """`left < right`, or what the symbol says."""
+    return relations.related(symbol, left, right)
 
 
 @operator("is_")
@@ -116,10 +126,7 @@ def not_in(item: Any, container: Any) -> Any:
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": equal,
     "!=": not_equal,
-    "<": python.lt,
-    "<=": python.le,
-    ">": python.gt,
-    ">=": python.ge,
+    **{symbol: functools.partial(relations.related, symbol) for symbol in relations.RELATIONS},
     "is": is_,
     "is not": is_not,
     "in": in_,

@@ -118,6 +118,21 @@ class CollectionOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class StandInOf:
+    """What stands for a deque while a program is made, of the list of what is in it; no program has one.
+
+    Attributes:
+        kind: the class of the stand-in, whose ``of_list`` makes one.
+        items: the structure of that list, and nothing more.
+        maxlen: of the deque.
+    """
+
+    kind: Any
+    items: tuple[Structure, ...]
+    maxlen: int | None
+
+
+@dataclasses.dataclass(frozen=True)
 class HolderOf:
     """A list, dict or deque of a class with attributes, made without calling its methods.
 
@@ -141,7 +156,7 @@ class Shared:
     items: tuple[Structure, ...]
 
 
-Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | HolderOf | Shared
+Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | StandInOf | HolderOf | Shared
 
 
 def _same_constant(a: Any, b: Any) -> bool:
@@ -175,6 +190,8 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if is_followed(value) and not _holds_itself(value):
         found = attributes(value)
         return list(found.values()), lambda items: ObjectOf(kind, tuple(found), items)
+    if "of_list" in vars(kind) and hasattr(kind, "__dy2st_stands_in__"):
+        return [value.items], lambda items: StandInOf(kind, items, value.maxlen)
     return None
 
 
@@ -354,11 +371,15 @@ def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] 
             return _unflatten_one(structure, leaves, made)
 
 
-def _unflatten_one(structure: CollectionOf | HolderOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
+def _unflatten_one(
+    structure: CollectionOf | StandInOf | HolderOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]
+) -> Any:
     match structure:
         case CollectionOf(kind, items, maxlen):
             inside = unflatten(items[0], leaves, made)
             return collections.deque(inside, maxlen) if kind == "deque" else _COLLECTIONS[kind](inside)
+        case StandInOf(kind, items, maxlen):
+            return kind.of_list(unflatten(items[0], leaves, made), maxlen)
         case HolderOf(factory, fields, items, maxlen):
             inside, *parts = (unflatten(item, leaves, made) for item in items)
             return _make_holder(factory, maxlen, inside, dict(zip(fields, parts)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -60,12 +59,13 @@ def yields(x):
 class BranchMismatch(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.recent = collections.deque()
+        self.recent = torch.zeros(3)
 
     def forward(self, x):
-        if x.sum() > 0:
-            self.recent = collections.deque([x])
-        return x * len(self.recent)
+        for k in range(9):
+            if x.sum() > k:
+                self.recent = x.reshape((1,) * k + (3,))
+        return x * self.recent
 
 
 @mistake(X)

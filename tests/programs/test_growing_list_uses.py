@@ -10,14 +10,14 @@ from tests.oracle import same
 
 CAPTURED = [
     "len(xs) == 2", "bool(xs)", "xs or 3", "[xs, xs]", "{'k': xs}", "str(xs)", "f'{xs}'", "xs.copy()", "xs[1:]", "xs[0:2]", "sum(xs)",
-    "any(xs)", "xs is xs", "type(xs) is list", "isinstance(xs, list)", "[x * 2 for x in xs]", "xs + xs", "truth(xs)", "not xs",
+    "any(xs)", "xs is xs", "type(xs) is list", "isinstance(xs, list)", "[x * 2 for x in xs]", "xs + xs", "xs < [t[0]]", "[t[0]] >= xs", "truth(xs)", "not xs",
     "1 if xs else 2", "xs == []", "xs != [t[0]]", "xs == xs[:]", "max(xs)", "min(xs, default=t[0])", "sorted(xs)", "sorted(xs, reverse=True)",
     "list(map(count, xs))", "list(filter(lambda v: v > 1, xs))", "xs.index(t[0])", "xs.count(t[2])", "xs * 2", "2 * xs", "xs + [t[0]]",
     "list(zip(xs, xs))", "t[0] in xs", "3 not in xs", "list(enumerate(xs))", "[v for v in xs for w in xs if v < w]", "sum(v * 2 for v in xs)",
     "any(v > 2 for v in xs)", "all(v > 1 for v in xs)", "list(reversed(xs))", "[*xs, t]", "(t, *xs)", "count(*xs)", "tuple(xs)",
 ]  # fmt: skip
 REFUSED = [
-    "dict(a=xs)['a']", "xs < [t]", "set(xs)", "{v for v in xs}", "{v: v for v in xs}", "next(iter(xs))", "torch.block_diag(*xs)",
+    "dict(a=xs)['a']", "set(xs)", "{v for v in xs}", "{v: v for v in xs}", "next(iter(xs))", "torch.block_diag(*xs)",
 ]  # fmt: skip
 MODULE = """
 import torch

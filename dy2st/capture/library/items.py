@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import operator
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comparisons, comprehensions, iteration, iterators, lists, ordering, tuples
+from dy2st.capture import comparisons, comprehensions, iteration, iterators, lists, ordering, relations, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import Columns, Stream
@@ -31,7 +30,7 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
         key = kwargs.get("key")
         if session.lists.of(values) is not None:
             return _extreme_at_runtime(session, function, values, before, **kwargs)
-        if not values or not (any(map(is_symbolic, values)) or key is not None):
+        if not values or not (any(is_symbolic(value) or relations.is_followed(value) for value in values) or key is not None):
             return function(values, **kwargs)
         if key is None and all(isinstance(v, (int, float, torch.SymInt, torch.SymFloat)) for v in values):
             kind = "float" if any(number_kind(v) == "float" for v in values) else "int"
@@ -75,13 +74,14 @@ _EMPTY = "{}() iterable argument is empty"
 
 
 def _choose(session: Session, test: Any, if_true: Any, if_false: Any) -> Any:
+    test = truth(session, test)
     if is_symbolic(test):
         return capture_if_exp(test, lambda: if_true, lambda: if_false)
     return if_true if test else if_false
 
 
-handles(min)(_extreme(min, scalars.minimum, operator.lt))
-handles(max)(_extreme(max, scalars.maximum, operator.gt))
+handles(min)(_extreme(min, scalars.minimum, functools.partial(relations.related, "<")))
+handles(max)(_extreme(max, scalars.maximum, functools.partial(relations.related, ">")))
 
 
 @handles(sum)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, cast
 
 import torch
 
-from dy2st.capture import access, attributes, comparisons
+from dy2st.capture import access, attributes, comparisons, relations
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -29,6 +30,8 @@ handles(operator.is_, takes_choices=True)(_like(comparisons.is_))
 handles(operator.is_not, takes_choices=True)(_like(lambda left, right: logical_not(comparisons.is_(left, right))))
 handles(operator.eq)(_like(comparisons.equal))
 handles(operator.ne)(_like(comparisons.not_equal))
+for _symbol, _relation in relations.RELATIONS.items():
+    handles(_relation)(_like(functools.partial(relations.related, _symbol)))
 handles(operator.contains, takes_choices=True)(_like(lambda container, value: comparisons.in_(value, container)))
 handles(operator.getitem, takes_choices=True)(_like(access.item))
 handles(operator.setitem, takes_choices=True)(_like(access.set_item))
