@@ -409,6 +409,7 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if isinstance(target, (list, collections.deque)) and function is python.iadd and not isinstance(target, StandIn):
         session.call(target.extend, value)
         return target
+    hidden_state.set_item(session, target)
     if function is python.iadd and tuples.are(target, value):
         return tuples.concat(session, target, value)
     if isinstance(target, collections.deque) and function is python.imul and not isinstance(target, StandIn):

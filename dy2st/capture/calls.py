@@ -281,6 +281,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return ranges.METHODS[method.__name__](session, owner, args[0])
     if isinstance(owner, (list, dict, set, collections.deque, types.MappingProxyType)):
         return _call_container(session, owner, method, args, kwargs)
+    if isinstance(owner, BaseException) and method.__name__ == "add_note":
+        return call(getattr(BaseException, method.__name__), owner, *args, **kwargs)
     made = _call_plain(session, method, args, kwargs)
     return construction.registered(session, made) if method.__name__ == "__new__" and isinstance(owner, type) else made
 
@@ -533,11 +535,15 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
-    result = (
-        _given_numbers(session, function, args, kwargs) if flag is None else _call_with_flag(session, flag, function, args, kwargs)
-    )
+    with hidden_state.watched(session, (*args, *kwargs.values())):
+        result = (
+            _given_numbers(session, function, args, kwargs)
+            if flag is None
+            else _call_with_flag(session, flag, function, args, kwargs)
+        )
     if type(result) is list:
         session.lists.own(result)
+    hidden_state.made(session, result)
     return result
 
 

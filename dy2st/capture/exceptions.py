@@ -6,6 +6,7 @@ the block, an operation that raises it is recorded, and what would have followed
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from dy2st.capture import departures, wording
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import in_users_words, user_line
+from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st.capture.unwinding import outstanding, unwound
@@ -36,8 +38,24 @@ def raised(error: Any) -> Any:
         error = session.call(error)
     if not isinstance(error, BaseException):
         error = TypeError("exceptions must derive from BaseException")
+    _settle(session, error)
     session.raised.append(error)
     return error
+
+
+def _settle(session: Session, error: BaseException) -> None:
+    """Of an exception with an attribute that is one of several, raise one with each of them."""
+    for name, value in vars(error).items():
+        if isinstance(value, Choice):
+            options = {tag: MISSING if isinstance(option, Undefined) else option for tag, option in value.options.items()}
+            session.over(Choice(session, value.tag, options), functools.partial(_raise_with, session, error, name))
+
+
+def _raise_with(session: Session, error: BaseException, name: str, value: Any) -> None:
+    place = AttributePlace(error, name)
+    session.write(place)
+    place.write(value)
+    raise raised(error)
 
 
 def raised_from(error: Any, cause: Any) -> Any:

@@ -555,7 +555,22 @@ class Session:
         if isinstance(value, Undefined) and not isinstance(place, CellPlace):
             self.take_out(place, value)
         else:
+            self._keep(place, value)
+
+    def _keep(self, place: Place, value: Any) -> None:
+        """Write what stands for one of several values.
+
+        Raises:
+            CaptureError: Python looks at what is written there.
+        """
+        try:
             place.write(value)
+        except (TypeError, errors.DataDependentError):
+            raise errors.CaptureError(
+                f"{place} is one of several values where a tensor decides, which Python does not keep there",
+                self.here(),
+                fix="write it in the branch that uses it, or make the whole object there",
+            ) from None
 
     def take_out(self, place: Place, mark: Undefined) -> None:
         """Take out what a place holds. In a branch, a marker keeps the place of an item in the order of the keys."""

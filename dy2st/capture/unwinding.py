@@ -7,6 +7,7 @@ once more, at its end. A handler that would catch the exception cannot be: where
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 from collections.abc import Callable, Iterator
 from types import FunctionType
@@ -71,13 +72,17 @@ class Handlers:
 
     Args:
         kinds: gives what each of them catches; ``None`` for everything.
+        in_groups: whether they take exceptions out of groups.
     """
 
-    def __init__(self, kinds: Callable[[], tuple[Any, ...]]) -> None:
-        self._kinds = kinds
+    def __init__(self, kinds: Callable[[], tuple[Any, ...]], in_groups: bool = False) -> None:
+        self._kinds, self._in_groups = kinds, in_groups
 
     def catches(self, error: BaseException) -> bool:
         """Whether one of them is for an exception."""
+        if self._in_groups:
+            group = vars(builtins)["BaseExceptionGroup"]("", [error])
+            return any(group.subgroup(kind) is not None for kind in self._kinds())
         return any(kind is None or matches(error, kind) for kind in self._kinds())
 
     def keeps(self, place: CellPlace) -> bool:
@@ -121,13 +126,13 @@ class Final:
 
 
 @contextlib.contextmanager
-def handled(kinds: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
+def handled(kinds: Callable[[], tuple[Any, ...]], in_groups: bool = False) -> Iterator[None]:
     """A scope in which the user's code catches exceptions of some kinds."""
     session = current()
     if session is None:
         yield
         return
-    with session.around(Handlers(kinds)):
+    with session.around(Handlers(kinds, in_groups)):
         try:
             yield
         except Exception as error:

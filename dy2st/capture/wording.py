@@ -71,6 +71,12 @@ def node_value(session: Session, given: Any) -> Any:
         return session.builder.call_raw(control.format_, (session.builder.argument(flat(session, given.parts)),))
     if type(given) in (tuple, list) and session.lists.of(given) is None:
         return type(given)(node_value(session, item) for item in given)
+    if isinstance(given, Choice):
+        raise errors.CaptureError(
+            "an exception, a warning or a log entry is given one of several values where a tensor decides",
+            session.here(),
+            fix="give it in the branch where it is known",
+        )
     if is_object_of_runtime(session, given):
         raise errors.CaptureError(
             f"an exception, a warning or a log entry is given an object, a {type(given).__name__} with values that are known only "

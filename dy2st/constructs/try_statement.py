@@ -125,14 +125,14 @@ def rewrite_try(node: gast.Try, context: Context) -> gast.Try | list[gast.stmt]:
 @rewrites(gast.TryStar, Phase.ACCESS)
 def rewrite_try_star(node: gast.TryStar, context: Context) -> gast.TryStar | list[gast.stmt]:
     """`except*` has no handler for what is no group: signals pass by themselves."""
-    node.body = _handled(node, context)
+    node.body = _handled(node, context, "handled_in_groups")
     return _finalized(node, context)
 
 
-def _handled(node: gast.Try, context: Context) -> list[gast.stmt]:
+def _handled(node: gast.Try, context: Context, scope: str = "handled") -> list[gast.stmt]:
     at = node.body[0]
     kinds = [copy.deepcopy(handler.type) or template.constant(None, at) for handler in node.handlers]
-    return context.statements("with _dy2st.handled(lambda: (kinds,)):\n    body", at, kinds=kinds, body=node.body)
+    return context.statements(f"with _dy2st.{scope}(lambda: (kinds,)):\n    body", at, kinds=kinds, body=node.body)
 
 
 def _finalized(node: gast.Try, context: Context) -> gast.Try | list[gast.stmt]:
@@ -177,6 +177,12 @@ def finalized(function: Any) -> contextlib.AbstractContextManager[Any]:
 def handled(kinds: Callable[[], tuple[Any, ...]]) -> contextlib.AbstractContextManager[Any]:
     """A scope in which exceptions of some kinds are caught by the user's code."""
     return capture_handled(kinds)
+
+
+@operator("handled_in_groups")
+def handled_in_groups(kinds: Callable[[], tuple[Any, ...]]) -> contextlib.AbstractContextManager[Any]:
+    """The same of `except*`, which takes them out of groups."""
+    return capture_handled(kinds, True)
 
 
 @operator("signals")

@@ -5,7 +5,12 @@ from __future__ import annotations
 import array
 import contextvars
 import hashlib
+import io
+import json
+import queue
+import random
 import re
+import struct
 import types
 import zlib
 
@@ -110,4 +115,144 @@ def test_made_here():
     static = dy2st.to_static(function)
     for x in CALLS:
         same(static(x), function(x))
+    assert len(static.program_cache) == 1
+
+
+def buffer_made_before(x):
+    made = bytearray()
+    if x > 0:
+        made.append(1)
+    return len(made)
+
+
+def item_of_a_buffer_made_before(x):
+    made = np.zeros(3)[1:]
+    if x > 0:
+        made[0] = 1.0
+    return made.sum()
+
+
+def buffer_made_before_grows(x):
+    made = array.array("d", [1.0])
+    if x > 0:
+        made += array.array("d", [2.0])
+    return len(made)
+
+
+def buffer_given_to_a_library(x):
+    made = np.zeros(3)
+    if x > 0:
+        np.add(made, 1, out=made)
+    return made.sum()
+
+
+def packed_into_a_buffer(x):
+    made = bytearray(4)
+    if x > 0:
+        struct.pack_into("i", made, 0, 7)
+    return bytes(made)
+
+
+def hash_made_before(x):
+    made = hashlib.sha256()
+    if x > 0:
+        made.update(b"a")
+    return made.hexdigest()
+
+
+def file_made_before(x):
+    made = io.StringIO()
+    if x > 0:
+        made.write("a")
+    return made.getvalue()
+
+
+def file_printed_to(x):
+    made = io.StringIO()
+    if x > 0:
+        print("a", file=made)
+    return made.getvalue()
+
+
+def file_given_to_a_library(x):
+    made = io.StringIO()
+    if x > 0:
+        json.dump([1], made)
+    return made.getvalue()
+
+
+def generator_made_before(x):
+    made = random.Random(3)
+    if x > 0:
+        made.random()
+    return made.random()
+
+
+def queue_made_before(x):
+    made = queue.Queue()
+    if x > 0:
+        made.put(1)
+    return made.qsize()
+
+
+def changed_in_a_loop(x):
+    made = bytearray()
+    while x > 0:
+        made.append(1)
+        x = x - 1
+    return len(made)
+
+
+def exception_made_anew(x):
+    made = ValueError("a")
+    if x > 0:
+        made.__init__("b", 2)
+    return made.args
+
+
+MADE_BEFORE = [
+    buffer_made_before, item_of_a_buffer_made_before, buffer_made_before_grows, buffer_given_to_a_library, packed_into_a_buffer,
+    hash_made_before, file_made_before, file_printed_to, file_given_to_a_library, generator_made_before, queue_made_before,
+    changed_in_a_loop, exception_made_anew,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", MADE_BEFORE, ids=lambda function: function.__name__)
+def test_a_tensor_does_not_decide_whether_an_object_made_before_is_changed(function):
+    with pytest.raises(dy2st.CaptureError, match="a tensor decides whether an object is changed that was made before"):
+        dy2st.to_static(function)(T(1.0))
+
+
+def made_in_the_branch(x):
+    if x > 0:
+        made, numbers, file, digest = bytearray(), np.zeros(3), io.StringIO(), hashlib.sha256()
+        made.append(1)
+        made[0] = 7
+        made += b"z"
+        numbers[1:][0] = 5.0
+        np.add(numbers, 1, out=numbers)
+        print("a", file=file)
+        json.dump([1], file)
+        digest.update(b"z")
+        return bytes(made), float(numbers.sum()), file.getvalue(), digest.hexdigest(), random.Random(1).randint(0, 9), x
+    return b"", 0.0, "", "", 0, x
+
+
+def changed_in_any_case(x):
+    made, numbers, file, digest = bytearray(), np.zeros(3), io.StringIO(), hashlib.sha256()
+    for number in range(3):
+        made.append(number)
+    numbers += 1
+    print("a", 1, file=file, end="!")
+    digest.update(b"z")
+    if x > 0:
+        x = x + len(made) + float(numbers.sum()) + len(file.getvalue())
+    return bytes(made), file.getvalue(), digest.hexdigest(), x
+
+
+@pytest.mark.parametrize("function", [made_in_the_branch, changed_in_any_case])
+def test_objects_of_the_block_itself_are_changed(function):
+    static = dy2st.to_static(function)
+    for x in CALLS:
+        same(function(x), static(x))
     assert len(static.program_cache) == 1

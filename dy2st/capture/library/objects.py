@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, attributes, choices, class_attributes, identities, text, traits, wording
+from dy2st.capture import attribute_tables, attributes, choices, class_attributes, hidden_state, identities, text, traits, wording
 from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
@@ -134,6 +134,9 @@ def _print(
     session: Session, *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False
 ) -> None:
     parts = text.joined(session, values, " " if sep is None else sep)
+    if hidden_state.is_in_memory(session, file):
+        session.call(file.write, text.made(session, (*parts, "\n" if end is None else end)))
+        return
     if file is not None:
         line = wording.node_value(session, text.made(session, parts))
         session.builder.call(control.call_, (print, (line,), {"end": end, "file": file, "flush": flush}))
