@@ -313,6 +313,10 @@ def _set_plainly(
 
 def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> None:
     """What ``dict.__setitem__`` does, and its like."""
+    known = session.lists.of(target)
+    if known is not None:
+        lists.set_item(session, known, key, value)
+        return
     _set_plainly(session, target, key, value, storage.base_of(target).__setitem__)
 
 
@@ -412,8 +416,8 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     hidden_state.set_item(session, target)
     if function is python.iadd and tuples.are(target, value):
         return tuples.concat(session, target, value)
-    if isinstance(target, collections.deque) and function is python.imul and not isinstance(target, StandIn):
-        made = target * value
+    if isinstance(target, (list, collections.deque)) and function is python.imul and not isinstance(target, StandIn):
+        made = lists.repeat(session, target, value) if isinstance(target, list) else target * value
         session.call(target.clear)
         session.call(target.extend, made)
         return target

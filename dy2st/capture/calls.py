@@ -43,6 +43,7 @@ from dy2st.capture import (
     ordering,
     ranges,
     sets,
+    special_methods,
     spreading,
     standard_library,
     storage,
@@ -263,6 +264,13 @@ def _call_module(session: Session, function: torch.nn.Module, args: Any, kwargs:
 
 def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     """A method written in C: of tensors, strings and containers."""
+    statement = special_methods.statement(method.__self__, method.__name__, args)
+    if statement is not None:
+        return call(statement, method.__self__, *args, **kwargs)
+    return _call_ordinary_method(session, method, args, kwargs)
+
+
+def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     owner = method.__self__
     if isinstance(owner, torch.Tensor):
         handler = handler_of(getattr(torch.Tensor, method.__name__, None))
@@ -277,7 +285,7 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
         return _with_sets(session, owner, method, args)
     if isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys":
         return tables.from_keys(session, owner, *args, **kwargs)
-    if ranges.is_asked_at_runtime(owner, *args) and not kwargs and len(args) == 1 and method.__name__ in ranges.METHODS:
+    if len(args) == 1 and not kwargs and method.__name__ in ranges.METHODS and ranges.is_asked_at_runtime(owner, *args):
         return ranges.METHODS[method.__name__](session, owner, args[0])
     if isinstance(owner, (list, dict, set, collections.deque, types.MappingProxyType)):
         return _call_container(session, owner, method, args, kwargs)
@@ -308,9 +316,13 @@ def _call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     if handler is not None:
         return handler(session, owner, *args, **kwargs)
     if isinstance(owner, (list, dict, set, collections.deque)):
+        statement = special_methods.statement(owner, method.__name__, args)
+        if statement is not None:
+            return call(statement, owner, *args, **kwargs)
         step = access.OF_CONTAINERS.get(method.__name__)
         if step is not None and not kwargs:
             return step(session, owner, *args)
+        special_methods.check(session, owner, method.__name__)
         if method.__name__ not in _READING_WRAPPERS:
             session.write(ContentsPlace(owner))
     return _call_plain(session, method, args, kwargs)
@@ -504,7 +516,7 @@ def _with_order(session: Session, table: Any, method: Any) -> Any:
     name = method.__name__
     if name == "copy":
         return optional.copied(session, table)
-    return optional.settled(session, table, lambda one: getattr(one, name)(), ordered=True)
+    return optional.settled(session, table, lambda one: optional.method_of_way(one, name), ordered=True)
 
 
 def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...]) -> Any:

@@ -77,7 +77,12 @@ def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs
         return copied(session, table)
     if name == "get":
         return get(session, table, *args)
-    return settled(session, table, lambda known: getattr(known, name)(*args, **kwargs), ordered=True)
+    return settled(session, table, lambda known: method_of_way(known, name, *args, **kwargs), ordered=True)
+
+
+def method_of_way(known: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """A method of what a dict is on one way: of a copy, since a view would show what is written when that way ends."""
+    return getattr(storage.copy_of(known), name)(*args, **kwargs)
 
 
 def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) -> Any:

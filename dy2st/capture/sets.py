@@ -8,7 +8,7 @@ if x.sum() > 0:             choice between being there and not. ``"b" in seen`` 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Sequence
 from typing import Any
 
 from dy2st import errors
@@ -243,9 +243,17 @@ def _settled(value: Any, use: Callable[[Any], Any]) -> Any:
     return use(value if isinstance(value, (set, frozenset)) else over(value))
 
 
-def _of_sets(do: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An operator: Python's take sets only."""
-    return lambda self, other: do(self, other) if isinstance(other, (set, frozenset)) else NotImplemented
+_SETS = (set, frozenset)
+_LIKE_SETS = (*_SETS, KeysView, ItemsView)
+
+
+def _of_sets(do: Callable[[Any, Any], Any], kinds: tuple[type, ...] = _LIKE_SETS) -> Callable[[Any, Any], Any]:
+    """An operator: Python's take sets, or views of dicts too, which know what to do with a set."""
+    return lambda self, other: do(self, other) if isinstance(other, kinds) else NotImplemented
+
+
+def _as_set(items: Any) -> Any:
+    return items if isinstance(items, _SETS) else set(items)
 
 
 def _operators() -> None:
@@ -258,10 +266,10 @@ def _operators() -> None:
         return _of_sets(lambda self, other: _settled(self, lambda own: _followed(function(other, own))))
 
     def inplace(method: str) -> Callable[[Any, Any], Any]:
-        return _of_sets(lambda self, other: [getattr(self, method)(other), self][1])
+        return _of_sets(lambda self, other: [getattr(self, method)(other), self][1], _SETS)
 
     def compared(question: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        return _of_sets(lambda self, other: self._asked(question, other))
+        return _of_sets(lambda self, other: self._asked(lambda own, items: question(own, _as_set(items)), other))
 
     for name, method in [("or", "union"), ("and", "intersection"), ("sub", "difference"), ("xor", "symmetric_difference")]:
         setattr(CapturedSet, f"__{name}__", binary(method))

@@ -1,0 +1,97 @@
+"""Special methods that are called by their names do what the statements do that call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from dy2st import to_static
+
+INPUTS = [(1.0, 2.0, 3.0), (-1.0, -2.0, -3.0), (0.0, 0.0, 0.0), (5.0, -5.0, 1.0)]
+OF_LISTS = {
+    "len": lambda xs, x: xs.__len__(),
+    "len of the class": lambda xs, x: list.__len__(xs),
+    "getitem": lambda xs, x: xs.__getitem__(-1),
+    "getitem of the class": lambda xs, x: list.__getitem__(xs, 0),
+    "eq": lambda xs, x: xs.__eq__([]),
+    "iadd": lambda xs, x: (xs.__iadd__([x]), xs),
+    "imul": lambda xs, x: (xs.__imul__(2), xs),
+    "setitem": lambda xs, x: (xs.__setitem__(0, x + 1), xs),
+    "delitem": lambda xs, x: (xs.__delitem__(0), xs),
+    "reversed": lambda xs, x: [v for v in xs.__reversed__()],
+    "a bound one": lambda xs, x: (lambda length: length())(xs.__len__),
+}
+OF_DICTS = {
+    "len": lambda d, x: d.__len__(),
+    "len of the class": lambda d, x: dict.__len__(d),
+    "contains": lambda d, x: d.__contains__("b"),
+    "getitem": lambda d, x: d.__getitem__("a"),
+    "setitem": lambda d, x: (d.__setitem__("c", x), d),
+    "delitem": lambda d, x: (d.__delitem__("a"), d),
+    "or": lambda d, x: d.__or__({"z": x}),
+    "keys are a set": lambda d, x: (d.keys() == {"a"}, d.keys() <= {"a"}, {"a", "b"} == d.keys(), len({"a"} | d.keys())),
+    "keys": lambda d, x: (len(d.keys()), "b" in d.keys(), d.items() == {}.items()),
+}
+OF_TENSORS = {
+    "bool": lambda x: 1 if x[0].__bool__() else 0,
+    "int": lambda x: x[0].__int__() + 1,
+    "float": lambda x: x[0].__float__() * 2,
+    "index": lambda x: [1, 2, 3, 4, 5, 6][x[0].abs().long().__index__()],
+}
+
+
+def of_list(use: Any) -> Any:
+    def function(x):
+        xs = [x]
+        if x.sum() > 3:
+            xs.append(x * 2)
+        return use(xs, x)
+
+    return function
+
+
+def of_dict(use: Any) -> Any:
+    def function(x):
+        d = {"a": x}
+        if x.sum() > 3:
+            d["b"] = x * 2
+        return use(d, x)
+
+    return function
+
+
+def check(function: Any) -> None:
+    static = to_static(function)
+    for values in INPUTS:
+        x = torch.tensor(values)
+        torch.testing.assert_close(static(x), function(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("use", OF_LISTS.values(), ids=OF_LISTS)
+def test_of_a_list(use):
+    check(of_list(use))
+
+
+@pytest.mark.parametrize("use", OF_DICTS.values(), ids=OF_DICTS)
+def test_of_a_dict(use):
+    check(of_dict(use))
+
+
+@pytest.mark.parametrize("use", OF_TENSORS.values(), ids=OF_TENSORS)
+def test_of_a_tensor(use):
+    check(use)
+
+
+def test_a_list_is_repeated_in_place():
+    def function(x):
+        xs = [x]
+        ys = xs
+        n = 0
+        while n < 2 and x[0] > 0:
+            xs *= 2
+            n = n + 1
+        return xs is ys, xs
+
+    check(function)
