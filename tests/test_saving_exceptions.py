@@ -17,6 +17,7 @@ from torch import nn
 import dy2st
 from dy2st import InputSpec
 from tests.oracle import same
+from tests.programs.test_exception_attributes import told
 
 ROWS = [InputSpec([None, 3])]
 GOOD, BAD = torch.full((2, 3), 0.5), torch.full((2, 3), -0.5)
@@ -280,3 +281,139 @@ def test_copies_and_methods(tmp_path):
                 with contextlib.suppress(ValueError, IndexError):
                     getattr(model, method)(x)
             assert (eager.calls, eager.failed) == (loaded.calls, loaded.failed)
+
+
+def raised_in_a_handler(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError(f"the sum is {x.sum()}")
+    except ValueError:
+        raise KeyError("b")
+    return x
+
+
+def raised_from_another(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("a", 1)
+    except ValueError as error:
+        raise KeyError("b") from error
+    return x
+
+
+def raised_from_nothing(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("a")
+    except ValueError:
+        raise KeyError("b") from None
+    return x
+
+
+def raised_at_the_end(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("a")
+    finally:
+        if x.max() < 0:
+            raise KeyError("b", x.max())
+    return x
+
+
+def checked_in_a_handler(x):
+    try:
+        if x.sum() < 0:
+            raise ValueError("a")
+    except ValueError:
+        [][0]
+    return x
+
+
+class Swap:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if value is not None:
+            raise RuntimeError(f"instead of a {kind.__name__}") from value
+
+
+def raised_by_a_manager(x):
+    with Swap():
+        if x.sum() < 0:
+            raise ValueError("a")
+    return x
+
+
+def three_of_them(x):
+    try:
+        try:
+            if x.sum() < 0:
+                raise ValueError("a")
+        except ValueError:
+            raise KeyError("b")
+    except KeyError:
+        raise IndexError("c")
+    return x
+
+
+def with_notes(x):
+    if x.sum() < 0:
+        error = ValueError("a")
+        error.__notes__ = ["one", f"the sum is {x.sum()}"]
+        raise error
+    return x
+
+
+class Coded(Exception):
+    def __init__(self, code, extra):
+        super().__init__(f"code {code}")
+        self.code, self.extra = code, extra
+
+
+def with_attributes(x):
+    if x.sum() < 0:
+        raise Coded(3, [x.sum(), "k"])
+    return x
+
+
+CHAINS = [
+    raised_in_a_handler, raised_from_another, raised_from_nothing, raised_at_the_end, checked_in_a_handler, raised_by_a_manager,
+    three_of_them, with_notes, with_attributes,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", CHAINS, ids=lambda function: function.__name__)
+def test_exceptions_hold_what_eagers_hold(function, tmp_path):
+    dy2st.save(function, tmp_path / "first", ROWS)
+    dy2st.load(tmp_path / "first").save(tmp_path / "second")
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+    for name, backend in (("first", "native"), ("first", "python")):
+        loaded = dy2st.load(tmp_path / name, backend=backend)
+        for x in (*CALLS, *CALLS):
+            assert chain(function, x) == chain(loaded, x)
+
+
+def chain(function, x):
+    try:
+        return str(function(x))
+    except Exception as error:
+        return told(error)
+
+
+def test_text_that_is_code_is_refused(tmp_path):
+    class Own(Exception):
+        def __init__(self, code):
+            super().__init__(code)
+            self.code = code
+
+        def __str__(self):
+            return f"own {self.code}"
+
+    def function(x):
+        if x.sum() < 0:
+            raise Own(3)
+        return x
+
+    with pytest.raises(dy2st.SaveError, match="a .*Own with attributes of its own cannot be written"):
+        dy2st.save(function, tmp_path / "model", ROWS)

@@ -22,7 +22,7 @@ from dy2st.capture.unwinding import outstanding, unwound
 from dy2st.capture.values import Choice, Undefined
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
-from dy2st_runtime.raising import Recipe
+from dy2st_runtime.raising import Recipe, copied
 
 _MAX_CHAIN = 8
 
@@ -155,6 +155,7 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
     runtime = [name for name, value in attributes.items() if wording.has_runtime_parts(session, value)]
     values += [attributes[name] for name in runtime]
     fixed = {name: value for name, value in attributes.items() if name not in runtime}
+    own = [name for name, value in fixed.items() if session.tracker.source_of(value) is None]
     names = ("__cause__", "__context__") if depth else ()
     linked = [(name, getattr(error, name)) for name in names if isinstance(getattr(error, name), Exception)]
     return Recipe(
@@ -162,7 +163,8 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
         count=0 if known else len(args),
         args=args if known else (),
         names=tuple(runtime),
-        fixed=fixed,
+        fixed={name: copied(value) if name in own else value for name, value in fixed.items()},
+        copies=frozenset(own),
         links=tuple((name, _recipe(session, link, values, depth - 1)) for name, link in linked),
         suppress=error.__suppress_context__,
     )

@@ -127,7 +127,7 @@ def _born(session: Session, value: Any) -> int | None:
     return born if born is not None or base is None else _born(session, base)
 
 
-def _refused(session: Session, what: str, seen: str = "") -> errors.CaptureError:
+def _refused(session: Session, what: str, seen: str | None = None) -> errors.CaptureError:
     return errors.CaptureError(
         f"a tensor decides whether {what}",
         session.here(),

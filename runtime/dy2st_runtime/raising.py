@@ -19,6 +19,7 @@ class Recipe:
         fixed: the attributes that are always the same.
         links: for ``__cause__`` and ``__context__``, the exception that goes there; it takes the values that are left.
         suppress: its ``__suppress_context__``.
+        copies: those of the fixed attributes whose lists and dicts are made anew as well.
     """
 
     kind: type[BaseException]
@@ -28,6 +29,7 @@ class Recipe:
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     links: tuple[tuple[str, Recipe], ...] = ()
     suppress: bool = False
+    copies: frozenset[str] = frozenset()
 
     def __call__(self, *values: Any) -> BaseException:
         return self._made(iter(values))
@@ -51,11 +53,21 @@ class Recipe:
         made = self.kind.__new__(self.kind, *args)
         if not _has_own_init(self.kind):
             made.__init__(*args)  # type: ignore[misc]  # classes written in C may set what they print here
-        made.__dict__.update({**self.fixed, **{name: next(values) for name in self.names}})
+        fixed = {name: copied(value) if name in self.copies else value for name, value in self.fixed.items()}
+        made.__dict__.update({**fixed, **{name: next(values) for name in self.names}})
         for name, link in self.links:
             setattr(made, name, link._made(values))
         made.__suppress_context__ = self.suppress
         return made
+
+
+def copied(value: Any) -> Any:
+    """A value with copies of the lists and dicts in it."""
+    if type(value) is list:
+        return [copied(item) for item in value]
+    if type(value) is tuple:
+        return tuple(copied(item) for item in value)
+    return {key: copied(item) for key, item in value.items()} if type(value) is dict else value
 
 
 def _has_own_init(kind: type[BaseException]) -> bool:

@@ -14,6 +14,7 @@ same block.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from dy2st_runtime.leaving import Leave
 from dy2st_runtime.operators import resolve
 from dy2st_runtime.printing import target_name
 from dy2st_runtime.program import Block, Effect, InputSlot, Location, ObjectPlace, Parameter, Program, StateSlot, verify
+from dy2st_runtime.raising import Recipe
 
 FORMAT = "dy2st"
 VERSION = (1, 3)
@@ -39,6 +41,8 @@ EFFECT_KINDS = ("set", "delete", "extend")
 OBJECT_PLACES = ("argument", "state", "kept")
 DEFAULT_DTYPES = ("float32", "float64", "float16", "bfloat16")
 NUMBERS = ("int", "float", "bool")
+_MOST_LINKS = 16
+"""How many exceptions stand behind one another."""
 _LEAVE = "leave_"
 """The target of an operation of a recording that keeps what has been written until then."""
 PARAMETER_KINDS = {str(kind.name): kind for kind in inspect._ParameterKind}
@@ -169,10 +173,31 @@ class _Writer:
             name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
             raise SaveError(f"{_line(node)}the program calls the Python function {name}, which exists only in this process")
         made: dict[str, Any] = {"name": node.name, "target": target_name(node.target)}
-        made["args"] = [self._argument(value, node) for value in _with_text(node)]
+        values, recipe, more = _taken_apart(_with_text(node), node.target)
+        made["args"] = [self._argument(value, node) for value in values]
+        if recipe is not None:
+            made["made"], left = self._recipe(recipe, more, node)
+            made |= {"values": left} if left else {}
         if node.kwargs:
             made["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
         return made | self._meta(node)
+
+    def _recipe(self, recipe: Recipe, values: Sequence[Any], node: fx.Node) -> tuple[dict[str, Any], list[Any]]:
+        """What an exception has besides its class and ``args``, and the values that it takes for that."""
+        left = [self._argument(value, node) for value in values[: len(recipe.names)]]
+        taken = iter(values[len(left) :])
+        made: dict[str, Any] = {"names": list(recipe.names)} if recipe.names else {}
+        if recipe.fixed:
+            made["fixed"] = {name: self._argument(value, node) for name, value in recipe.fixed.items()}
+        made |= {"suppress": True} if recipe.suppress else {}
+        for name, link in recipe.links:
+            part = [next(taken) for _ in range(link.takes)]
+            with contextlib.suppress(SaveError):  # one that cannot be written is left out
+                described, inner = self._recipe(link, part[link.count :], node)
+                described |= {"kind": self._argument(link.kind, node), "args": [self._argument(value, node) for value in link.args]}
+                left += [*(self._argument(value, node) for value in part[: link.count]), *inner]
+                made.setdefault("links", {})[name] = described | {"count": link.count}
+        return made, left
 
     def _leave(self, node: fx.Node) -> dict[str, Any]:
         leave: Any = node.args[0]
@@ -210,6 +235,22 @@ def _with_text(node: fx.Node) -> Sequence[Any]:
     except SaveError:
         return [*node.args[:first], str(node.args[first])]
     return node.args
+
+
+_EXCEPTIONS: dict[Any, int] = {control.raise_: 0, control.assert_: 1}
+"""Which argument of an operation makes an exception, from those that follow."""
+
+
+def _taken_apart(args: Sequence[Any], target: Any) -> tuple[Sequence[Any], Recipe | None, Sequence[Any]]:
+    """The arguments of an operation; of one that raises what tells its exception, and what that takes besides, apart."""
+    at: int = _EXCEPTIONS.get(target, len(args))
+    recipe = args[at] if at < len(args) else None
+    if not isinstance(recipe, Recipe) or not (recipe.names or recipe.fixed or recipe.links or recipe.suppress):
+        return args, None, ()
+    if (recipe.names or recipe.fixed) and hasattr(recipe.kind.__str__, "__code__"):
+        return args, None, ()  # what it says is code
+    end = at + 1 + recipe.count
+    return (*args[:at], recipe.kind, *args[at + 1 : end]), recipe, args[end:]
 
 
 def _line(node: fx.Node) -> str:
@@ -332,6 +373,31 @@ def _read_leave(json: Json, leaves: int) -> Leave:
     return made
 
 
+def _read_recipe(json: Json, kind: type[BaseException], count: int, args: tuple[Any, ...], depth: int = 0) -> Recipe:
+    if depth > _MOST_LINKS:
+        json.fail("fewer exceptions behind one another")
+    fixed, links, suppress = json.optional("fixed"), json.optional("links"), json.optional("suppress")
+    attributes = {} if fixed is None else {name: constants.decode(value) for name, value in fixed.fields().items()}
+    return Recipe(
+        kind,
+        count,
+        args,
+        tuple(name.text() for name in _some(json, "names")),
+        attributes,
+        () if links is None else tuple((name, _read_link(link, name, depth)) for name, link in links.fields().items()),
+        suppress is not None and suppress.boolean(),
+        frozenset(attributes),
+    )
+
+
+def _read_link(json: Json, name: str, depth: int) -> Recipe:
+    kind = constants.decode(json.field("kind"))
+    if name not in ("__cause__", "__context__") or not (isinstance(kind, type) and issubclass(kind, Exception)):
+        json.fail("an exception that another was raised from")
+    args = tuple(constants.decode(value) for value in json.field("args").array())
+    return _read_recipe(json, kind, json.field("count").integer(0), args, depth + 1)
+
+
 def _some(json: Json, name: str) -> Sequence[Json]:
     found = json.optional(name)
     return () if found is None else found.array()
@@ -380,6 +446,8 @@ class _Reader:
                 self._define(item, graph.create_node("call_function", control.call_, kept, {}, name), nodes)
                 continue
             target = resolve(item.field("target"), self.namespaces)
+            if (made := item.optional("made")) is not None:
+                args = self._with_recipe(item, made, args, _EXCEPTIONS.get(target, -1), nodes)
             self._define(item, graph.create_node("call_function", target, args, kwargs, name), nodes)
         graph.output(tuple(self._argument(value, nodes) for value in json.field("outputs").array()))
         return Block(graph)
@@ -401,6 +469,16 @@ class _Reader:
             tuple(self._argument(value, nodes) for value in json.field("args").array()),
             {} if kwargs is None else {key: self._argument(value, nodes) for key, value in kwargs.fields().items()},
         )
+
+    def _with_recipe(self, json: Json, made: Json, args: tuple[Any, ...], at: int, nodes: dict[str, fx.Node]) -> tuple[Any, ...]:
+        kind = args[at] if 0 <= at < len(args) else None
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            made.fail("what an exception has, where one is raised")
+        values = tuple(self._argument(value, nodes) for value in _some(json, "values"))
+        recipe = _read_recipe(made, kind, len(args) - at - 1, ())
+        if recipe.takes - recipe.count != len(values):
+            made.fail("as many values as it takes")
+        return (*args[:at], recipe, *args[at + 1 :], *values)
 
     def _argument(self, json: Json, nodes: dict[str, fx.Node]) -> Any:
         if isinstance(json.value, dict) and (number := json.optional("block")) is not None:

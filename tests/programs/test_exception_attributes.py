@@ -255,3 +255,27 @@ def test_an_exception_that_ends_in_a_group_clause_is_refused(name, groups):
 @pytest.mark.parametrize("name", ["passed_by_groups", "group_within_a_branch"])
 def test_an_exception_passes_group_clauses(name, groups, backend):
     check(groups[name], backend)
+
+
+def with_a_list(x):
+    error = ValueError("v")
+    error.info = [1, [2]]
+    if x.sum() > 5:
+        raise error
+    error.info.append(3)
+    if x.sum() > 0:
+        raise error
+    return x
+
+
+def test_what_an_exception_holds_is_made_anew(backend):
+    static = dy2st.to_static(with_a_list, backend=backend)
+    for x in (*CALLS, *CALLS):
+        found = []
+        for function in (with_a_list, static):
+            try:
+                function(x)
+            except ValueError as error:
+                found.append(str(error.info))
+                error.info[1].append(4)
+        assert len(set(found)) <= 1 and len(found) != 1

@@ -57,6 +57,22 @@ def with_node(path, **changes):
         ({"target": "print_", "args": [{"tuple": []}, 1]}, "ends a line with 1"),
         ({"target": "set_grad_enabled", "args": [[1]]}, r"passes \[1\]"),
         ({"target": "aten.set_data.default", "args": ["x", "x"]}, "which an archive may not do"),
+        ({"made": {}}, "what an exception has, where one is raised"),
+        ({"target": "raise_", "args": ["x"], "made": {}}, "what an exception has, where one is raised"),
+        ({"target": "raise_", "args": [{"exception": "ValueError"}], "made": {"names": ["a"]}}, "as many values as it takes"),
+        (
+            {"target": "raise_", "args": [{"exception": "ValueError"}], "made": {"links": {"x": {"kind": {"exception": "KeyError"}}}}},
+            "an exception that another was raised from",
+        ),
+        ({"target": "leave_", "args": ["x"]}, "has no field 'effects'"),
+        (
+            {"target": "leave_", "args": ["x"], "effects": [{"target": "self.h", "kind": "set", "value": {"leaf": 1}}]},
+            "as many arguments as its effects name",
+        ),
+        (
+            {"target": "leave_", "args": ["x"], "effects": [{"target": "h()", "kind": "set", "value": {"leaf": 0}}]},
+            "attributes of the module where something is left",
+        ),
         ({"target": "aten._print.default", "args": [{"str": "x"}]}, "which an archive may not do|does not have"),
     ],
 )  # fmt: skip
