@@ -22,10 +22,12 @@ from dy2st.capture import lattice, storage
 from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.key_order import LastPlace
 from dy2st.capture.results import Writer
 from dy2st.capture.sources import GONE, Source
 from dy2st.dynamic_state import Dims
 from dy2st.errors import SaveError
+from dy2st_runtime.program import Effect
 from dy2st_runtime.structure import DictOf, ListOf, TupleOf, children
 
 _TYPE_GUARDS = {"equal", "type", "keys", "tensor", "strides", "present", "missing"}
@@ -48,8 +50,14 @@ class Taken:
 
     def writes(self) -> Iterator[tuple[Writer, Place]]:
         """Every place it writes."""
-        for writer in self.captured.writers:
-            yield writer, writer.place(writer.owner(self.values))
+        return ((writer, place) for writer, place, _ in self.effects())
+
+    def effects(self) -> Iterator[tuple[Writer, Place, Effect]]:
+        """Every place it writes, with what it writes there; the order of attributes is no state of a loaded model."""
+        for writer, effect in zip(self.captured.writers, self.captured.program.effects, strict=True):
+            place = writer.place(writer.owner(self.values))
+            if not isinstance(place, LastPlace):
+                yield writer, place, effect
 
 
 def carried(programs: Sequence[Taken]) -> dict[str, Dims]:

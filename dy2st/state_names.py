@@ -61,8 +61,7 @@ class Names:
         states = zip(captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True)
         slots = tuple(self._slot(slot, source, value, taken) for slot, source, value in states)
         effects = tuple(
-            self._effect(effect, writer, place, taken, {slot.name for slot in slots})
-            for effect, (writer, place) in zip(captured.program.effects, taken.writes(), strict=True)
+            self._effect(effect, writer, place, taken, {slot.name for slot in slots}) for writer, place, effect in taken.effects()
         )
         effects = tuple(sorted(effects, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
         arguments = ordered(captured.program.in_structure, captured.asked_orders)

@@ -156,14 +156,14 @@ class Entry:
     """A place with what it held: ``raw`` is put back at the end, ``seen`` is what the captured code found there.
 
     Attributes:
-        names: for an attribute, those that the object had, in order.
+        names: for an attribute, those that the object had, in order, by the dicts that keep them.
         was_in_dict: whether it is an attribute that a module had in its dict, where a branch may have put it elsewhere.
     """
 
     place: Place
     raw: Any
     seen: Any
-    names: tuple[str, ...] = ()
+    names: tuple[tuple[str, ...], ...] = ()
     was_in_dict: bool = False
 
     @property
@@ -181,7 +181,7 @@ class Entry:
             AttributePlace(place.owner, place.name, "__dict__").write(self.raw)
         elif not _unchanged(place, self.raw, place.read()):
             place.write(self.raw)
-        if self.names:
+        if self.names and self.raw is not MISSING:
             storage.put_in_order(place.owner, self.names)  # type: ignore[union-attr]  # no variable has them
 
 
@@ -195,7 +195,7 @@ class Journal:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
             held, place = place.read(), place.now if isinstance(place, AttributePlace) else place
-            names = storage.names(place.owner) if isinstance(place, AttributePlace) and held is not MISSING else ()
+            names = storage.names(place.owner) if isinstance(place, AttributePlace) else ()
             in_dict = isinstance(place, AttributePlace) and storage.is_in_module_dict(place.owner, place.name)
             self.entries[place.key] = self._older(Entry(place, held, held, names, in_dict))
 
@@ -228,6 +228,13 @@ class Journal:
         """What was in a container of which all was written; ``None`` for any other."""
         entry = self.entries.get(ContentsPlace(table).key)
         return None if entry is None else entry.seen
+
+    def names_before(self, owner: Any) -> tuple[tuple[str, ...], ...]:
+        """The attributes of an object when the first of them was written; nothing where none was."""
+        entries = (entry for entry in self.entries.values() if entry.names)
+        return next(
+            (entry.names for entry in entries if isinstance(entry.place, AttributePlace) and entry.place.owner is owner), ()
+        )
 
     def unchanged(self) -> list[Entry]:
         """The attributes that were written and hold what they held."""

@@ -468,7 +468,7 @@ class Session:
                 self.outside.check_changed(place.owner)
             for twin in self.twins.take(place.owner):
                 self._outdate(twin)
-            self.key_orders.begin(place.owner)
+            self.key_orders.begin(place)
         if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self.outside.is_carried(place):
             self.outside.read(place)  # at the root, an attribute is overwritten in any case
         if place.key not in self.written_at:
