@@ -420,11 +420,33 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
         session.key_orders.write(table, name, choices.where_there)
     if isinstance(target, torch.Tensor):
         tensor_attributes.written(session, target, name)
+    if isinstance(target, torch.nn.Module):
+        _check_table(session, target, name, value)
     if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
         storage.keep(target, name, value)  # the module itself asks what the value is
     else:
         (setter or setattr)(target, name, value)
     _taken_out(session, held_in, name)
+
+
+def _check_table(session: Session, module: torch.nn.Module, name: str, value: Any) -> None:
+    """A module keeps what it does not register where it has something of that name.
+
+    Raises:
+        CaptureError: a tensor decides where that is.
+    """
+    held = storage.own(module, name)
+    if not isinstance(held, Choice) or storage.may_register(value) or not storage.may_register(held):
+        return
+    if all(map(storage.may_register, held.options.values())):
+        return
+    key = AttributePlace(module, name).key
+    if any(entry.kept_in == "__dict__" and entry.place.key == key for entry in session.entries()):
+        raise CaptureError(
+            f"a tensor decides where a module keeps its attribute '{name}', and the attribute is assigned again",
+            session.here(),
+            fix="register it in the same way in both branches, or under two names",
+        )
 
 
 def _taken_out(session: Session, tables: Iterable[dict[str, Any]], name: str) -> None:

@@ -112,9 +112,16 @@ def is_shadowing(owner: Any, name: str) -> bool:
     return described is not MISSING or has_fallback
 
 
-def is_in_module_dict(owner: Any, name: str) -> bool:
-    """Whether a module has an attribute in its dict."""
-    return isinstance(owner, torch.nn.Module) and name in owner.__dict__
+def kept_in(owner: Any, name: str) -> str:
+    """The dict in which a module has an attribute: its own, or one of its tables; nothing where it has none, or is no module."""
+    if not isinstance(owner, torch.nn.Module) or name in owner.__dict__:
+        return "__dict__" if isinstance(owner, torch.nn.Module) else ""
+    return next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
+
+
+def may_register(value: Any) -> bool:
+    """Whether a module registers a value, or an option of it, wherever it had something before."""
+    return bool(_registering(value))
 
 
 def told_table(owner: Any, name: str) -> str:
