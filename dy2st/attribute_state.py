@@ -22,10 +22,12 @@ from dy2st.capture import lattice, leaving, storage
 from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
 from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
-from dy2st.capture.results import Writer
+from dy2st.capture.key_order import LastPlace
+from dy2st.capture.results import Writer, Written
 from dy2st.capture.sources import GONE, Source
 from dy2st.dynamic_state import Dims
 from dy2st.errors import SaveError
+from dy2st_runtime.program import Effect
 from dy2st_runtime.structure import DictOf, ListOf, TupleOf, children
 
 _TYPE_GUARDS = {"equal", "type", "keys", "tensor", "strides", "present", "missing"}
@@ -48,16 +50,19 @@ class Taken:
     root: Source | None
     recording: Taken | None = None
 
-    def places(self, writers: Sequence[Writer]) -> Iterator[tuple[Writer, Place]]:
-        """Writers with the places that they write."""
-        for writer in writers:
-            yield writer, writer.place(writer.owner(self.values))
+    def effects(self, written: Written) -> Iterator[tuple[Writer, Place, Effect]]:
+        """Places that it writes, with what it writes there; the order of attributes is no state of a loaded model."""
+        for writer, effect in zip(written.writers, written.effects, strict=True):
+            place = writer.place(writer.owner(self.values))
+            if not isinstance(place, LastPlace):
+                yield writer, place, effect
 
     def writes(self) -> Iterator[tuple[Writer, Place]]:
         """Every place it writes, also before it raises."""
-        yield from self.places(self.captured.writers)
-        for node in leaving.nodes(self.captured.program):
-            yield from self.places(node.args[0].written.writers)  # type: ignore[union-attr]  # a Leaving
+        left: Any = (node.args[0] for node in leaving.nodes(self.captured.program))
+        for written in (self.captured.outside, *(leave.written for leave in left)):
+            for writer, place, _ in self.effects(written):
+                yield writer, place
 
 
 def with_recordings(programs: Sequence[Taken]) -> list[Taken]:

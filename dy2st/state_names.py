@@ -80,10 +80,7 @@ class Names:
         return made
 
     def _effects(self, written: Written, taken: Taken, slots: Collection[str]) -> tuple[Effect, ...]:
-        found = (
-            self._effect(effect, writer, place, taken, slots)
-            for effect, (writer, place) in zip(written.effects, taken.places(written.writers), strict=True)
-        )
+        found = (self._effect(effect, writer, place, taken, slots) for writer, place, effect in taken.effects(written))
         return tuple(sorted(found, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
 
     def _existing(

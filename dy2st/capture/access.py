@@ -307,7 +307,7 @@ def _set_plainly(
         return
     _note_items(session, target, key)
     if isinstance(target, dict) and may_be_undefined(dict.get(target, key)):
-        session.key_orders.write(target, key, _where_there)
+        session.key_orders.write(target, key, choices.where_there)
     put(target, key, value)
 
 
@@ -322,14 +322,6 @@ def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> No
 
 OF_CONTAINERS: dict[str, Callable[..., Any]] = {"__getitem__": _item_of_container, "__setitem__": _set_in_container}
 """What special methods do that a container has from the class of Python's own."""
-
-
-def _where_there(value: Any, there: Any, missing: Any) -> Any:
-    """One of two values: whether a third is there decides."""
-    present = choices.presence(value)
-    if isinstance(present, bool):
-        return there if present else missing
-    return capture_if_exp(present, lambda: there, lambda: missing)
 
 
 def _note_items(session: Session, target: Any, key: Any) -> None:

@@ -122,11 +122,12 @@ def _as_it_was(session: Session, owner: Any, table: dict[str, Any]) -> dict[str,
         place = entry.place
         if not isinstance(place, AttributePlace) or place.owner is not owner:
             continue
-        if entry.raw is MISSING or (entry.names and place.name not in entry.names):
+        names = entry.names[0] if entry.names else ()
+        if entry.raw is MISSING or (names and place.name not in names):
             found.pop(place.name, None)
         else:
             found[place.name] = entry.raw
-            kept = {name: found.pop(name) for name in entry.names if name in found}
+            kept = {name: found.pop(name) for name in names if name in found}
             found = {**kept, **found}
     return found
 
@@ -162,6 +163,7 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
             fix=f"delete the attribute first, or assign to it: module.{key} = ...",
         )
     session.write(AttributePlace(owner, key))
+    session.key_orders.write(table, key, choices.where_there)
     table[key] = value
 
 
@@ -170,16 +172,18 @@ def remove(session: Session, table: dict[str, Any], key: Any) -> None:
     item(session, table, key)
     session.write(AttributePlace(session.tables[id(table)][1], key))
     del table[key]
+    session.key_orders.taken_out(table, key)
 
 
 def call(session: Session, table: dict[str, Any], name: str, args: Any, kwargs: Any) -> Any:
     """A method that changes the dict: each attribute is written by itself."""
-    before, after = dict(table), dict(table)
+    before, after = dict(table), session.key_orders.follow(dict(table), table)
     session.births.own(after)
     result = session.call(getattr(after, name), *args, **kwargs)
     for key in [key for key in before if key not in after]:
         session.write(AttributePlace(session.tables[id(table)][1], key))
         del table[key]
+        session.key_orders.taken_out(table, key)
     for key, value in after.items():
         if key not in before or before[key] is not value:
             put(session, table, key, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -415,12 +415,45 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
         target = attribute_tables.holder(session, target)
     source_of(session, target)  # a class comes from outside even if nothing of it has been read
     session.write(AttributePlace(target, name))
+    held_in = [table for table in storage.tables(target) if name in table]
+    for table in held_in:
+        session.key_orders.write(table, name, choices.where_there)
     if isinstance(target, torch.Tensor):
         tensor_attributes.written(session, target, name)
+    if isinstance(target, torch.nn.Module):
+        _check_table(session, target, name, value)
     if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
         storage.keep(target, name, value)  # the module itself asks what the value is
     else:
         (setter or setattr)(target, name, value)
+    _taken_out(session, held_in, name)
+
+
+def _check_table(session: Session, module: torch.nn.Module, name: str, value: Any) -> None:
+    """A module keeps what it does not register where it has something of that name.
+
+    Raises:
+        CaptureError: a tensor decides where that is.
+    """
+    held = storage.own(module, name)
+    if not isinstance(held, Choice) or storage.may_register(value) or not storage.may_register(held):
+        return
+    if all(map(storage.may_register, held.options.values())):
+        return
+    key = AttributePlace(module, name).key
+    if any(entry.kept_in == "__dict__" and entry.place.key == key for entry in session.entries()):
+        raise CaptureError(
+            f"a tensor decides where a module keeps its attribute '{name}', and the attribute is assigned again",
+            session.here(),
+            fix="register it in the same way in both branches, or under two names",
+        )
+
+
+def _taken_out(session: Session, tables: Iterable[dict[str, Any]], name: str) -> None:
+    """An attribute was in some dicts: if it comes back to one that does not have it any more, it comes last."""
+    for table in tables:
+        if name not in table:
+            session.key_orders.taken_out(table, name)
 
 
 def del_attr(target: Any, name: str) -> None:
@@ -456,7 +489,9 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
         choices.certain(held)
     source_of(session, target)
     session.write(AttributePlace(target, name))
+    held_in = [table for table in storage.tables(target) if name in table]
     deleter(target, name)
+    _taken_out(session, held_in, name)
 
 
 def _of_user(session: Session, target: Any, name: str, part: str, method: str, *values: Any) -> bool:

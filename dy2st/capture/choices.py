@@ -80,3 +80,11 @@ def is_option(choice: Choice, holds: Callable[[Any], bool]) -> Any:
         made = session.number(scalars.logical_or, (made, choice.tag == tag), "bool")
     known = session.shapes.known(made)
     return made if known is None else known
+
+
+def where_there(value: Any, there: Any, missing: Any) -> Any:
+    """One of two values: whether a third is there decides."""
+    present = presence(value)
+    if isinstance(present, bool):
+        return there if present else missing
+    return capture_if_exp(present, lambda: there, lambda: missing)

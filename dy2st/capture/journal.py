@@ -156,32 +156,47 @@ class Entry:
     """A place with what it held: ``raw`` is put back at the end, ``seen`` is what the captured code found there.
 
     Attributes:
-        names: for an attribute, those that the object had, in order.
-        was_in_dict: whether it is an attribute that a module had in its dict, where a branch may have put it elsewhere.
+        names: for an attribute, those that the object had, in order, by the dicts that keep them.
+        kept_in: for an attribute of a module, the dict that had it: a branch may have put it elsewhere.
     """
 
     place: Place
     raw: Any
     seen: Any
-    names: tuple[str, ...] = ()
-    was_in_dict: bool = False
+    names: tuple[tuple[str, ...], ...] = ()
+    kept_in: str = ""
 
     @property
     def now(self) -> Place:
-        """The place, with where it is now: what was in a module's dict goes where each value of it goes."""
+        """The place, with where it is now: one of several that was in a module's dict goes where each of them goes."""
         if not isinstance(self.place, AttributePlace):
             return self.place
         place = self.place.now
-        return AttributePlace(place.owner, place.name) if self.was_in_dict and place.table in storage.MODULE_TABLES else place
+        if self.has_moved and storage.kept_in(place.owner, place.name) == "__dict__":
+            return AttributePlace(place.owner, place.name, "__dict__")
+        by_value = self.kept_in == "__dict__" and place.table and storage.may_register(place.read())
+        return AttributePlace(place.owner, place.name) if by_value else place
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a module keeps the attribute in another dict than before."""
+        if not self.kept_in or not isinstance(self.place, AttributePlace):
+            return False
+        return storage.kept_in(self.place.owner, self.place.name) not in (self.kept_in, "")
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the place holds what the captured code found there."""
+        return _unchanged(self.place, self.seen, self.place.read()) and not self.has_moved
 
     def put_back(self) -> None:
         """Have the place hold what it held."""
         place = self.place
-        if self.was_in_dict and isinstance(place, AttributePlace):
-            AttributePlace(place.owner, place.name, "__dict__").write(self.raw)
+        if self.kept_in and isinstance(place, AttributePlace):
+            AttributePlace(place.owner, place.name, self.kept_in).write(self.raw)
         elif not _unchanged(place, self.raw, place.read()):
             place.write(self.raw)
-        if self.names:
+        if self.names and self.raw is not MISSING:
             storage.put_in_order(place.owner, self.names)  # type: ignore[union-attr]  # no variable has them
 
 
@@ -195,9 +210,9 @@ class Journal:
         """Call before a place is written; only the first call for a place counts."""
         if place.key not in self.entries:
             held, place = place.read(), place.now if isinstance(place, AttributePlace) else place
-            names = storage.names(place.owner) if isinstance(place, AttributePlace) and held is not MISSING else ()
-            in_dict = isinstance(place, AttributePlace) and storage.is_in_module_dict(place.owner, place.name)
-            self.entries[place.key] = self._older(Entry(place, held, held, names, in_dict))
+            names = storage.names(place.owner) if isinstance(place, AttributePlace) else ()
+            kept_in = storage.kept_in(place.owner, place.name) if isinstance(place, AttributePlace) and held is not MISSING else ""
+            self.entries[place.key] = self._older(Entry(place, held, held, names, kept_in))
 
     def stand_in(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
@@ -217,7 +232,7 @@ class Journal:
             new = entry.place.read()
             if isinstance(entry.place, ItemPlace) and id(entry.place.owner) in wholes:
                 continue  # the contents have it
-            if not _unchanged(entry.place, entry.seen, new):
+            if not entry.is_unchanged:
                 place = entry.now
                 write = Write(place, entry.seen, new)
                 parts = _parts(write, ordered)
@@ -229,10 +244,17 @@ class Journal:
         entry = self.entries.get(ContentsPlace(table).key)
         return None if entry is None else entry.seen
 
+    def names_before(self, owner: Any) -> tuple[tuple[str, ...], ...]:
+        """The attributes of an object when the first of them was written; nothing where none was."""
+        entries = (entry for entry in self.entries.values() if entry.names)
+        return next(
+            (entry.names for entry in entries if isinstance(entry.place, AttributePlace) and entry.place.owner is owner), ()
+        )
+
     def unchanged(self) -> list[Entry]:
         """The attributes that were written and hold what they held."""
         entries = [entry for entry in self.entries.values() if isinstance(entry.place, AttributePlace)]
-        return [entry for entry in entries if _unchanged(entry.place, entry.seen, entry.place.read())]
+        return [entry for entry in entries if entry.is_unchanged]
 
     def _older(self, entry: Entry) -> Entry:
         """An entry for the contents of a container, of which items may have been written before it was made.

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
+
+import torch
 
 from dy2st import errors
 from dy2st.capture import storage
-from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace, Journal, Place, Write
+from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace, ItemPlace, Journal, Place, Write
 from dy2st.capture.values import Choice, Order, Undefined, may_be_undefined
 from dy2st_runtime.structure import children, shallow, unflatten
 
@@ -27,6 +30,30 @@ if TYPE_CHECKING:
 
 Known = dict[int, tuple[dict[Any, Any], Any]]
 """Dicts whose keys may be in another order than those of the Python object, with that order: one, or a choice."""
+
+
+MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
+"""Stands in the order of an object's attributes before those that the call has put in, be it again or for the first time."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LastPlace:
+    """The attributes of an object that come last in the dicts that keep them, in order."""
+
+    owner: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("last", id(self.owner))
+
+    def read(self) -> Any:
+        return ()
+
+    def write(self, value: Any) -> None:
+        storage.put_last(self.owner, value)
+
+    def __str__(self) -> str:
+        return "the order of the attributes of an object"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,6 +87,8 @@ class KeyOrders:
         self._together: dict[int, tuple[Any, object]] = {}
         self._first: dict[int, tuple[Any, list[Any]]] = {}
         """Dicts that were written, with the keys that they had before."""
+        self._attributes: dict[int, tuple[dict[Any, Any], Any, list[Any]]] = {}
+        """Dicts with the attributes of objects that were written, with the objects, and the attributes that these had before."""
 
     def mark(self) -> Known:
         """What is known now, for :meth:`undo`."""
@@ -67,7 +96,11 @@ class KeyOrders:
 
     def undo(self, mark: Known, is_new: Callable[[Any], bool]) -> None:
         """Go back to what was known of dicts that are not new."""
-        self._known = {**mark, **{number: known for number, known in self._known.items() if is_new(known[0])}}
+        self._known = {**mark, **{number: known for number, known in self._known.items() if is_new(self._owner(known[0]))}}
+
+    def _owner(self, table: Any) -> Any:
+        """The object whose attributes are in a dict; of any other, itself."""
+        return self._attributes[id(table)][1] if id(table) in self._attributes else table
 
     def of(self, table: Any) -> Any:
         """The order of a dict's keys; ``None`` if it is that of the Python object."""
@@ -88,13 +121,29 @@ class KeyOrders:
 
     def tables(self) -> list[dict[Any, Any]]:
         """The dicts of which the keys are in another order than those of the Python object, or than they were at first."""
-        known = {id(table): table for table, _ in (*self._known.values(), *self._first.values())}
+        known = {id(table): table for table, _ in (*self._known.values(), *self._first.values()) if not self._is_of_object(table)}
         return [table for table in known.values() if self.is_reordered(table)]
 
     def now(self, table: dict[Any, Any]) -> Any:
         """The order of a dict's keys."""
         present = [key for key, value in table.items() if not isinstance(value, Undefined)]
-        return _completed(self.of(table), present)
+        if not self._is_of_object(table):
+            return _completed(self.of(table), present)
+        return self._order_of_attributes(table, self._known, present)
+
+    def _is_of_object(self, table: Any) -> bool:
+        """Whether a dict is known to have the attributes of an object."""
+        return id(table) in self._attributes
+
+    def _order_of_attributes(self, table: dict[Any, Any], known: Known, names: Sequence[Any]) -> Any:
+        order = known.get(id(table), (None, None))[1]
+        return _completed(self._first_order(table, names) if order is None else order, names)
+
+    def _first_order(self, table: dict[Any, Any], names: Sequence[Any]) -> Order:
+        """The order of attributes of which none has been taken out."""
+        first = self._attributes[id(table)][2]
+        kept = [name for name in first if name in names]
+        return Order((*kept, MOVED, *(name for name in names if name not in kept)))
 
     def put(self, table: dict[Any, Any], order: Any) -> None:
         """From now on the keys of a dict are in an order."""
@@ -107,10 +156,47 @@ class KeyOrders:
             self.put(made, order)
         return made
 
-    def begin(self, table: Any) -> None:
-        """A dict is about to be written."""
-        if isinstance(table, dict) and id(table) not in self._first:
+    def begin(self, place: AttributePlace | ItemPlace | ContentsPlace) -> None:
+        """A part of a dict or object is about to be written."""
+        table = place.owner
+        if isinstance(place, AttributePlace):
+            self._begin_attributes(table)
+        elif isinstance(table, dict) and id(table) not in self._first:
             self._first[id(table)] = table, [*table]
+
+    def _begin_attributes(self, owner: Any) -> None:
+        if not isinstance(owner, (torch.Tensor, ModuleType)):
+            for table in storage.tables(owner):
+                self._attributes.setdefault(id(table), (table, owner, [*table]))
+
+    def taken_out(self, table: dict[Any, Any], name: str) -> None:
+        """An attribute has been taken out of the dict that kept it: if it comes back, it comes last."""
+        if self._is_of_object(table):
+            self.put(table, _each(self.now(table), lambda order: order.without(name)))
+
+    def last(self, writes: Iterable[Write]) -> list[tuple[Any, Any]]:
+        """The objects whose attributes would have another order if they were written one by one; with the order.
+
+        Args:
+            writes: what is written, in order.
+        """
+        names: dict[int, list[str]] = {}
+        for write in writes:
+            if isinstance(write.place, AttributePlace):
+                names.setdefault(id(write.place.owner), []).append(write.place.name)
+        return [
+            (owner, self.now(table))
+            for table, owner, first in self._attributes.values()
+            if id(table) in self._known and self._is_moved(table, [name for name in names.get(id(owner), ()) if name not in first])
+        ]
+
+    def _is_moved(self, table: dict[Any, Any], new: list[str]) -> bool:
+        order = self.now(table)
+        for option in order.options.values() if isinstance(order, Choice) else (order,):
+            last = None if option.keys is None else moved(option)
+            if last is None or [name for name in new if name in last] != [*last]:
+                return True
+        return False
 
     def restore(self) -> None:
         """Put the keys of the dicts that were written back in their first order, once their items are what they were."""
@@ -142,17 +228,19 @@ class KeyOrders:
 
     def begin_trip(self, place: Place, value: Any, final: Any, loop: object) -> None:
         """What a trip of a loop finds in a place. Keys that each trip leaves are there all, or none of them in the first trip."""
-        if isinstance(place, ItemPlace) and may_be_undefined(value) and not may_be_undefined(final):
+        if isinstance(place, (AttributePlace, ItemPlace)) and may_be_undefined(value) and not may_be_undefined(final):
             self._together[id(value)] = value, loop
 
     def write(self, table: dict[Any, Any], key: Any, choose: Callable[[Any, Any, Any], Any]) -> None:
-        """A key is written that is there on some ways only: on the others it comes after those that are there.
+        """A key is written that may be there on some ways only: on the others it comes after those that are there.
 
         Args:
             table: the dict.
             key: the key.
             choose: gives the second value if the first is there, else the third.
         """
+        if not may_be_undefined(dict.get(table, key)):
+            return
         order = self.now(table)
         after = _each(order, lambda one: one.with_at(key, True))
         if _same(order, after) or self._are_together(table, key):
@@ -177,16 +265,23 @@ class KeyOrders:
             number: table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order
         }
         found = dict(writes)
+        owners = {id(place.owner) for place in places if isinstance(place, AttributePlace)}
+        tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
         for table in tables.values():
-            if isinstance(table, dict) and not is_new(table):
-                place, new, old = (
-                    OrderPlace(self, table),
-                    self.now(table),
-                    _before(table, mark, writes, journal.contents_before(table)),
-                )
+            if isinstance(table, dict) and not is_new(self._owner(table)):
+                place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, journal)
                 if not _same(old, new):
                     found[place.key] = Write(cast(Place, place), old, new)
         return found
+
+    def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], journal: Journal) -> Any:
+        """The order that a block has found."""
+        if not self._is_of_object(table):
+            return _before(table, mark, writes, journal.contents_before(table))
+        owner = self._owner(table)
+        names = journal.names_before(owner) or storage.names(owner)
+        before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
+        return self._order_of_attributes(table, mark, before)
 
     def ordered(self, session: Session, table: Any, use: Callable[[Any], Any]) -> Any:
         """Do something with a dict, once for each order that its keys may have."""
@@ -247,7 +342,11 @@ class KeyOrders:
         Raises:
             CaptureError: it is known only at run time.
         """
-        if refused(self.asks(table)):
+        self.check_order(self.asks(table), here, refused)
+
+    def check_order(self, order: Any, here: errors.Location | None, refused: Callable[[Any], bool]) -> None:
+        """The same, given the order."""
+        if refused(order):
             raise errors.CaptureError(
                 "the order of a dict's keys depends on a branch or loop, and is used",
                 here,
@@ -292,11 +391,26 @@ def _before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...],
     return _completed(known, [key for key, value in table.items() if _is_there(olds.get(key, value))])
 
 
-def _completed(order: Any, keys: list[Any]) -> Any:
+def _completed(order: Any, keys: Sequence[Any]) -> Any:
     """An order of some keys: those that it does not have come last."""
     if order is None:
         return Order(tuple(keys))
-    return _each(order, lambda one: one if one.keys is None else Order(tuple(in_order(dict.fromkeys(keys), one))))
+    return _each(order, lambda one: one if one.keys is None else _with_all(one, keys))
+
+
+def _with_all(order: Order, keys: Sequence[Any]) -> Order:
+    """An order of some keys."""
+    assert order.keys is not None
+    first = [key for key in order.keys if key in keys or key is MOVED]
+    return Order((*first, *(key for key in keys if key not in order.keys)))
+
+
+def moved(order: Any) -> Any:
+    """The attributes that come last, since the call has put them in; a choice where the order is one."""
+    if isinstance(order, Choice):
+        return _each(order, moved)
+    assert order.keys is not None
+    return order.keys[order.keys.index(MOVED) + 1 :]
 
 
 def _is_there(value: Any) -> bool:

@@ -210,7 +210,16 @@ def outside(session: Session, journal: Journal) -> list[Write]:
         place = ContentsPlace(table)
         if session.tracker.source_of(table) is not None and not _is_inside(session, place):
             found.setdefault(place.key, Write(place, None, table))
-    return list(found.values())
+    return [*found.values(), *_last(session, found.values())]
+
+
+def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
+    """The attributes of objects from outside that come last, where writing them does not give their order."""
+    for owner, order in session.key_orders.last(writes):
+        place: Any = key_order.LastPlace(owner)
+        if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
+            session.key_orders.check_order(order, session.here(), key_order.is_unknown)
+            yield Write(place, None, key_order.moved(order))
 
 
 def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
@@ -572,7 +581,7 @@ def _type_of(new: Any) -> lattice.Type:
         return lattice.SameType(new)
 
 
-def _place_in(place: Place) -> Callable[[Any], Place]:
+def _place_in(place: Place) -> Callable[[Any], Any]:
     match place:
         case AttributePlace(_, name, table):
             return lambda target: AttributePlace(target, name, table)
@@ -580,6 +589,8 @@ def _place_in(place: Place) -> Callable[[Any], Place]:
             return lambda target: ItemPlace(target, item)
         case ContentsPlace():
             return ContentsPlace
+        case key_order.LastPlace():
+            return key_order.LastPlace
         case _:
             return lambda target: place
 

@@ -468,7 +468,7 @@ class Session:
                 self.outside.check_changed(place.owner)
             for twin in self.twins.take(place.owner):
                 self._outdate(twin)
-            self.key_orders.begin(place.owner)
+            self.key_orders.begin(place)
         if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self.outside.is_carried(place):
             self.outside.read(place)  # at the root, an attribute is overwritten in any case
         if place.key not in self.written_at:
@@ -522,15 +522,16 @@ class Session:
         writes = region.journal.writes(ordered=False)
         for key, write in writes.items():
             if key in region.journal.entries:
-                self._check_same_table(region.journal.entries[key].place, write)
+                self._check_same_table(region, region.journal.entries[key], write)
         return self.key_orders.writes(region.orders, writes, region.journal, functools.partial(self._is_born_in, region))
 
-    def _check_same_table(self, place: Place, write: Write) -> None:
+    def _check_same_table(self, region: Region, entry: Entry, write: Write) -> None:
         """Refuse a block that has a module keep an attribute in another table than where it was."""
-        now = write.place
+        place, now = entry.place, write.place
         if not isinstance(place, AttributePlace) or not isinstance(now, AttributePlace):
             return
-        if (place.table == "__dict__") is (now.table == "__dict__"):
+        stays = region.repeats and entry.has_moved and not storage.may_register(write.new)
+        if (place.table == "__dict__") is (now.table == "__dict__") and not stays:
             return
         if write.old is not MISSING and write.new is not MISSING:
             raise CaptureError(

@@ -65,19 +65,26 @@ def of_python(value: Any, name: str, default: Any = None) -> Any:
     return default if answers else getattr(value, name, default)
 
 
-def names(owner: Any) -> tuple[str, ...]:
-    """The attributes in an object's dict, and in the tables of a module, in order."""
-    return tuple(name for table in (table_of(owner) or {}, *_tables(owner)) for name in table)
+def names(owner: Any) -> tuple[tuple[str, ...], ...]:
+    """The attributes in an object's dict, and in each of the tables of a module, in order."""
+    return tuple(tuple(table) for table in tables(owner))
 
 
-def put_in_order(owner: Any, order: tuple[str, ...]) -> None:
+def put_in_order(owner: Any, orders: tuple[tuple[str, ...], ...]) -> None:
     """Have the attributes in an object's dict, and in the tables of a module, in an order; others come last."""
-    for table in (table_of(owner), *_tables(owner)):
-        wanted = {name: table[name] for name in order if name in table} if table is not None else {}
-        if table is not None and [*table][: len(wanted)] != [*wanted]:
+    for table, order in zip(tables(owner), orders):
+        wanted = {name: table[name] for name in order if name in table}
+        if [*table][: len(wanted)] != [*wanted]:
             kept = wanted | table
             table.clear()
             table.update(kept)
+
+
+def put_last(owner: Any, order: tuple[str, ...]) -> None:
+    """Have some of the attributes in an object's dict, and in the tables of a module, come last, in an order."""
+    for table in tables(owner):
+        for name in [name for name in order if name in table]:
+            table[name] = table.pop(name)
 
 
 def own(owner: Any, name: str) -> Any:
@@ -105,9 +112,16 @@ def is_shadowing(owner: Any, name: str) -> bool:
     return described is not MISSING or has_fallback
 
 
-def is_in_module_dict(owner: Any, name: str) -> bool:
-    """Whether a module has an attribute in its dict."""
-    return isinstance(owner, torch.nn.Module) and name in owner.__dict__
+def kept_in(owner: Any, name: str) -> str:
+    """The dict in which a module has an attribute: its own, or one of its tables; nothing where it has none, or is no module."""
+    if not isinstance(owner, torch.nn.Module) or name in owner.__dict__:
+        return "__dict__" if isinstance(owner, torch.nn.Module) else ""
+    return next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
+
+
+def may_register(value: Any) -> bool:
+    """Whether a module registers a value, or an option of it, wherever it had something before."""
+    return bool(_registering(value))
 
 
 def told_table(owner: Any, name: str) -> str:
@@ -180,6 +194,12 @@ def _dropped(owner: Any, name: str) -> None:
         object.__delattr__(owner, name)
     except TypeError:
         delattr(owner, name)
+
+
+def tables(owner: Any) -> list[dict[str, Any]]:
+    """The dict of an object's own attributes, and the tables of a module."""
+    own = None if isinstance(owner, type) else table_of(owner)
+    return [] if own is None else [own, *_tables(owner)]
 
 
 def _tables(owner: Any) -> list[dict[str, Any]]:
