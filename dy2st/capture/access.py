@@ -17,7 +17,20 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture import attribute_tables, choices, hidden_state, keys, lists, lookup, optional, ranges, storage, text, tuples
+from dy2st.capture import (
+    attribute_tables,
+    cells,
+    choices,
+    hidden_state,
+    keys,
+    lists,
+    lookup,
+    optional,
+    ranges,
+    storage,
+    text,
+    tuples,
+)
 from dy2st.capture.assertions import check
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
@@ -39,6 +52,7 @@ from dy2st.capture.values import (
     unbound_free_message,
     unbound_message,
 )
+from dy2st_runtime.cells import Cell
 
 _OF_MODULES = (torch.nn.ModuleList, torch.nn.Sequential)
 _FEW = 8
@@ -140,6 +154,8 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.write(ItemPlace(value, key))
     found = get(value, key)
+    if type(found) is Cell:
+        return cells.read(session, found)
     if isinstance(value, dict) and may_be_undefined(found):
         return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else choices.certain(found)
     if isinstance(found, list) and (makes or isinstance(key, slice)):
@@ -305,8 +321,12 @@ def _set_plainly(
     if id(target) in session.tables:
         attribute_tables.put(session, target, key, value)
         return
+    held = dict.get(target, key) if isinstance(target, dict) else None
+    if type(held) is Cell:
+        cells.write(session, held, value)
+        return
     _note_items(session, target, key)
-    if isinstance(target, dict) and may_be_undefined(dict.get(target, key)):
+    if isinstance(target, dict) and may_be_undefined(held):
         session.key_orders.write(target, key, _where_there)
     put(target, key, value)
 

@@ -27,6 +27,7 @@ from dy2st import errors
 from dy2st.capture import (
     access,
     attribute_tables,
+    cells,
     construction,
     deques,
     hidden_state,
@@ -454,8 +455,9 @@ def _member(session: Session, kind: type[enum.Enum], args: tuple[Any, ...], kwar
 
 
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
-    if isinstance(owner, list):
-        return ordering.method(session, owner, function.__name__, args, kwargs)
+    if isinstance(owner, list) or cells.holds(owner):
+        method = ordering.method if isinstance(owner, list) else _call_of_cells
+        return method(session, owner, function.__name__, args, kwargs)
     of_attributes = _method_of_attributes(session, owner, function.__name__)
     if of_attributes is not None:
         return of_attributes(session, owner, function.__name__, args, kwargs)
@@ -475,6 +477,21 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
     return session.views.added(owner, function(*args, **kwargs))
+
+
+def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """A method of a dict that is in a list of the program, and is changed there."""
+    if name == "update":
+        for key, item in dict(*args, **kwargs).items():
+            access.set_item(owner, key, item)
+        return None
+    if name not in _READING_METHODS:
+        raise errors.CaptureError(
+            f"dict.{name}() changes the keys of a dict that is in a list of a length that a tensor decides",
+            session.here(),
+            fix="give it all its keys where it is made, and set their values",
+        )
+    return getattr(cells.as_read(session, owner), name)(*args, **kwargs)
 
 
 def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[..., Any] | None:

@@ -19,7 +19,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import choices, identities, key_order, lattice, originals, storage, tensor_attributes, wording
+from dy2st.capture import cells, choices, identities, key_order, lattice, originals, storage, tensor_attributes, wording
 from dy2st.capture.attributes import spent
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
@@ -45,6 +45,7 @@ from dy2st.capture.values import (
     may_be_undefined,
 )
 from dy2st_runtime import scalars
+from dy2st_runtime.cells import Cell
 from dy2st_runtime.program import Effect, Location
 from dy2st_runtime.structure import (
     HOLDERS,
@@ -243,6 +244,8 @@ class _Describer:
 
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
+        if type(value) is Cell:
+            return self.describe(cells.read(self.session, value), what)
         is_plain = parts_of(value) is None and not isinstance(value, StandIn)
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
@@ -327,6 +330,7 @@ class _Describer:
         if isinstance(value, Text):
             value = wording.node_value(self.session, value)
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
+            cells.leave(self.session, value)
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)
         return self._known(value, what)
