@@ -122,7 +122,7 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
     known = session.lists.of(value)
-    if known is not None:
+    if known is not None and not _has_own(value, "__getitem__"):
         return lists.get(session, known, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
@@ -138,6 +138,9 @@ def _item(session: Session, value: Any, key: Any) -> Any:
 
 def _item_of_container(session: Session, value: Any, key: Any) -> Any:
     """What ``dict.__getitem__`` gives, and its like."""
+    known = session.lists.of(value)
+    if known is not None:
+        return lists.get(session, known, key)
     if _is_runtime(key) and not isinstance(value, dict):
         return _item_at_runtime(session, value, key)
     return _plain_item(session, value, key, storage.base_of(value).__getitem__)
@@ -296,7 +299,7 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
         return
     key = lookup.by_identity(session, target, key)
     known = session.lists.of(target)
-    if known is not None:
+    if known is not None and not _has_own(target, "__setitem__"):
         lists.set_item(session, known, key, value)
         return
     own = getattr(type(target), "__setitem__", None)
@@ -333,10 +336,26 @@ def _set_plainly(
 
 def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> None:
     """What ``dict.__setitem__`` does, and its like."""
+    known = session.lists.of(target)
+    if known is not None:
+        lists.set_item(session, known, key, value)
+        return
     _set_plainly(session, target, key, value, storage.base_of(target).__setitem__)
 
 
-OF_CONTAINERS: dict[str, Callable[..., Any]] = {"__getitem__": _item_of_container, "__setitem__": _set_in_container}
+def _has_own(value: Any, name: str) -> bool:
+    """Whether a class of the user's has another way to do something than Python's containers."""
+    return isinstance(getattr(type(value), name, None), types.FunctionType)
+
+
+def _length(session: Session, owner: Any) -> Any:
+    known = session.lists.of(owner)
+    return storage.base_of(owner).__len__(owner) if known is None else lists.length(session, known)
+
+
+OF_CONTAINERS: dict[str, Callable[..., Any]] = {
+    "__getitem__": _item_of_container, "__setitem__": _set_in_container, "__len__": _length,
+}  # fmt: skip
 """What special methods do that a container has from the class of Python's own."""
 
 

@@ -35,6 +35,7 @@ from dy2st.capture import (
     iterators,
     keys,
     keywords,
+    lists,
     lookup,
     managers,
     modules,
@@ -138,7 +139,7 @@ _OF_OBJECTS: tuple[Any, ...] = (
     getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
     operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
     *(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__")),
-    object.__getattribute__, type.__getattribute__,
+    object.__getattribute__, type.__getattribute__, super,
 )  # fmt: skip
 """What asks for the object, or passes it on; of those that look into it, the statements know how."""
 
@@ -309,9 +310,28 @@ def _call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
         step = access.OF_CONTAINERS.get(method.__name__)
         if step is not None and not kwargs:
             return step(session, owner, *args)
+        if session.lists.of(owner) is not None:
+            return _call_of_list(session, owner, method.__name__, args)
         if method.__name__ not in _READING_WRAPPERS:
             session.write(ContentsPlace(owner))
     return _call_plain(session, method, args, kwargs)
+
+
+def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
+    """A special method of ``list``, past the one that a class of the user's has, of a list of the program."""
+    known = lists.required(session, owner)
+    match name:
+        case "__delitem__":
+            return lists.del_item(session, known, *args)
+        case "__contains__":
+            return ordering.is_in(session, owner, *args)
+        case "__add__":
+            return lists.concat(session, owner, *args)
+    raise errors.CaptureError(
+        f"list.{name}() is called of a list that changes length inside a captured block",
+        session.here(),
+        fix="use indexing, len, a for loop, or the methods append, extend, insert and pop",
+    )
 
 
 def _call_unbound(session: Session, function: Any, args: Any, kwargs: Any) -> Any:

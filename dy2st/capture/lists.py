@@ -128,7 +128,7 @@ def made(session: Session, items: list[Any]) -> RuntimeList:
     """
     element = None
     arguments, settled = [], []
-    for item in items:
+    for item in list.__iter__(items):
         elements.check_kept(session, item)
         settled.append(elements.settled(session, item))
         element = _common(session, element, elements.type_of(settled[-1]))
@@ -266,6 +266,7 @@ def repeat(session: Session, items: list[Any], times: Any) -> Any:
 
 _METHODS: dict[str, Callable[..., Any]] = {
     "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
+    "__getitem__": get,
 }  # fmt: skip
 _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", "sort"}
 

@@ -294,7 +294,18 @@ class _Describer:
         if known is None and isinstance(value, dict):
             self.check_keys(value, what)
         inside = known or (_items_of(self.session, value) if isinstance(value, dict) else ContentsPlace(value).read())
-        parts = {name: item for name, item in attributes(value).items() if not isinstance(item, Undefined)}
+        return self._holder_of(value, inside, attributes(value), what)
+
+    def _holder_of(self, value: Any, inside: Any, found: dict[str, Any], what: str) -> Structure:
+        """The same, given its attributes; with one that is there on some ways only, it is one of two."""
+        parts = {name: item for name, item in found.items() if not isinstance(item, Undefined)}
+        name = next((name for name, item in parts.items() if may_be_undefined(item)), None)
+        if name is not None:
+            item = parts[name]
+            there = self.session.number(scalars.where, (choices.presence(item), 1, 0), "int")
+            tag = self.describe(there, what)
+            ways = (parts | {name: Undefined(name)}, parts | {name: item.without_unbound()})
+            return ChoiceOf(tag, (0, 1), tuple(self._holder_of(value, inside, way, what) for way in ways))
         items = [self.described(inside, what), *(self.describe(item, what) for item in parts.values())]
         return HolderOf(type(value), tuple(parts), tuple(items), getattr(value, "maxlen", None))
 
