@@ -17,7 +17,20 @@ from typing import Any, NoReturn
 import torch
 
 from dy2st import errors
-from dy2st.capture import attribute_tables, choices, hidden_state, keys, lists, lookup, optional, ranges, storage, text, tuples
+from dy2st.capture import (
+    attribute_tables,
+    cells,
+    choices,
+    hidden_state,
+    keys,
+    lists,
+    lookup,
+    optional,
+    ranges,
+    storage,
+    text,
+    tuples,
+)
 from dy2st.capture.assertions import check
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
@@ -39,6 +52,7 @@ from dy2st.capture.values import (
     unbound_free_message,
     unbound_message,
 )
+from dy2st_runtime.cells import Cell
 
 _OF_MODULES = (torch.nn.ModuleList, torch.nn.Sequential)
 _FEW = 8
@@ -108,7 +122,7 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
     known = session.lists.of(value)
-    if known is not None:
+    if known is not None and not _has_own(value, "__getitem__"):
         return lists.get(session, known, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
@@ -124,6 +138,9 @@ def _item(session: Session, value: Any, key: Any) -> Any:
 
 def _item_of_container(session: Session, value: Any, key: Any) -> Any:
     """What ``dict.__getitem__`` gives, and its like."""
+    known = session.lists.of(value)
+    if known is not None:
+        return lists.get(session, known, key)
     if _is_runtime(key) and not isinstance(value, dict):
         return _item_at_runtime(session, value, key)
     return _plain_item(session, value, key, storage.base_of(value).__getitem__)
@@ -140,6 +157,8 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.write(ItemPlace(value, key))
     found = get(value, key)
+    if type(found) is Cell:
+        return cells.read(session, found)
     if isinstance(value, dict) and may_be_undefined(found):
         return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else choices.certain(found)
     if isinstance(found, list) and (makes or isinstance(key, slice)):
@@ -280,7 +299,7 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
         return
     key = lookup.by_identity(session, target, key)
     known = session.lists.of(target)
-    if known is not None:
+    if known is not None and not _has_own(target, "__setitem__"):
         lists.set_item(session, known, key, value)
         return
     own = getattr(type(target), "__setitem__", None)
@@ -305,8 +324,12 @@ def _set_plainly(
     if id(target) in session.tables:
         attribute_tables.put(session, target, key, value)
         return
+    held = dict.get(target, key) if isinstance(target, dict) else None
+    if type(held) is Cell:
+        cells.write(session, held, value)
+        return
     _note_items(session, target, key)
-    if isinstance(target, dict) and may_be_undefined(dict.get(target, key)):
+    if isinstance(target, dict) and may_be_undefined(held):
         session.key_orders.write(target, key, choices.where_there)
     put(target, key, value)
 
@@ -320,7 +343,19 @@ def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> No
     _set_plainly(session, target, key, value, storage.base_of(target).__setitem__)
 
 
-OF_CONTAINERS: dict[str, Callable[..., Any]] = {"__getitem__": _item_of_container, "__setitem__": _set_in_container}
+def _has_own(value: Any, name: str) -> bool:
+    """Whether a class of the user's has another way to do something than Python's containers."""
+    return isinstance(getattr(type(value), name, None), types.FunctionType)
+
+
+def _length(session: Session, owner: Any) -> Any:
+    known = session.lists.of(owner)
+    return storage.base_of(owner).__len__(owner) if known is None else lists.length(session, known)
+
+
+OF_CONTAINERS: dict[str, Callable[..., Any]] = {
+    "__getitem__": _item_of_container, "__setitem__": _set_in_container, "__len__": _length,
+}  # fmt: skip
 """What special methods do that a container has from the class of Python's own."""
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import choices, storage
+from dy2st.capture import cells, choices, storage
 from dy2st.capture.class_attributes import read_classes, source_of
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
 from dy2st.capture.values import Choice, Undefined, may_be_undefined
+from dy2st_runtime.cells import Cell
 
 
 def has(value: Any) -> bool:
@@ -150,6 +151,8 @@ def holder(session: Session, value: Any) -> Any:
 def item(session: Session, table: dict[str, Any], key: Any) -> Any:
     """``vars(obj)[key]``."""
     found = table[key]
+    if type(found) is Cell:
+        return cells.read(session, found)
     return choices.certain(_as_key(found, key)) if may_be_undefined(found) else found
 
 
@@ -162,6 +165,9 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
             session.here(),
             fix=f"delete the attribute first, or assign to it: module.{key} = ...",
         )
+    if type(table.get(key)) is Cell:
+        cells.write(session, table[key], value)
+        return
     session.write(AttributePlace(owner, key))
     session.key_orders.write(table, key, choices.where_there)
     table[key] = value

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, choices, keys, replacements, storage, tensor_attributes, traits
+from dy2st.capture import attribute_tables, cells, choices, keys, replacements, storage, tensor_attributes, traits
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import (
@@ -36,6 +36,7 @@ from dy2st.capture.standard_library import is_followed
 from dy2st.capture.users_code import as_written, is_library, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, is_symbolic, may_be_undefined
 from dy2st.errors import CaptureError
+from dy2st_runtime.cells import Cell
 
 _IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -189,6 +190,8 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
         return _of_class(session, value, described, name)
     value = attribute_tables.holder(session, value)
     held = storage.own(value, name)
+    if type(held) is Cell:
+        return cells.read(session, held)
     if may_be_undefined(held):
         there = choices.presence(held)
         if not _has_other(value, name):
@@ -414,6 +417,10 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     if not storage.is_data(described):
         target = attribute_tables.holder(session, target)
     source_of(session, target)  # a class comes from outside even if nothing of it has been read
+    held = storage.own(target, name)
+    if type(held) is Cell:
+        cells.write(session, held, value)
+        return
     session.write(AttributePlace(target, name))
     held_in = [table for table in storage.tables(target) if name in table]
     for table in held_in:

@@ -112,7 +112,10 @@ class BlockBuilder:
         return found[1] if found is not None and found[0]() is value else None
 
     def _remember(self, value: Any, node: fx.Node) -> None:
-        self._objects[id(value)] = (weakref.ref(value), node)
+        try:
+            self._objects[id(value)] = (weakref.ref(value), node)
+        except TypeError:  # a dict, or an object without a place for that
+            self.stands_for(value, node)
 
     def _find_object(self, value: Any) -> fx.Node | None:
         found = self._own(value)
@@ -207,6 +210,14 @@ class BlockBuilder:
                     self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
         elif isinstance(value, (RuntimeList, RuntimeString, RuntimeFunction)):
             self._remember(value, node)
+
+    def stands_for(self, value: Any, node: fx.Node) -> None:
+        """From now on ``node`` gives an object; it is kept alive, since a dict cannot be referred to weakly."""
+        self._objects[id(value)] = (lambda: value), node
+
+    def object_node(self, value: Any) -> fx.Node | None:
+        """The node that gives an object, if there is one."""
+        return self._find_object(value) if self.knows(value) else None
 
     def bind_without_sizes(self, value: torch.Tensor, node: fx.Node) -> None:
         """From now on ``node`` stands for ``value``, but what it gives has other sizes."""

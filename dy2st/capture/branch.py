@@ -359,6 +359,14 @@ class Joiner:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
             kind = type(place.owner).__name__
             name = spelled(self.session, place, a, b)
+            if self.session.is_new(place.owner):
+                base = "set" if isinstance(place.owner, set) else "deque"
+                return errors.BranchMismatchError(
+                    f"'{name}', a {base} of the class {kind}, is changed where a tensor decides",
+                    self.session.here(),
+                    seen=in_words(place, error),
+                    fix=f"keep a {base} in an attribute of the class: self.items = {base}()",
+                )
             subject = f"a {kind} that comes from outside" if name == f"a {kind}" else f"'{name}', a {kind} from outside,"
             return errors.BranchMismatchError(
                 f"{subject} is changed where a tensor decides",

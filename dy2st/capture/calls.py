@@ -27,6 +27,7 @@ from dy2st import errors
 from dy2st.capture import (
     access,
     attribute_tables,
+    cells,
     construction,
     deques,
     hidden_state,
@@ -34,6 +35,7 @@ from dy2st.capture import (
     iterators,
     keys,
     keywords,
+    lists,
     lookup,
     managers,
     modules,
@@ -139,7 +141,7 @@ _OF_OBJECTS: tuple[Any, ...] = (
     getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
     operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
     *(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__")),
-    object.__getattribute__, type.__getattribute__,
+    object.__getattribute__, type.__getattribute__, super,
 )  # fmt: skip
 """What asks for the object, or passes it on; of those that look into it, the statements know how."""
 
@@ -322,10 +324,31 @@ def _call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
         step = access.OF_CONTAINERS.get(method.__name__)
         if step is not None and not kwargs:
             return step(session, owner, *args)
+        if session.lists.of(owner) is not None:
+            return _call_of_list(session, owner, method.__name__, args)
         special_methods.check(session, owner, method.__name__)
         if method.__name__ not in _READING_WRAPPERS:
             session.write(ContentsPlace(owner))
     return _call_plain(session, method, args, kwargs)
+
+
+def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
+    """A special method of ``list``, past the one that a class of the user's has, of a list of the program."""
+    known = lists.required(session, owner)
+    match name:
+        case "__len__":
+            return lists.length(session, known)
+        case "__delitem__":
+            return lists.del_item(session, known, *args)
+        case "__contains__":
+            return ordering.is_in(session, owner, *args)
+        case "__add__":
+            return lists.concat(session, owner, *args)
+    raise errors.CaptureError(
+        f"list.{name}() is called of a list that changes length inside a captured block",
+        session.here(),
+        fix="use indexing, len, a for loop, or the methods append, extend, insert and pop",
+    )
 
 
 def _call_unbound(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
@@ -471,8 +494,9 @@ def _member(session: Session, kind: type[enum.Enum], args: tuple[Any, ...], kwar
 
 
 def _call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
-    if isinstance(owner, list):
-        return ordering.method(session, owner, function.__name__, args, kwargs)
+    if isinstance(owner, list) or cells.holds(owner):
+        method = ordering.method if isinstance(owner, list) else _call_of_cells
+        return method(session, owner, function.__name__, args, kwargs)
     of_attributes = _method_of_attributes(session, owner, function.__name__)
     if of_attributes is not None:
         return of_attributes(session, owner, function.__name__, args, kwargs)
@@ -492,6 +516,21 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
     return session.views.added(owner, function(*args, **kwargs))
+
+
+def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """A method of a dict that is in a list of the program, and is changed there."""
+    if name == "update":
+        for key, item in dict(*args, **kwargs).items():
+            access.set_item(owner, key, item)
+        return None
+    if name not in _READING_METHODS:
+        raise errors.CaptureError(
+            f"dict.{name}() changes the keys of a dict that is in a list of a length that a tensor decides",
+            session.here(),
+            fix="give it all its keys where it is made, and set their values",
+        )
+    return getattr(cells.as_read(session, owner), name)(*args, **kwargs)
 
 
 def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[..., Any] | None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch.utils._pytree import tree_leaves
 
-from dy2st.capture import storage
+from dy2st.capture import cells, storage
 from dy2st.capture.session import Session
 from dy2st.capture.standard_library import is_followed_class
 from dy2st.capture.tracking import CONSTANTS
@@ -48,6 +48,7 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
     if plain and not is_skipped(init) and session.convert(cast(types.FunctionType, init)) is not None:
         made = registered(session, new(kind, *args) if is_error else new(kind))
         session.call(types.MethodType(init, made), *args, **kwargs)
+        cells.give_attributes(session, made)
         return made
     make = functools.partial(type.__call__, kind)
     if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_choice((args, kwargs)):
@@ -57,6 +58,7 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
             init(made, *args, **given)  # it keeps what it gets, as a statement would
         else:
             plainly(session, types.MethodType(init, made), args, given)
+        cells.give_attributes(session, made)
         return made
     return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
 

@@ -19,7 +19,7 @@ import torch
 from torch import fx
 
 from dy2st import errors
-from dy2st.capture import choices, lattice, text
+from dy2st.capture import cells, choices, lattice, text
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session
@@ -38,6 +38,7 @@ from dy2st.capture.values import (
     unpack_list,
 )
 from dy2st_runtime import control
+from dy2st_runtime.cells import Cell
 from dy2st_runtime.items import is_plain_object
 from dy2st_runtime.structure import TupleOf, children, shallow, unflatten
 
@@ -45,12 +46,17 @@ CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type,
 """What is an item as the object that it is."""
 
 
-def settled(session: Session, value: Any) -> Any:
+def settled(session: Session, value: Any, inside: bool = False) -> Any:
     """A value as an item: lists in it become lists of the program, texts are made.
+
+    Args:
+        inside: whether it is part of an object, which may have a cell for it.
 
     Raises:
         CaptureError: it cannot be an item.
     """
+    if type(value) is Cell and not inside:
+        Cell.refuse()
     if isinstance(value, Choice):
         value = choices.bound(value)
         if not isinstance(value, Choice):
@@ -105,7 +111,26 @@ def _container(session: Session, value: Any) -> Any:
             fix="put in tensors, numbers, strings, None, tuples, lists, dicts and dataclasses of them",
         )
     _, structure = shallow(value)
-    return unflatten(structure, [unpack_list(settled(session, part)) for part in parts[0]])
+    return unflatten(structure, [unpack_list(settled(session, part, inside=True)) for part in parts[0]])
+
+
+def item_node(session: Session, value: Any, settled: Any) -> Any:
+    """A value that is put in, as an argument of a node; an object that the program has made already is that one.
+
+    Args:
+        settled: the value, settled.
+    """
+    if not _is_object(value):
+        return argument(session, settled)
+    known = session.builder.object_node(value)
+    if known is None:
+        known = argument(session, settled)
+        session.builder.stands_for(value, known)
+    return known
+
+
+def _is_object(value: Any) -> bool:
+    return children(value) is not None and not isinstance(value, (list, tuple, Cell))
 
 
 def check_kept(session: Session, value: Any) -> None:
@@ -115,6 +140,8 @@ def check_kept(session: Session, value: Any) -> None:
         CaptureError: it is the same one at each trip of a loop, or comes from outside.
     """
     for part in _mutable_parts(session, value):
+        cells.give_items(session, part)
+    for part in _new_parts(session, value):
         born = session.births.born(part)
         if born is None or session.repeats_since(born):
             kind = type(part).__name__
@@ -124,6 +151,17 @@ def check_kept(session: Session, value: Any) -> None:
                 fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
             )
         session.copies.add(part)
+
+
+def _new_parts(session: Session, value: Any) -> list[Any]:
+    """The mutable parts of a value of which the program has made none yet."""
+    if isinstance(value, Choice):
+        return [part for option in value.options.values() for part in _new_parts(session, option)]
+    parts = children(value)
+    if parts is None or isinstance(value, list) or (_is_object(value) and session.builder.knows(value)):
+        return []
+    own = [] if isinstance(value, tuple) or _is_frozen(value) else [value]
+    return [*own, *(inner for part in parts[0] for inner in _new_parts(session, part))]
 
 
 def _mutable_parts(session: Session, value: Any) -> list[Any]:
@@ -222,7 +260,10 @@ def _taken(builder: BlockBuilder, session: Session, kind: lattice.Type, node: fx
                 what = structure if is_plain_object(structure) else len(items)
                 parts = builder.call_raw(control.item_parts, (node, what))
                 nodes = [builder.call_raw(operator.getitem, (parts, i)) for i in range(len(items))]
-            return unflatten(structure, [_taken(builder, session, item, n, certain) for item, n in zip(items, nodes)])
+            made = unflatten(structure, [_taken(builder, session, item, n, certain) for item, n in zip(items, nodes)])
+            if _is_object(made):
+                builder.stands_for(made, node)
+            return made
         case lattice.ChoiceType(options):
             return _option(builder, session, options, node)
     value = session.new_value(kind)
@@ -235,7 +276,7 @@ def _option(builder: BlockBuilder, session: Session, options: tuple[lattice.Type
     kinds = tuple(_kind(options[i]) for i in order)
     tag = session.new_value(lattice.NumberType("int"))
     builder.bind(tag, builder.call_raw(control.item_kind, (node, kinds)))
-    made = {}
+    made: dict[int, Any] = {}
     for position, i in enumerate(order):
         own = node
         if not isinstance(options[i], lattice.SameType):

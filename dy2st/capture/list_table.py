@@ -70,7 +70,8 @@ class ListTable:
         self.session.region.lists.append(id(items))
         self._kept[id(items)] = items
         self.session.write(ContentsPlace(items))
-        items[:] = [Stale(made)] * (len(items) + 1)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
+        stale = [Stale(made)] * (list.__len__(items) + 1)
+        list.__setitem__(items, slice(None), stale)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
         return made
 
     def copy(self, items: RuntimeList) -> list[Any]:

@@ -114,10 +114,10 @@ def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
 def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
     """Make room for a new item in the type of the items; gives the item as an argument of a node."""
     elements.check_kept(session, value)
-    value = elements.settled(session, value)
-    elements.stands_in(session, items, value)
-    _take_in(session, items, elements.type_of(value))
-    return elements.argument(session, value)
+    settled = elements.settled(session, value)
+    elements.stands_in(session, items, settled)
+    _take_in(session, items, elements.type_of(settled))
+    return elements.item_node(session, value, settled)
 
 
 def made(session: Session, items: list[Any]) -> RuntimeList:
@@ -128,12 +128,11 @@ def made(session: Session, items: list[Any]) -> RuntimeList:
     """
     element = None
     arguments, settled = [], []
-    for item in items:
+    for item in list.__iter__(items):
         elements.check_kept(session, item)
-        item = elements.settled(session, item)
-        element = _common(session, element, elements.type_of(item))
-        arguments.append(elements.argument(session, item))
-        settled.append(item)
+        settled.append(elements.settled(session, item))
+        element = _common(session, element, elements.type_of(settled[-1]))
+        arguments.append(elements.item_node(session, item, settled[-1]))
     found = session.lists.turn(items, element)
     for item in settled:
         elements.stands_in(session, found, item)
@@ -267,6 +266,7 @@ def repeat(session: Session, items: list[Any], times: Any) -> Any:
 
 _METHODS: dict[str, Callable[..., Any]] = {
     "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
+    "__getitem__": get,
 }  # fmt: skip
 _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", "sort"}
 

@@ -126,6 +126,11 @@ def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) ->
     return lookup.first(places, alike, use, lambda: _not_there(session, items, name, value))
 
 
+def is_in(session: Session, items: list[Any], value: Any) -> Any:
+    """Whether a value is in a list of the program."""
+    return position(session, items, value) >= 0
+
+
 def _as_number(session: Session, test: Any) -> Any:
     return session.number(scalars.to_int, (test,), "int") if is_symbolic(test) else int(test)
 
@@ -197,7 +202,7 @@ def _sort(session: Session, target: list[Any], *, key: Callable[..., Any] | None
         lists.set_item(session, known, slice(None), made)
         return
     session.write(ContentsPlace(target))
-    target[:] = made
+    list.__setitem__(target, slice(None), made)
 
 
 _COMPARING: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove, "sort": _sort}

@@ -19,7 +19,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import choices, identities, key_order, lattice, originals, storage, tensor_attributes, wording
+from dy2st.capture import cells, choices, identities, key_order, lattice, originals, storage, tensor_attributes, wording
 from dy2st.capture.attributes import spent
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
@@ -45,6 +45,7 @@ from dy2st.capture.values import (
     may_be_undefined,
 )
 from dy2st_runtime import scalars
+from dy2st_runtime.cells import Cell
 from dy2st_runtime.program import Effect, Location
 from dy2st_runtime.structure import (
     HOLDERS,
@@ -252,6 +253,8 @@ class _Describer:
 
     def describe(self, value: Any, what: str) -> Structure:
         """The structure of a value; ``what`` the function does with it, for a message."""
+        if type(value) is Cell:
+            return self.describe(cells.read(self.session, value), what)
         is_plain = parts_of(value) is None and not isinstance(value, StandIn)
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
@@ -300,7 +303,18 @@ class _Describer:
         if known is None and isinstance(value, dict):
             self.check_keys(value, what)
         inside = known or (_items_of(self.session, value) if isinstance(value, dict) else ContentsPlace(value).read())
-        parts = {name: item for name, item in attributes(value).items() if not isinstance(item, Undefined)}
+        return self._holder_of(value, inside, attributes(value), what)
+
+    def _holder_of(self, value: Any, inside: Any, found: dict[str, Any], what: str) -> Structure:
+        """The same, given its attributes; with one that is there on some ways only, it is one of two."""
+        parts = {name: item for name, item in found.items() if not isinstance(item, Undefined)}
+        name = next((name for name, item in parts.items() if may_be_undefined(item)), None)
+        if name is not None:
+            item = parts[name]
+            there = self.session.number(scalars.where, (choices.presence(item), 1, 0), "int")
+            tag = self.describe(there, what)
+            ways = (parts | {name: Undefined(name)}, parts | {name: item.without_unbound()})
+            return ChoiceOf(tag, (0, 1), tuple(self._holder_of(value, inside, way, what) for way in ways))
         items = [self.described(inside, what), *(self.describe(item, what) for item in parts.values())]
         return HolderOf(type(value), tuple(parts), tuple(items), getattr(value, "maxlen", None))
 
@@ -336,6 +350,7 @@ class _Describer:
         if isinstance(value, Text):
             value = wording.node_value(self.session, value)
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
+            cells.leave(self.session, value)
             self.outputs.append(value)
             return Leaf(len(self.outputs) - 1)
         return self._known(value, what)

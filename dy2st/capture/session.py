@@ -463,7 +463,7 @@ class Session:
         if self._is_outside(place):
             TURNS.go_alone()
         if not isinstance(place, CellPlace):
-            self.copies.check(place.owner, self.here())
+            self.copies.check(place, place.owner, self.here(), self.apart)
             if len(self._regions) > 1:
                 self.outside.check_changed(place.owner)
             for twin in self.twins.take(place.owner):

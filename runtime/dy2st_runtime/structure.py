@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from dy2st_runtime import constants
+from dy2st_runtime.cells import Cell
 from dy2st_runtime.document import Json
 from dy2st_runtime.errors import LoadError, SaveError
 
@@ -133,6 +134,13 @@ class StandInOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class CellOf:
+    """A :class:`~dy2st_runtime.cells.Cell`, with the structure of its list."""
+
+    items: tuple[Structure, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class HolderOf:
     """A list, dict or deque of a class with attributes, made without calling its methods.
 
@@ -156,7 +164,7 @@ class Shared:
     items: tuple[Structure, ...]
 
 
-Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | StandInOf | HolderOf | Shared
+Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | StandInOf | CellOf | HolderOf | Shared
 
 
 def _same_constant(a: Any, b: Any) -> bool:
@@ -190,6 +198,8 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if is_followed(value) and not _holds_itself(value):
         found = attributes(value)
         return list(found.values()), lambda items: ObjectOf(kind, tuple(found), items)
+    if kind is Cell:
+        return [value.items], CellOf
     if "of_list" in vars(kind) and hasattr(kind, "__dy2st_stands_in__"):
         return [value.items], lambda items: StandInOf(kind, items, value.maxlen)
     return None
@@ -372,12 +382,14 @@ def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] 
 
 
 def _unflatten_one(
-    structure: CollectionOf | StandInOf | HolderOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]
+    structure: CollectionOf | StandInOf | CellOf | HolderOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]
 ) -> Any:
     match structure:
         case CollectionOf(kind, items, maxlen):
             inside = unflatten(items[0], leaves, made)
             return collections.deque(inside, maxlen) if kind == "deque" else _COLLECTIONS[kind](inside)
+        case CellOf(items):
+            return Cell(unflatten(items[0], leaves, made))
         case StandInOf(kind, items, maxlen):
             return kind.of_list(unflatten(items[0], leaves, made), maxlen)
         case HolderOf(factory, fields, items, maxlen):
@@ -549,13 +561,15 @@ def to_json(structure: Structure) -> Any:
             return made | ({"mapping": True} if issubclass(factory, dict) else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
-        case HolderOf() | Shared():
+        case HolderOf() | Shared() | CellOf():
             return _container_to_json(structure)
         case ChoiceOf(tag, tags, items):
             return {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
 
 
-def _container_to_json(structure: HolderOf | Shared) -> Any:
+def _container_to_json(structure: HolderOf | Shared | CellOf) -> Any:
+    if isinstance(structure, CellOf):
+        return {"cell": to_json(structure.items[0])}
     if isinstance(structure, HolderOf):
         kind = structure.factory.__qualname__
         raise SaveError(f"a {kind} among the results cannot be written to an archive; give what is in it instead")
@@ -693,8 +707,9 @@ _READERS: dict[str, Callable[[Json, int], Structure]] = {
     "object": _read_object,
     "choice": _read_choice,
     "collection": _read_collection,
+    "cell": lambda json, depth: CellOf((from_json(json.field("cell"), depth),)),
     "shared": lambda json, depth: Shared(json.field("shared").integer(0), (from_json(json.field("item"), depth),)),
 }
 """How each kind of structure is read, by the field that tells it."""
 
-constants.hold_structures((TupleOf, ListOf, DictOf, ObjectOf), to_json, from_json)
+constants.hold_structures((TupleOf, ListOf, DictOf, ObjectOf, CellOf), to_json, from_json)

@@ -206,3 +206,91 @@ def leaves_pickle(x: Any) -> Any:
 def test_what_only_a_call_knows_is_not_left(function: Callable[[Any], Any]) -> None:
     with pytest.raises(dy2st.errors.CaptureError, match=r"(id or hash of a tensor|id of one of several|known only at run time)"):
         dy2st.to_static(function)(torch.ones(2))
+
+
+class Counting(list):
+    def append(self, value):
+        self.count_of_appends = getattr(self, "count_of_appends", 0) + 1
+        super().append(value)
+
+
+class Doubling(Counting):
+    def append(self, value):
+        super().append(value * 2)
+
+    def extend(self, values):
+        for value in values:
+            self.append(value)
+
+    def pop(self, *position):
+        return super().pop(*position) * 2
+
+    def __getitem__(self, position):
+        return super().__getitem__(position)
+
+    def __setitem__(self, position, value):
+        super().__setitem__(position, value + 1)
+
+    def __delitem__(self, position):
+        super().__delitem__(position)
+
+    def __len__(self):
+        return super().__len__()
+
+
+class Capped(list):
+    def __init__(self, most):
+        super().__init__()
+        self.most = most
+
+    def append(self, value):
+        if len(self) >= self.most:
+            self.pop(0)
+        super().append(value)
+
+
+def grown_by_methods(x):
+    items = Doubling()
+    for t in range(3):
+        if x[t] > 0:
+            items.extend([x[t], x[t] + 1])
+    if len(items) > 1:
+        items[0] = items[1]
+        last = items.pop()
+        del items[0]
+    else:
+        last = x.sum()
+    return [items[k] for k in range(len(items))], last, items
+
+
+def grown_in_a_loop(x):
+    items = Counting()
+    while x.sum() < 6:
+        x = x + 1
+        items.append(x)
+    return list(items), items, getattr(items, "count_of_appends", None)
+
+
+def capped(x):
+    items = Capped(2)
+    for t in range(3):
+        if x[t] > 0:
+            items.append(x[t])
+    return list(items), items
+
+
+def one_of_two(x):
+    a, b = Counting(), Counting()
+    chosen = a if x.sum() > 3 else b
+    chosen.append(x)
+    return a, b
+
+
+@pytest.mark.parametrize("program", [grown_by_methods, grown_in_a_loop, capped, one_of_two])
+def test_methods_that_call_those_of_list(program):
+    static = dy2st.to_static(program)
+    for way in ([1.0, 2.0, 3.0], [9.0, 9.0, 9.0], [0.0, 6.0, 1.0], [-1.0, -2.0, -3.0], [2.0, -2.0, 2.0]):
+        expected, found = program(torch.tensor(way)), static(torch.tensor(way))
+        assert str(expected) == str(found)
+        assert [getattr(part, "__dict__", None) for part in expected] == [getattr(part, "__dict__", None) for part in found]
+    assert len(static.program_cache) == 1

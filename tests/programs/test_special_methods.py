@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ OF_LISTS = {
     "getitem": lambda xs, x: xs.__getitem__(-1),
     "getitem of the class": lambda xs, x: list.__getitem__(xs, 0),
     "eq": lambda xs, x: xs.__eq__([]),
+    "add": lambda xs, x: xs.__add__([x]),
+    "add of operator": lambda xs, x: operator.add([x], xs),
+    "mul": lambda xs, x: xs.__mul__(2),
     "iadd": lambda xs, x: (xs.__iadd__([x]), xs),
     "imul": lambda xs, x: (xs.__imul__(2), xs),
     "setitem": lambda xs, x: (xs.__setitem__(0, x + 1), xs),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import heapq
 import types
 import typing
 
@@ -441,18 +442,42 @@ def order_of_keys(x):
     return list(table)
 
 
-@CHAPTER.refused(
-    "A dict that is an item of a growing list, changed",
-    NS[:1],
-    error=dy2st.CaptureError,
-    says="a dict is changed that is an item of a list",
-)
+@CHAPTER.captured("Dicts and objects in a growing list, changed while they are there", NS)
 def changed_item(n, x):
     tracks = []
     for k in range(n):
-        tracks.append({"h": x * k})
-    tracks[0]["h"] = x
+        tracks.append({"h": x * k, "hits": 0})
+    for track in tracks:
+        if track["h"].sum() > 1:
+            track["hits"] += 1
+    if tracks:
+        tracks[0]["h"] = x
     return tracks
+
+
+@CHAPTER.refused(
+    "A key that a dict in a growing list gets later",
+    NS[:1],
+    error=dy2st.CaptureError,
+    says="gets 'hits', which it did not have when it was put in",
+)
+def new_key_of_an_item(n, x):
+    tracks = []
+    for k in range(n):
+        tracks.append({"h": x * k})
+    for track in tracks:
+        track["hits"] = 1
+    return tracks
+
+
+@CHAPTER.captured("Heaps: `heapq` with tensors, numbers, tuples and objects in order", XS)
+def smallest_first(x):
+    heap, taken = [], []
+    for k in range(3):
+        heapq.heappush(heap, (x[k], k))
+    while heap and len(taken) < 2:
+        taken.append(heapq.heappop(heap)[1])
+    return taken, heap
 
 
 @CHAPTER.captured("A growing list of objects that the function makes", NS)

@@ -16,12 +16,13 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, construction, storage, wording
+from dy2st.capture import access, cells, comprehensions, construction, storage, wording
 from dy2st.capture.attributes import attr
 from dy2st.capture.journal import MISSING, ContentsPlace
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, Text, may_be_undefined
+from dy2st_runtime.cells import Cell
 from dy2st_runtime.structure import HOLDERS, attributes, empty_like
 
 _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
@@ -33,7 +34,12 @@ def _copy(session: Session, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.view_as(value) if not value.is_leaf else value.detach().requires_grad_(value.requires_grad)
     access.look_into(session, value)
+    if cells.holds(value):
+        value = cells.as_read(session, value)
     made = copy.copy(value)
+    if any(type(item) is Cell for item in attributes(made).values()):
+        for name, item in attributes(made).items():
+            storage.keep(made, name, cells.made(session, cells.read(session, item)) if type(item) is Cell else item)
     if type(made) is list:
         session.lists.own(made)
         return made
@@ -78,6 +84,10 @@ class _Deep:
             return _copied_tensor(part)
         if type(part) is tuple:
             return tuple(map(self.copied, part))
+        if type(part) is Cell:
+            return cells.made(self.session, self.copied(cells.read(self.session, part)))
+        if self.session.lists.of(part) is not None:
+            return comprehensions.mapped(part, self.copied)
         if type(part) is list:
             made: Any = []
             self.known[id(part)] = made
@@ -180,6 +190,8 @@ def _taken_apart(session: Session, function: Any, value: Any, make: Callable[[An
             return make(part, [inner(attr(part, field.name)) for field in dataclasses.fields(part)])
         if isinstance(part, tuple) and hasattr(type(part), "_fields"):
             return type(part)(*map(inner, part))
+        if session.lists.of(part) is not None:
+            return comprehensions.mapped(part, inner)
         if isinstance(part, (list, tuple)):
             made = type(part)(map(inner, part))
             if type(made) is list:

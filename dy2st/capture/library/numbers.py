@@ -73,9 +73,9 @@ def _hash(session: Session, value: Any) -> Any:
 @handles(len)
 def _len(session: Session, value: Any) -> Any:
     known = session.lists.of(contents(value))
-    if known is not None:
+    if known is not None and not isinstance(getattr(type(value), "__len__", None), types.FunctionType):
         return lists.length(session, known)
-    if isinstance(value, list) and value and isinstance(value[0], Stale):
+    if known is None and isinstance(value, list) and value and isinstance(value[0], Stale):
         value[0].fail()
     if isinstance(value, torch.Tensor):
         if value.dim() == 0:

@@ -165,3 +165,9 @@ handles(str, takes_choices=True)(_to_text(str, "s"))
 handles(repr, takes_choices=True)(_to_text(repr, "r"))
 handles(ascii, takes_choices=True)(_to_text(ascii, "a"))
 handles(format)(_to_text(format, None))
+
+
+@handles(super)
+def _super(session: Session, *args: Any) -> Any:
+    """``super(kind, obj)``: it takes hold of the object, and looks at nothing in it."""
+    return super(*args)

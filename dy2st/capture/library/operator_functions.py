@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 
-from dy2st.capture import access, attributes, comparisons, relations
+from dy2st.capture import access, attributes, comparisons, lists, relations
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -36,6 +36,17 @@ handles(operator.contains, takes_choices=True)(_like(lambda container, value: co
 handles(operator.getitem, takes_choices=True)(_like(access.item))
 handles(operator.setitem, takes_choices=True)(_like(access.set_item))
 handles(operator.delitem)(_like(access.del_item))
+
+
+@handles(operator.add, operator.concat)
+def _add(session: Session, left: Any, right: Any) -> Any:
+    """Two lists, of which one may be of the program."""
+    return lists.concat(session, left, right) if isinstance(left, list) and isinstance(right, list) else left + right
+
+
+@handles(operator.mul)
+def _multiply(session: Session, left: Any, right: Any) -> Any:
+    return lists.repeat(session, left, right) if isinstance(left, list) else left * right
 
 
 @handles(operator.truth, takes_choices=True)

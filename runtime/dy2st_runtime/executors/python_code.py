@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control, items, scalars
+from dy2st_runtime import cells, control, items, scalars
 from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.executors.wide_numbers import OF_ANY_SIZE
 from dy2st_runtime.program import Block, Location, Program
@@ -399,5 +399,6 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     control.item_kind: items.kind_of,
     control.item_of_kind: items.of_kind,
     control.item_parts: items.parts,
+    control.item_open: cells.open_,
 }
 """What each control target without blocks does."""

@@ -1,0 +1,82 @@
+"""What an object that a program makes has in place of an attribute, where the program reads and changes it while it is in a list.
+
+b.n = [0]            for the program, an attribute is a list with one item, which all copies of the object share
+open_(items)         puts what is in these lists into the objects, when they leave the program
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+
+def _refuse() -> NoReturn:
+    raise TypeError("an attribute that a program changes is used outside of it")
+
+
+class Cell:
+    """An attribute of an object, or an item of a dict.
+
+    Attributes:
+        items: a list of what it is.
+        refuse: what is raised by whoever takes the cell for what is in it.
+    """
+
+    refuse: Callable[[], NoReturn] = staticmethod(_refuse)
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __repr__(self) -> str:
+        return repr(self.items[0])
+
+    def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+        type(self).refuse()
+
+    __iter__ = __len__ = __bool__ = __call__ = __add__ = __radd__ = __mul__ = __rmul__ = __getitem__ = __sub__ = __rsub__ = _fail
+    __truediv__ = __rtruediv__ = __lt__ = __gt__ = __le__ = __ge__ = __float__ = __int__ = __index__ = __neg__ = __abs__ = _fail
+    __copy__ = __deepcopy__ = __reduce_ex__ = __contains__ = __eq__ = __ne__ = _fail
+    __hash__ = object.__hash__
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        """An operation of torch is no exception."""
+        cls.refuse()
+
+
+_CLOSED = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
+"""What has attributes, and never cells."""
+
+
+def open_(value: Any, seen: set[int] | None = None) -> None:
+    """Put what is in the cells of all objects in a value into their places."""
+    seen = set() if seen is None else seen
+    if id(value) in seen or isinstance(value, _CLOSED):
+        return
+    seen.add(id(value))
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            open_(part, seen)
+        return
+    for name, part in _parts(value):
+        inside = part.items[0] if type(part) is Cell else part
+        if inside is not part and isinstance(value, dict):
+            value[name] = inside
+        elif inside is not part:
+            object.__setattr__(value, name, inside)
+        open_(inside, seen)
+
+
+def _parts(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    slots = [name for kind in type(value).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
+    return [*getattr(value, "__dict__", {}).items(), *((name, getattr(value, name)) for name in slots if hasattr(value, name))]
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
