@@ -41,12 +41,13 @@ handles(operator.delitem)(_like(access.del_item))
 @handles(operator.add, operator.concat)
 def _add(session: Session, left: Any, right: Any) -> Any:
     """Two lists, of which one may be of the program."""
-    return lists.concat(session, left, right) if isinstance(left, list) and isinstance(right, list) else left + right
+    are_lists = isinstance(right, list) and getattr(type(left), "__add__", None) is list.__add__
+    return lists.concat(session, left, right) if are_lists else left + right
 
 
 @handles(operator.mul)
 def _multiply(session: Session, left: Any, right: Any) -> Any:
-    return lists.repeat(session, left, right) if isinstance(left, list) else left * right
+    return lists.repeat(session, left, right) if getattr(type(left), "__mul__", None) is list.__mul__ else left * right
 
 
 @handles(operator.truth, takes_choices=True)
