@@ -42,6 +42,7 @@ class Attempt(Handlers):
         self.handlers, self.cells = handlers, cells
         self._forgotten = {id(place.cell) for place in cells if isinstance(place, CellPlace) and place.name not in caught}
         self._born, self._start = session.births.born, session.births.now()
+        self.depth = session.nesting
         self._grad, self._autocasts = torch.is_grad_enabled(), len(session.functions.open_autocasts)
 
     def keeps(self, place: CellPlace) -> bool:
@@ -107,6 +108,10 @@ def _kind_of(departure: Departure, count: int) -> Any:
 def leave(session: Session, attempt: Attempt, error: BaseException, recipe: Recipe, values: Sequence[Any]) -> None:
     """An exception leaves the block that is recorded now for the handlers of a ``try`` statement."""
     attempt.restore_modes(session, error)
+    if session.is_older_than_blocks(error, attempt.depth):  # it is there where the handler is, with all it holds
+        known = session.departures.setdefault((id(attempt), id(error)), Departure(attempt))
+        session.put(session.left, known.left(error, recipe, ()))
+        return
     known = session.departures.setdefault(_key(attempt, error, recipe), Departure(attempt))
     session.put(session.left, known.left(error, recipe, [_passed(session, value) for value in values]))
 

@@ -253,6 +253,11 @@ class Session:
         """How many blocks and attempts are open."""
         return len(self._regions)
 
+    def is_older_than_blocks(self, value: Any, depth: int) -> bool:
+        """Whether an object is seen to have been made before the blocks and attempts above a depth began."""
+        born = self.births.born(value)
+        return born is not None and len(self._regions) > depth and born < self._regions[depth].start
+
     @property
     def at_root(self) -> bool:
         """Whether the code that runs now runs at every call."""

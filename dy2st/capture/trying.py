@@ -7,6 +7,7 @@ from typing import Any
 
 from dy2st.capture import departures, rests, stand_ins
 from dy2st.capture.branch import capture_if, join
+from dy2st.capture.construction import registered
 from dy2st.capture.departures import Attempt, Handler, departure
 from dy2st.capture.regions import Signal
 from dy2st.capture.session import Session, current
@@ -79,7 +80,7 @@ def _enter(session: Session, attempt: Attempt, left: Any) -> None:
     session.put(session.left, None)
     found = departure(left)
     assert found is not None
-    error = found.error(left)
+    error = registered(session, found.error(left))
     session.raised.append(error)
     try:
         raise error

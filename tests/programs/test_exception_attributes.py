@@ -279,3 +279,66 @@ def test_what_an_exception_holds_is_made_anew(backend):
                 found.append(str(error.info))
                 error.info[1].append(4)
         assert len(set(found)) <= 1 and len(found) != 1
+
+
+def made_before_the_statement(x):
+    error = Own(x.sum())
+    try:
+        if x.max() > 0:
+            raise error
+    except Own as caught:
+        caught.extra = 7
+        return error.extra, caught is error, caught.code
+    return error.extra
+
+
+def changed_on_the_way(x):
+    error = Own(x.sum())
+    try:
+        if x.max() > 0:
+            error.code = error.code * 2
+            if x.max() > 2:
+                raise error
+            error.extra = "late"
+    except Own as caught:
+        caught.more = 7
+        return error.more, caught is error, caught.code
+    return error.extra, error.code
+
+
+def made_in_the_statement(x):
+    error = None
+    try:
+        error = Own(x.sum())
+        error.extra = "q" if x.min() > 0 else "r"
+        if x.max() > 2:
+            raise error
+        error.extra = "t"
+    except Own as caught:
+        caught.more = 7
+        return caught.code, error.more, error.extra, error is caught
+    return error.extra
+
+
+def made_in_the_branch(x):
+    try:
+        if x.max() > 0:
+            raise Own(x.sum())
+    except Own as caught:
+        caught.extra = 7
+        return caught.code, caught.extra
+    return x
+
+
+SAME = [made_before_the_statement, changed_on_the_way, made_in_the_statement, made_in_the_branch]
+
+
+@pytest.mark.parametrize("program", SAME, ids=lambda program: program.__name__)
+def test_what_is_caught_is_the_object_that_was_raised(program, backend):
+    check(program, backend)
+
+
+def test_what_is_caught_is_no_state_of_a_saved_model(tmp_path):
+    dy2st.save(made_before_the_statement, tmp_path / "model", [dy2st.InputSpec([3])])
+    for x in CALLS:
+        assert outcome(made_before_the_statement, x) == outcome(dy2st.load(tmp_path / "model"), x)
