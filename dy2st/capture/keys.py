@@ -74,10 +74,11 @@ def is_any(session: Session, key: Any) -> bool:
 def refused(session: Session, key: Any, what: str) -> errors.DataDependentError:
     """The error for a key that may be any number or text."""
     kind = "text" if isinstance(key, Text) else "number"
+    every = "for each text" if kind == "text" else "for each number: dict.fromkeys(range(n), 0)"
     return errors.DataDependentError(
         f"a {kind} that is known only at run time {what}",
         session.here(),
-        fix="keep a list or a tensor with an item for each, give the dict all keys before, or choose the key with if statements",
+        fix=f"give the dict all keys before, {every}; or keep a list of pairs, (key, value), and search it",
     )
 
 

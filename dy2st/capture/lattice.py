@@ -181,6 +181,8 @@ class ContainerType:
 
 
 _MAX_OPTIONS = 8
+_MAX_KEYS = 64
+"""Of keys that a dict has: their number does not grow with each look at a loop."""
 
 Type = TensorType | NumberType | SameType | ListType | StringType | OrderType | UnboundType | ChoiceType | ContainerType
 
@@ -292,10 +294,15 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
         return (*rest, StringType())
     if len(options) >= _MAX_OPTIONS and isinstance(new, OrderType):
         return (OrderType(Order(None)),)
-    if len(options) >= _MAX_OPTIONS:
+    if len(options) >= (_MAX_KEYS if _is_key(new) and all(map(_is_key, options)) else _MAX_OPTIONS):
         kinds = ", ".join(map(text, options[:2]))
         raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths: {kinds} and so on")
     return (*options, new)
+
+
+def _is_key(a: Type) -> bool:
+    """Whether a type is that of a key which a dict has."""
+    return isinstance(a, SameType) and hasattr(type(a.value), "__dy2st_key__")
 
 
 def _is_string(a: Type) -> bool:

@@ -122,6 +122,8 @@ def settled(session: Session, table: Any, key: Any) -> Any:
 class Known:
     """A key that is known where it is met: branches pass it on as it is."""
 
+    __dy2st_key__ = True
+
     def __init__(self, key: Any) -> None:
         self.key = key
 

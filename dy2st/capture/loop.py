@@ -29,6 +29,7 @@ from dy2st_runtime import control, scalars
 from dy2st_runtime.structure import children, shallow
 
 _LONGEST = 120
+_DEEP = 4
 _ATTEMPTS = 64
 _ATTEMPTS_WITH_OLDER = 16
 """Where older objects are kept: then a value may have one more kind inside in each attempt, without end."""
@@ -201,12 +202,28 @@ def _unsettled(session: Session, carry: Carry | None) -> errors.LoopVariableErro
             seen=f"{name}: items are put in, or taken out and put in again, where a tensor decides",
             fix="give the dict all its keys before the loop and set their values in it, or keep a list of pairs",
         )
+    if carry is not None and _is_chain(carry.kind):
+        return errors.LoopVariableError(
+            f"{name} holds the one of the trip before, so that it is of another depth after each trip of this loop",
+            session.here(),
+            fix="keep all in a list, nodes.append(node), and in each the position of the next one in place of the object",
+        )
     return errors.LoopVariableError(
         f"{name} is another kind of value after each trip of this loop",
         session.here(),
         seen=None if carry is None else f"{lattice.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
         fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
     )
+
+
+def _is_chain(kind: lattice.Type, around: tuple[Any, ...] = ()) -> bool:
+    """Whether objects of one class, or tuples, are in each other more than a few times."""
+    if isinstance(kind, lattice.ChoiceType):
+        return any(_is_chain(option, around) for option in kind.options)
+    if not isinstance(kind, lattice.ContainerType):
+        return False
+    own = (type(kind.structure), getattr(kind.structure, "factory", None))
+    return around.count(own) > _DEEP or any(_is_chain(item, (*around, own)) for item in kind.items)
 
 
 def _shortened(kind: lattice.Type) -> str:

@@ -410,3 +410,32 @@ def test_a_new_key_is_refused():
 
     with pytest.raises(dy2st.CaptureError, match="'extra', which it did not have when it was put in"):
         dy2st.to_static(adds)(torch.tensor(WAYS[0]))
+
+
+class Link:
+    def __init__(self, value, after):
+        self.value, self.after = value, after
+
+
+def test_a_chain_of_objects_is_refused_and_its_fix_works():
+    def chain(x):
+        last = None
+        while x.sum() < 6:
+            x = x + 1
+            last = Link(x, last)
+        return last
+
+    def by_position(x):
+        links, last, total = [], -1, torch.zeros(())
+        while x.sum() < 6:
+            x = x + 1
+            links.append(Link(x, last))
+            last = len(links) - 1
+        while last >= 0:
+            total = total + links[last].value.sum()
+            last = links[last].after
+        return total
+
+    with pytest.raises(dy2st.LoopVariableError, match="'last' holds the one of the trip before"):
+        dy2st.to_static(chain)(torch.tensor(WAYS[3]))
+    check(by_position, "native")

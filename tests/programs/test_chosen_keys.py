@@ -341,3 +341,42 @@ def test_code_that_is_not_converted_never_gets_a_choice_as_key():
 
     with pytest.raises(dy2st.DataDependentError, match="looked up, or put into a dict or set, by code that was not converted"):
         dy2st.to_static(f)(CALLS[0])
+
+
+def test_counts_under_many_keys():
+    def counts(x):
+        table = dict.fromkeys(range(-3, 10), 0)
+        for v in x:
+            table[int(v)] += 1
+        return table
+
+    agree(counts, CALLS)
+
+
+def test_pairs_in_place_of_keys():
+    def counts(x):
+        pairs = []
+        for v in x:
+            key, at = int(v), -1
+            for position, pair in enumerate(pairs):
+                if pair[0] == key:
+                    at = position
+                    break
+            if at >= 0:
+                pairs[at] = (key, pairs[at][1] + 1)
+            else:
+                pairs.append((key, 1))
+        return pairs
+
+    agree(counts, CALLS)
+
+
+def test_a_new_key_says_what_to_write():
+    def counts(x):
+        table = {}
+        for v in x:
+            table[int(v)] = table.get(int(v), 0) + 1
+        return table
+
+    with pytest.raises(dy2st.DataDependentError, match=r"give the dict all keys before, for each number: dict.fromkeys"):
+        dy2st.to_static(counts)(CALLS[0])

@@ -73,7 +73,8 @@ def _hash(session: Session, value: Any) -> Any:
 @handles(len)
 def _len(session: Session, value: Any) -> Any:
     known = session.lists.of(contents(value))
-    if known is not None and not isinstance(getattr(type(value), "__len__", None), types.FunctionType):
+    own_way = isinstance(value, list) and isinstance(getattr(type(value), "__len__", None), types.FunctionType)
+    if known is not None and not own_way:
         return lists.length(session, known)
     if known is None and isinstance(value, list) and value and isinstance(value[0], Stale):
         value[0].fail()
