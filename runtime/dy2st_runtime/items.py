@@ -26,9 +26,9 @@ from dy2st_runtime.structure import ObjectOf, Structure, attributes, children, s
 Kind = tuple[Any, ...]
 
 
-def choose(tag: int, tags: Sequence[int], options: Sequence[Any]) -> Any:
-    """The option at the position where ``tags`` has ``tag``."""
-    return options[tags.index(tag)]
+def choose(tag: int | None, tags: Sequence[int], options: Sequence[Any]) -> Any:
+    """The option at the position where ``tags`` has ``tag``; ``None`` on a way that returns before it has a value."""
+    return None if tag is None else options[tags.index(tag)]
 
 
 def make(structure: Structure, parts: Sequence[Any]) -> Any:
