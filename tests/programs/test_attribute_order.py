@@ -229,3 +229,14 @@ def test_objects_that_are_left():
         assert found is listed[0] is mine.made
         assert list(vars(found).items()) == list(vars(expected).items())
     assert len(static.program_cache) == 1
+
+
+@pytest.mark.parametrize("ask", ["named_children", "state_dict", "named_parameters"])
+def test_order_in_a_table_that_a_module_is_asked_for_is_refused(ask):
+    def f(model, x):
+        if x[0] > 0:
+            again(model, "a", model.a)
+        return [str(name) for name in dict(getattr(model, ask)())]
+
+    with pytest.raises(dy2st.CaptureError, match="depends on a branch"):
+        dy2st.to_static(f)(Model(), CALLS[0])
