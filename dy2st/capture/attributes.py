@@ -85,6 +85,13 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
         raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
+    if name in ("_base", "_is_view") and session.is_stand_in(value) and traits.is_made(value):
+        raise CaptureError(
+            "whether this tensor is a view, and of what, is known only when the program runs: it is an input, or one that a branch "
+            "or loop gives",
+            session.here(),
+            fix="ask where the view is made, or outside of the static function",
+        )
     return getattr(value, name) if name != "__class__" else session.call(type, value)
 
 

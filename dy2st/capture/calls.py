@@ -207,6 +207,8 @@ def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any,
 def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> Any:
     """The dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
     written = function.__func__ if isinstance(function, types.MethodType) else function
+    if isinstance(function, types.MethodType) and isinstance(function.__self__, torch.nn.Module) and written.__name__ in _OF_TABLES:
+        _check_tables(session, function.__self__)
     if type(written) is types.FunctionType or any(function is known for known in _WITHOUT_ORDER):
         return None
     tables = [value for value in args if session.key_orders.asks(value) is not None]
@@ -217,6 +219,18 @@ def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> 
     if getattr(function, "__name__", None) not in _KEEPING and function not in FAMILY:
         session.key_orders.check(tables[0], session.here())
     return None
+
+
+_OF_TABLES = frozenset(
+    f"{named}{what}" for named in ("", "named_") for what in ("children", "modules", "parameters", "buffers")
+) | {"state_dict"}
+"""The methods of modules that go through the tables of all that are in one."""
+
+
+def _check_tables(session: Session, module: torch.nn.Module) -> None:
+    """The order in which modules have their parameters, buffers and modules is asked by a method that takes one order."""
+    for table in (table for part in module.modules() for table in storage.tables(part)):
+        session.key_orders.check_order(session.key_orders.of(table), session.here(), lambda order: order is not None)
 
 
 def _looks_into(function: Any, handler: Any, table: Any) -> bool:

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_any
 
 from dy2st import errors
 from dy2st.capture import differentiation, indexing, replacements, traits
-from dy2st.capture.values import SYMBOLIC_NUMBERS
+from dy2st.capture.values import SYMBOLIC_NUMBERS, OfEachCall
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import control, scalars
 
@@ -60,6 +60,8 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
 
     def _asked(self, value: Any) -> Any:
+        if isinstance(value, OfEachCall):
+            value.fail()
         return self.session.outside.asked(value) if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -12,10 +12,10 @@ from dy2st import errors
 from dy2st.capture.comparisons import is_
 from dy2st.capture.session import Session, current
 from dy2st.capture.truth import logical_not
-from dy2st.capture.values import Choice
+from dy2st.capture.values import Choice, OfEachCall
 
 
-class Identity(int):
+class Identity(OfEachCall):
     """The id of a stand-in, or of what the function makes: for comparisons and keys, and nothing that the call leaves."""
 
     value: Any
@@ -27,6 +27,21 @@ class Identity(int):
 
     def __ne__(self, other: object) -> Any:
         return logical_not(self == other)
+
+    def fail(self, *args: Any) -> NoReturn:
+        """Refuse to compute with it, or to tell it."""
+        session = current()
+        raise errors.CaptureError(
+            "this computes with the id or hash of a tensor or object, which is another one at each call, or writes it out",
+            None if session is None else session.here(),
+            fix="compare it with == or use it as a key, or give the objects names or numbers",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __invert__ = __int__ = __float__ = __str__ = __format__ = fail
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __divmod__ = __pow__ = fail
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rdivmod__ = __rpow__ = fail
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = fail
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = fail
 
     def __hash__(self) -> int:
         session = current()

@@ -156,6 +156,17 @@ class KeyOrders:
             self.put(made, order)
         return made
 
+    def follow_object(self, made: Any, value: Any) -> None:
+        """The same of a copy of a dict, or of an object and its attributes."""
+        if isinstance(value, dict):
+            self.follow(made, value)
+        for table, other in zip(storage.tables(made), storage.tables(value)):
+            self.follow(table, other)
+
+    def of_object(self, value: Any) -> Any:
+        """The order of an object's attributes; ``None`` if it is that of its dict."""
+        return self.of(storage.table_of(value)) if storage.tables(value) else None
+
     def begin(self, place: AttributePlace | ItemPlace | ContentsPlace) -> None:
         """A part of a dict or object is about to be written."""
         table = place.owner

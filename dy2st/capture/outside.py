@@ -76,6 +76,7 @@ class Outside:
             state = self._add_state(State(slot, source, real, stand_in))
             self._state_by_id[id(real)] = state
             traits.mark_attributes(stand_in, real)
+            traits.give_class(stand_in, traits.class_of(real))
             if source is not None:
                 self.session.tracker.guards.tensor(source, real, dims or frozenset())
         return state.stand_in  # type: ignore[no-any-return]
@@ -132,7 +133,7 @@ class Outside:
         strides = None if dynamic else tuple(real.stride())
         before = self.session.graph_is_partial
         autograd = traits.autograd_of(real)
-        kind = type(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
+        kind = traits.class_of(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
         made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
         self.session.graph_is_partial = before  # it is a leaf, or stands for one
         return made  # type: ignore[no-any-return]

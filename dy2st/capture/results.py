@@ -389,6 +389,9 @@ class _Describer:
             self.check_keys(value, what)
         if self.session.key_orders.asks(value) is not None:
             return self._each_order(value, what)
+        order = self.session.key_orders.of_object(value) if _is_record(value) else None
+        if order is not None and self.session.tracker.source_of(value) is None:
+            return self._each_order_of_attributes(value, order, what)
         parts = parts_of(value)
         if parts is not None:
             items, describe = parts
@@ -420,6 +423,16 @@ class _Describer:
             return self._known(key_order.reordered(table, order), what)
         ways = tuple(self._known(key_order.reordered(table, option), what) for option in order.options.values())
         return ChoiceOf(self.describe(order.tag, what), tuple(order.options), ways)
+
+    def _each_order_of_attributes(self, value: Any, order: Any, what: str) -> Structure:
+        """An object whose attributes are in one of several orders: one of as many objects."""
+        self.session.key_orders.check_order(order, self.session.here(), key_order.is_unknown)
+        if isinstance(order, Choice):
+            ways = tuple(self._each_order_of_attributes(value, option, what) for option in order.options.values())
+            return ChoiceOf(self.describe(order.tag, what), tuple(order.options), ways)
+        found = attributes(value)
+        names = tuple(key_order.in_order(found, order))
+        return ObjectOf(type(value), names, tuple(self.describe(found[name], what) for name in names))
 
     def _set(self, table: dict[Any, Any], what: str) -> Structure:
         """The members of a set: the keys of a dict where there are some on some ways only."""

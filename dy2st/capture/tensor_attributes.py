@@ -52,10 +52,18 @@ def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
         if isinstance(value, torch.Tensor) and session.outside.behind(value) is value:
             if traits.CLASS in traits.mixed(value) and traits.CLASS not in session.apart:
                 raise NeedsApart(traits.CLASS)  # the caller can see whether it gets a parameter
-            made = Marks(traits.class_of(value), _attributes(session, value))
+            made = _with_flags(Marks(traits.class_of(value), _attributes(session, value)), value)
             if made.attributes or made.kind is not torch.Tensor:
                 found[position] = made
     return found
+
+
+def _with_flags(marks: Marks, value: torch.Tensor) -> Marks:
+    """A buffer is a tensor with attributes that say so, and no class of its own."""
+    if marks.kind is not torch.nn.Buffer:
+        return marks
+    flags: dict[str, Any] = {"persistent": getattr(value, "persistent", True), "_is_buffer": True}
+    return Marks(torch.Tensor, flags | dict(marks.attributes))
 
 
 def _attributes(session: Session, value: torch.Tensor) -> dict[str, Any]:
@@ -95,7 +103,7 @@ def holder(session: Session, value: torch.Tensor, name: str) -> torch.Tensor:
             "the __dict__ of a tensor that the program makes", session.here(), fix="use getattr(x, name), hasattr(x, name)"
         )
     if traits.is_made(real) and id(real) not in session.tagged:
-        if traits.ATTRIBUTES in traits.mixed(real):
+        if traits.ATTRIBUTES in traits.mixed(real) or (name == "persistent" and traits.class_of(real) is torch.nn.Buffer):
             raise _of_several(session, f"{name!r} is asked of a tensor that is one of several, of which some have attributes")
         for _, _, source in session.outside.arguments.values():
             session.tracker.guards.missing(session.tracker.table.attribute(source, name))

@@ -77,7 +77,7 @@ def mark_attributes(stand_in: torch.Tensor, tensor: torch.Tensor) -> None:
 def class_of(tensor: torch.Tensor) -> type:
     """The class of the tensor that eager has."""
     if not hasattr(tensor, "fake_mode"):
-        return type(tensor)
+        return torch.nn.Buffer if type(tensor) is torch.Tensor and isinstance(tensor, torch.nn.Buffer) else type(tensor)
     known: type | None = getattr(tensor, _CLASS, None)
     return known or next((kind for kind, flag in _KINDS.items() if getattr(tensor, flag, False)), torch.Tensor)
 

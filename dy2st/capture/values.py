@@ -405,6 +405,14 @@ class Order:
         return Order((*made, *left))
 
 
+class OfEachCall(int):
+    """A number that each call has another of."""
+
+    def fail(self, *args: Any) -> NoReturn:
+        """Refuse to compute with it."""
+        raise NotImplementedError
+
+
 class RuntimeFunction:
     """A function that an operation of the program makes."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -134,9 +135,25 @@ def caught(o, x):
     return x
 
 
+def in_copies(o, x):
+    if x[0] > 0:
+        again(o, "a")
+    made = copy.copy(o)
+    return list(vars(made)), list(vars(copy.deepcopy(o))), list(copy.copy(vars(o))), list(copy.deepcopy(vars(made)))
+
+
+def in_a_list_of_objects(o, x):
+    made = [Record(), Record()]
+    for position, row in enumerate(x):
+        if row > 0:
+            again(made[position], "a", row)
+    return [list(vars(one)) for one in made]
+
+
 PROGRAMS = [
     always, last_one_again, on_one_way, others_on_each_way, new_ones_in_each_order, new_one_again, same_value_again, in_a_loop,
-    new_in_a_loop, gone_on_one_way, through_the_dict, in_an_object_that_is_made, before_an_error, caught,
+    new_in_a_loop, gone_on_one_way, through_the_dict, in_an_object_that_is_made, before_an_error, caught, in_copies,
+    in_a_list_of_objects,
 ]  # fmt: skip
 CALLS = [torch.tensor(row) for row in ([1.0, 2.0], [-1.0, 2.0], [1.0, -2.0], [-1.0, -2.0])]
 
@@ -192,3 +209,34 @@ def test_tables_of_a_module(x):
     for _ in range(2):
         assert torch.equal(static(x), eager(x))
         assert list(static.state_dict()) == list(eager.state_dict())
+
+
+def given(o, x):
+    made = Record()
+    if x[0] > 0:
+        again(made, "a")
+    if x[1] > 0:
+        again(made, "b")
+    o.made = made
+    return made, [made]
+
+
+def test_objects_that_are_left():
+    static = dy2st.to_static(given)
+    for x in CALLS:
+        mine, other = Record(), Record()
+        (found, listed), (expected, _) = static(mine, x), given(other, x)
+        assert found is listed[0] is mine.made
+        assert list(vars(found).items()) == list(vars(expected).items())
+    assert len(static.program_cache) == 1
+
+
+@pytest.mark.parametrize("ask", ["named_children", "state_dict", "named_parameters"])
+def test_order_in_a_table_that_a_module_is_asked_for_is_refused(ask):
+    def f(model, x):
+        if x[0] > 0:
+            again(model, "a", model.a)
+        return [str(name) for name in dict(getattr(model, ask)())]
+
+    with pytest.raises(dy2st.CaptureError, match="depends on a branch"):
+        dy2st.to_static(f)(Model(), CALLS[0])

@@ -43,7 +43,10 @@ def _copy(session: Session, value: Any) -> Any:
     if type(made) is list:
         session.lists.own(made)
         return made
-    return made if made is value else construction.registered(session, made)
+    if made is value:
+        return made
+    session.key_orders.follow_object(made, value)
+    return construction.registered(session, made)
 
 
 @handles(copy.deepcopy)
@@ -95,7 +98,7 @@ class _Deep:
             self.session.lists.own(made)
             return made
         if type(part) is dict:
-            return {key: self.copied(item) for key, item in part.items()}
+            return self.session.key_orders.follow({key: self.copied(item) for key, item in part.items()}, part)
         if _is_plain(type(part)):
             return self._object(part)
         if isinstance(part, HOLDERS) and not isinstance(part, StandIn) and not _own_ways(type(part)) and self._is_made(part):
@@ -122,6 +125,7 @@ class _Deep:
         self.known[id(part)] = made
         for name, item in attributes(part).items():
             storage.keep(made, name, self.copied(item))
+        self.session.key_orders.follow_object(made, part)
         return made
 
 

@@ -46,7 +46,8 @@ def _type(session: Session, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], StandIn):
         return args[0].__class__
     if len(args) == 1 and isinstance(args[0], torch.Tensor):
-        return traits.asked_class(session, args[0])
+        found = traits.asked_class(session, args[0])
+        return torch.Tensor if found is torch.nn.Buffer else found  # a buffer is a tensor that says so
     return type(*args)
 
 

@@ -1,0 +1,109 @@
+"""Buffers, which are tensors that say so, and tensors of which only the program knows whether they are views."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dy2st
+
+GIVEN = torch.nn.Buffer(torch.ones(2), persistent=False)
+
+
+def made(x):
+    b = torch.nn.Buffer(x, persistent=False)
+    return type(b), b.__class__, isinstance(b, torch.nn.Buffer), isinstance(b, torch.nn.Parameter), b._is_buffer, b.persistent
+
+
+def from_outside(x):
+    return type(GIVEN), isinstance(GIVEN, torch.nn.Buffer), GIVEN._is_buffer, GIVEN.persistent, (GIVEN + x).sum().item()
+
+
+def from_both_ways(x):
+    b = torch.nn.Buffer(x) if x[0] > 0 else torch.nn.Buffer(x + 1)
+    return type(b), isinstance(b, torch.nn.Buffer)
+
+
+def view_here(x):
+    y = x[:1]
+    return y._is_view(), y._base is x, (x + 1)._is_view(), (x + 1)._base
+
+
+@pytest.mark.parametrize("program", [made, from_outside, from_both_ways, view_here])
+def test_as_eager(program):
+    static = dy2st.to_static(program)
+    for x in (torch.ones(2), -torch.ones(2)):
+        assert static(x) == program(x)
+    assert len(static.program_cache) == 1
+
+
+def test_buffer_that_is_returned():
+    buffer = dy2st.to_static(lambda x: torch.nn.Buffer(x, persistent=False))(torch.ones(2))
+    assert type(buffer) is torch.Tensor and vars(buffer) == {"persistent": False, "_is_buffer": True}
+
+
+def view_on_one_way(x):
+    y = x[:1] if x[0] > 0 else x + 1
+    return y._is_view()
+
+
+def base_on_one_way(x):
+    y = x[:1] if x[0] > 0 else x + 1
+    return y._base is x
+
+
+def view_after_a_loop(x):
+    y = x
+    for row in x:
+        if row > 0:
+            y = y[:1]
+    return y._is_view()
+
+
+@pytest.mark.parametrize("program", [view_on_one_way, base_on_one_way, view_after_a_loop])
+def test_view_that_a_tensor_decides_is_refused(program):
+    with pytest.raises(dy2st.CaptureError, match="whether this tensor is a view"):
+        dy2st.to_static(program)(torch.ones(2))
+
+
+class Thing:
+    pass
+
+
+def remainder(x):
+    return x if id(Thing()) % 2 else x + 1
+
+
+def written_out(x):
+    return f"{id(Thing()):x}"
+
+
+def told(x):
+    return str(id(x + 1))
+
+
+def compared(x):
+    return id(Thing()) < id(Thing())
+
+
+def scaled(x):
+    return x * id(Thing())
+
+
+def hashed(x):
+    return hash(x + 1) % 7
+
+
+@pytest.mark.parametrize("program", [remainder, written_out, told, compared, scaled, hashed])
+def test_computing_with_an_id_is_refused(program):
+    with pytest.raises(dy2st.CaptureError, match="id or hash"):
+        dy2st.to_static(program)(torch.ones(2))
+
+
+def test_ids_as_keys():
+    def f(x):
+        one, other = Thing(), Thing()
+        table = {id(one): 1, id(other): 2}
+        return table[id(one)], id(one) == id(other), id(one) != id(other), len({id(x), id(one), id(one)})
+
+    assert dy2st.to_static(f)(torch.ones(2)) == (1, False, True, 2)
