@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import fx
 
@@ -20,9 +21,22 @@ from dy2st.capture.tensor_attributes import Marks, marks_of
 from dy2st_runtime import control
 from dy2st_runtime.leaving import is_repeatable
 from dy2st_runtime.passes.purity import may_fail
-from dy2st_runtime.program import Program
+from dy2st_runtime.program import Location, Program
 
 _local = threading.local()
+
+
+class Lost(NamedTuple):
+    """A place of which a program that raises does not leave what the function has written there."""
+
+    place: str
+    where: Location | None
+
+    def warn(self) -> None:
+        """Tell the user."""
+        file, line = (self.where.file, self.where.line) if self.where is not None else ("<unknown>", 0)
+        words = f"the call has raised, and {self.place} keeps what it held before: what was written there is made by the call"
+        warnings.warn_explicit(f"{words}, and is no tensor, number or container", UserWarning, file, line)
 
 
 class Leaving:
@@ -31,13 +45,14 @@ class Leaving:
     Args:
         written: what it leaves, made of the values that the operation is given.
         marks: the classes and attributes of tensors among these, by position.
+        lost: places that the function has written, of which the program cannot say what it left there.
     """
 
     __name__ = "leave"
     only_keeps = True
 
-    def __init__(self, written: results.Written, marks: Mapping[int, Marks]) -> None:
-        self.written, self.marks = written, marks
+    def __init__(self, written: results.Written, marks: Mapping[int, Marks], lost: Sequence[Lost] = ()) -> None:
+        self.written, self.marks, self.lost = written, marks, tuple(lost)
 
     def __call__(self, *outputs: Any) -> None:
         _local.kept = self, outputs
@@ -55,11 +70,12 @@ class Recorder:
         self._last: fx.Node | None = None
 
     def __call__(self) -> None:
-        written, outputs = results.until_now(self._session)
-        if not written.effects and self._last is None:
+        written, outputs, missed = results.until_now(self._session)
+        if not written.effects and not missed and self._last is None:
             return
         if not self._says(written, outputs):
-            leaving = Leaving(written, self._marks_of(outputs))
+            lost = [Lost(str(write.place), self._session.written_at.get(write.place.key)) for write in missed]
+            leaving = Leaving(written, self._marks_of(outputs), lost)
             self._last = self._session.builder.call(control.call_, (leaving, outputs, {}))
 
     def _marks_of(self, outputs: Sequence[Any]) -> Mapping[int, Marks]:
@@ -114,6 +130,8 @@ def write(values: Sequence[Any]) -> bool:
         leaving, outputs = kept
         for position, known in leaving.marks.items():
             known.put_on(outputs[position])
+        for place in leaving.lost:
+            place.warn()
         leaving.written.write(values, outputs, leaving.written.known(values))
     return kept is not None
 

@@ -6,7 +6,6 @@ A container that the results hold more than once, or that comes from outside, is
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import weakref
@@ -176,22 +175,23 @@ def of(session: Session, result: Any) -> Results:
     )
 
 
-def until_now(session: Session) -> tuple[Written, tuple[Any, ...]]:
-    """What has been written outside, by the blocks around too, and the outputs that it is made of.
-
-    What cannot be described is left out.
-    """
+def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
+    """What has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be described."""
     describer = _Describer(session)
     effects: list[Effect] = []
     writers: list[Writer] = []
+    lost: list[Write] = []
     for write in outside(session, session.journal_until_now()):
-        with contextlib.suppress(errors.CaptureError):
-            write = dataclasses.replace(write, new=session.carried.told(write.new))
-            effect, writer, _ = _effects(session, [write], describer)
+        try:
+            told = dataclasses.replace(write, new=session.carried.told(write.new))
+            effect, writer, _ = _effects(session, [told], describer)
+        except errors.CaptureError:
+            lost.append(write)
+        else:
             effects += effect
             writers += writer
     plain = [dataclasses.replace(effect, value=describer.simplified(effect.value)) for effect in effects]
-    return Written(plain, writers, describer.existing), tuple(describer.outputs)
+    return Written(plain, writers, describer.existing), tuple(describer.outputs), lost
 
 
 def outside(session: Session, journal: Journal) -> list[Write]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import dy2st
@@ -295,3 +296,20 @@ def test_a_write_that_is_taken_back_before_a_failure() -> None:
             return x.gather(0, index)
 
     check(Net, [(x, torch.tensor([i])) for x in (UP, DOWN) for i in (0, 4, 1)])
+
+
+class MakesAModule(torch.nn.Module):
+    def forward(self, x):
+        self.late = torch.nn.Identity()
+        if x[0] > 0:
+            raise ValueError("positive")
+        self.late = None
+        return x
+
+
+def test_what_a_program_cannot_leave_is_told_of():
+    """The module is made by the call, and gone where it does not raise."""
+    module = MakesAModule()
+    dy2st.to_static(module)
+    with pytest.raises(ValueError, match="positive"), pytest.warns(UserWarning, match=r"the call has raised, and .*late"):
+        module(torch.ones(2))

@@ -36,6 +36,8 @@ def _copy(session: Session, value: Any) -> Any:
     access.look_into(session, value)
     if cells.holds(value):
         value = cells.as_read(session, value)
+    if type(value) is list and session.lists.of(value) is not None:
+        return session.call(value.copy)
     made = copy.copy(value)
     if any(type(item) is Cell for item in attributes(made).values()):
         for name, item in attributes(made).items():
