@@ -424,7 +424,7 @@ def _update(session: Session, carries: Carries, key: Any, place: Place, old: Any
             carries.begin_again()
             return False
         initial = old if carry is None else carry.initial
-        if _need_list(session, place, initial, new, error):
+        if _need_list(session, place, (initial, old, new), error):
             if carry is None:
                 return _update(session, carries, key, place, old, new)
             before, carry.kind = carry.kind, _type(session, carry, initial)
@@ -562,9 +562,9 @@ def _join(carry: Carry, before: lattice.Type, after: lattice.Type) -> lattice.Ty
         return grown
 
 
-def _need_list(session: Session, place: Place, old: Any, new: Any, error: lattice.Mismatch) -> bool:
-    """Have a Python list become a list of the program, if that is what is missing; whether one has."""
-    lists = [place.owner] if isinstance(place, ContentsPlace) else _lists_in(old) + _lists_in(new)
+def _need_list(session: Session, place: Place, values: Iterable[Any], error: lattice.Mismatch) -> bool:
+    """Have a Python list among what a place holds become a list of the program, if that is what is missing; whether one has."""
+    lists = [place.owner] if isinstance(place, ContentsPlace) else [items for value in values for items in _lists_in(value)]
     known = [session.lists.of(items) for items in lists]
     if isinstance(error, lattice.LengthMismatch) or any(known):
         for items, runtime in zip(lists, known):

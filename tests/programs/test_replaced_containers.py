@@ -212,5 +212,5 @@ def test_a_dict_that_gets_a_key_in_each_trip_is_refused():
             n = n - 1
         return table
 
-    with pytest.raises(dy2st.LoopVariableError, match="'table' is another kind of value"):
+    with pytest.raises(dy2st.LoopVariableError, match="'table' holds the one of the trip before"):
         dy2st.to_static(function)(UP, torch.tensor(2))
