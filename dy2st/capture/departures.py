@@ -105,10 +105,15 @@ def _kind_of(departure: Departure, count: int) -> Any:
     return type("Left", (collections.namedtuple("Left", names),), {"departure": departure, "__slots__": ()})
 
 
+def _is_alone(error: BaseException) -> bool:
+    """Whether an exception has no other by it: which ones it has differs from way to way."""
+    return error.__cause__ is None and error.__context__ is None and not error.__suppress_context__
+
+
 def leave(session: Session, attempt: Attempt, error: BaseException, recipe: Recipe, values: Sequence[Any]) -> None:
     """An exception leaves the block that is recorded now for the handlers of a ``try`` statement."""
     attempt.restore_modes(session, error)
-    if session.is_older_than_blocks(error, attempt.depth):  # it is there where the handler is, with all it holds
+    if _is_alone(error) and session.is_older_than_blocks(error, attempt.depth):  # it is there where the handler is
         known = session.departures.setdefault((id(attempt), id(error)), Departure(attempt))
         session.put(session.left, known.left(error, recipe, ()))
         return
