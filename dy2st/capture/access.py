@@ -40,7 +40,7 @@ from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import behind
 from dy2st.capture.standard_library import is_followed_class
-from dy2st.capture.users_code import is_users_function, user_method
+from dy2st.capture.users_code import has_own, is_users_function, user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -122,7 +122,7 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
     known = session.lists.of(value)
-    if known is not None and not _has_own(value, "__getitem__"):
+    if known is not None and not has_own(value, "__getitem__"):
         return lists.get(session, known, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
@@ -299,7 +299,7 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
         return
     key = lookup.by_identity(session, target, key)
     known = session.lists.of(target)
-    if known is not None and not _has_own(target, "__setitem__"):
+    if known is not None and not has_own(target, "__setitem__"):
         lists.set_item(session, known, key, value)
         return
     own = getattr(type(target), "__setitem__", None)
@@ -341,11 +341,6 @@ def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> No
         lists.set_item(session, known, key, value)
         return
     _set_plainly(session, target, key, value, storage.base_of(target).__setitem__)
-
-
-def _has_own(value: Any, name: str) -> bool:
-    """Whether a class of the user's has another way to do something than Python's containers."""
-    return isinstance(getattr(type(value), name, None), types.FunctionType)
 
 
 def _length(session: Session, owner: Any) -> Any:

@@ -350,8 +350,6 @@ def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
     """A special method of ``list``, past the one that a class of the user's has, of a list of the program."""
     known = lists.required(session, owner)
     match name:
-        case "__len__":
-            return lists.length(session, known)
         case "__delitem__":
             return lists.del_item(session, known, *args)
         case "__contains__":

@@ -82,6 +82,11 @@ def is_users_function(function: Any) -> bool:
     return isinstance(function, types.FunctionType) and not is_in_skipped_package(function) and not is_skipped(function)
 
 
+def has_own(value: Any, name: str) -> bool:
+    """Whether a class has its special method from Python code, where Python's containers have theirs in C."""
+    return isinstance(getattr(type(value), name, None), types.FunctionType)
+
+
 def _is_in(module: str, packages: Iterable[str]) -> bool:
     return any(module == name or module.startswith(name + ".") for name in packages)
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import construction, iteration
+from dy2st.capture import iteration
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.iteration import as_runtime
 from dy2st.capture.library import written_out
@@ -95,7 +94,7 @@ def _may_decide(values: Any) -> bool:
     return (
         isinstance(values, kinds)
         or as_runtime(values) is not None
-        or any(isinstance(leaf, (torch.Tensor, Choice, *SYMBOLIC_NUMBERS)) for leaf in tree_leaves(list(items)))
+        or any(isinstance(leaf, (torch.Tensor, Choice, *SYMBOLIC_NUMBERS)) for leaf in pytree.tree_leaves(list(items)))
     )
 
 
@@ -105,7 +104,7 @@ def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any 
     leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
     made = pytree.tree_unflatten([session.call(func, *row) for row in zip(leaves, *others)], spec)
-    _own(session, made)
+    session.own_all(made)
     return made
 
 
@@ -113,14 +112,3 @@ def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any 
 def _tree_map_only(session: Session, kinds: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
     only = written_out.of_kinds if isinstance(kinds, (type, tuple)) else written_out.where
     return _tree_map(session, functools.partial(only, kinds, func), tree, is_leaf=is_leaf)
-
-
-def _own(session: Session, made: Any) -> None:
-    """The containers that a function of the library has made are the call's."""
-    if type(made) is list:
-        session.lists.own(made)
-    elif isinstance(made, dict):
-        construction.registered(session, made)
-    if isinstance(made, (list, tuple, dict)):
-        for part in made.values() if isinstance(made, dict) else made:
-            _own(session, part)

@@ -19,7 +19,7 @@ from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.truth import truth
-from dy2st.capture.users_code import is_users_function
+from dy2st.capture.users_code import has_own, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, contents, is_symbolic, number_kind
 from dy2st_runtime import scalars
 
@@ -73,8 +73,7 @@ def _hash(session: Session, value: Any) -> Any:
 @handles(len)
 def _len(session: Session, value: Any) -> Any:
     known = session.lists.of(contents(value))
-    own_way = isinstance(value, list) and isinstance(getattr(type(value), "__len__", None), types.FunctionType)
-    if known is not None and not own_way:
+    if known is not None and not has_own(value, "__len__"):
         return lists.length(session, known)
     if known is None and isinstance(value, list) and value and isinstance(value[0], Stale):
         value[0].fail()
