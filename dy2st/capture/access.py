@@ -40,7 +40,7 @@ from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import behind
 from dy2st.capture.standard_library import is_followed_class
-from dy2st.capture.users_code import has_own, is_users_function, user_method
+from dy2st.capture.users_code import as_written, has_own, is_users_function, user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -124,6 +124,8 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     known = session.lists.of(value)
     if known is not None and not has_own(value, "__getitem__"):
         return lists.get(session, known, key)
+    if isinstance(value, (list, tuple, str, bytes)) and is_users_function(as_written(getattr(type(key), "__index__", None))):
+        key = session.call(python.index, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
     at_runtime = lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else _is_runtime(key)
@@ -151,7 +153,7 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
         return attribute_tables.item(session, value, key)
     if id(value) in session.class_tables:
         return attribute_tables.item_of_class(session, value, key, get)
-    makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and key not in value
+    makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and not dict.__contains__(value, key)
     if makes and has_factory(value):
         return item_or_put(session, value, key, lambda: session.call(value.default_factory))
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
@@ -319,7 +321,7 @@ def _set_plainly(
     if _is_runtime(key):
         session.outside.check_changed(target)
     if isinstance(target, dict) and lookup.is_runtime(key):
-        lookup.put(session, target, key, lambda known: _set_item(session, target, known, value))
+        lookup.put(session, target, key, lambda known: _set_plainly(session, target, known, value, put))
         return
     if id(target) in session.tables:
         attribute_tables.put(session, target, key, value)
@@ -346,12 +348,6 @@ def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> No
 def _length(session: Session, owner: Any) -> Any:
     known = session.lists.of(owner)
     return storage.base_of(owner).__len__(owner) if known is None else lists.length(session, known)
-
-
-OF_CONTAINERS: dict[str, Callable[..., Any]] = {
-    "__getitem__": _item_of_container, "__setitem__": _set_in_container, "__len__": _length,
-}  # fmt: skip
-"""What special methods do that a container has from the class of Python's own."""
 
 
 def _note_items(session: Session, target: Any, key: Any) -> None:
@@ -385,6 +381,15 @@ def del_item(target: Any, key: Any) -> None:
 
 
 def _del_item(session: Session | None, target: Any, key: Any) -> None:
+    if session is not None and isinstance(target, (list, dict, collections.deque)) and has_own(target, "__delitem__"):
+        of_class(session, target, "__delitem__")
+        session.call(types.MethodType(type(target).__delitem__, target), key)
+    else:
+        _del_in_container(session, target, key)
+
+
+def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
+    """What ``dict.__delitem__`` does, and its like."""
     if session is not None:
         known = session.lists.of(target)
         if known is not None:
@@ -394,26 +399,33 @@ def _del_item(session: Session | None, target: Any, key: Any) -> None:
         if isinstance(target, dict):
             if lookup.is_runtime(key):
                 missing = lambda: choices.certain(Undefined("key", KeyError, (key,)))  # noqa: E731
-                lookup.find(session, target, key, lambda known: _del_item(session, target, known), missing)
+                lookup.find(session, target, key, lambda known: _del_in_container(session, target, known), missing)
                 return
             if id(target) in session.tables:
                 attribute_tables.remove(session, target, key)
                 return
-            if not hasattr(type(target), "__missing__") or key in target:
-                item(target, key)
+            if not hasattr(type(target), "__missing__") or dict.__contains__(target, key):
+                _item_of_container(session, target, key)
                 optional.remove(session, target, key)
             else:
-                del target[key]
+                dict.__delitem__(target, key)
             return
         if isinstance(target, list) and _is_runtime(key):
             lists.del_item(session, lists.required(session, target), key)
             return
         if isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
             session.write(ContentsPlace(target))
+            storage.base_of(target).__delitem__(target, key)
+            return
         hidden_state.set_item(session, target)
     del target[key]
 
 
+OF_CONTAINERS: dict[str, Callable[..., Any]] = {
+    "__getitem__": _item_of_container, "__setitem__": _set_in_container, "__len__": _length,
+    "__delitem__": _del_in_container,
+}  # fmt: skip
+"""What special methods do that a container has from the class of Python's own."""
 _SET_CHANGES: dict[Callable[[Any, Any], Any], str] = {
     python.ior: "update",
     python.isub: "difference_update",

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, cells, choices, keys, replacements, storage, tensor_attributes, traits
+from dy2st.capture import attribute_tables, cells, choices, keys, replacements, storage, tensor_attributes, traits, written_out
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import (
@@ -132,6 +132,8 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
         return default if there is False else capture_if_exp(there, own.without_unbound, lambda: default)
     if own is not None and is_symbolic(choices.presence(own)):
         return capture_if_exp(choices.presence(own), own.without_unbound, lambda: _given_otherwise(session, value, name, default))
+    if _asks_user(value, name):
+        return _or(session, lambda: attr(value, name), lambda: default)
     try:
         return attr(value, name)
     except AttributeError as error:
@@ -143,12 +145,12 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
 
 def _given_otherwise(session: Session, value: Any, name: str, default: Any) -> Any:
     """What an object gives for an attribute that it does not have itself."""
-    try:
-        return _otherwise(session, value, storage.of_class(type(value), name), name)
-    except AttributeError as error:
-        if not is_users(session, error):
-            raise
-        return default
+    return _or(session, lambda: _otherwise(session, value, storage.of_class(type(value), name), name), lambda: default)
+
+
+def _or(session: Session, step: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """What the user's code gives for an attribute, or something else where it says that there is none."""
+    return session.call(written_out.attempted, step, AttributeError, otherwise)
 
 
 def has_attr(value: Any, name: str) -> Any:
@@ -170,13 +172,7 @@ def has_attr(value: Any, name: str) -> Any:
     if own is not None and is_symbolic(there := choices.presence(own)):
         return capture_if_exp(there, lambda: True, lambda: _given_otherwise(session, value, name, MISSING) is not MISSING)
     if own is not None or _asks_user(value, name):
-        try:
-            attr(value, name)
-        except AttributeError as error:
-            if not is_users(session, error):
-                raise
-            return False
-        return True
+        return _or(session, lambda: (attr(value, name), True)[1], lambda: False)
     return _has_plainly(session, value, name)
 
 
@@ -194,7 +190,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     """What ``object.__getattribute__`` gives, and after it the fallback, if the class has one."""
     described = storage.of_class(type(value), name)
     if storage.is_data(described) and not isinstance(described, types.MemberDescriptorType):
-        return _of_class(session, value, described, name)
+        return _of_class_first(session, value, described, name) if fallback else _of_class(session, value, described, name)
     value = attribute_tables.holder(session, value)
     held = storage.own(value, name)
     if type(held) is Cell:
@@ -229,13 +225,11 @@ def _is_hidden_table_entry(value: Any, name: str) -> bool:
 def _by_own_way(session: Session, way: Any, value: Any, name: str) -> Any:
     """An object whose class says how attributes are read."""
     of_class(session, value, "__getattribute__")
-    try:
-        return session.call(types.MethodType(way, value), name)
-    except AttributeError as error:
-        fallback = _method(value, "__getattr__")
-        if fallback is None or not is_users(session, error):
-            raise
-        return session.call(types.MethodType(fallback, value), name)
+    own = types.MethodType(way, value)
+    fallback = _method(value, "__getattr__")
+    if fallback is None:
+        return session.call(own, name)
+    return _or(session, lambda: session.call(own, name), lambda: session.call(types.MethodType(fallback, value), name))
 
 
 def _otherwise(session: Session, value: Any, described: Any, name: str, fallback: bool = True) -> Any:
@@ -243,7 +237,7 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
     if isinstance(value, type) and (described is MISSING or any(name in vars(base) for base in value.__mro__[1:])):
         return _of_bases(session, value, name)
     if described is not MISSING and not isinstance(described, types.MemberDescriptorType):
-        return _of_class(session, value, described, name)
+        return _of_class_first(session, value, described, name) if fallback else _of_class(session, value, described, name)
     method = _method(value, "__getattr__") if fallback else None
     if method is not None:
         of_class(session, value, "__getattr__")
@@ -251,6 +245,21 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
     if fallback:
         return _read_plainly(session, value, name)
     return object.__getattribute__(value, name)
+
+
+def _of_class_first(session: Session, value: Any, described: Any, name: str) -> Any:
+    """An attribute that the class defines, and where its code says that there is none what ``__getattr__`` gives."""
+    fallback = as_written(storage.of_class(type(value), "__getattr__"))
+    if not isinstance(fallback, types.FunctionType) or not _asks_user(value, name):
+        return _of_class(session, value, described, name)
+
+    def otherwise() -> Any:
+        if fallback is torch.nn.Module.__getattr__:
+            raise raised(AttributeError(f"'{type(value).__name__}' object has no attribute '{name}'"))
+        of_class(session, value, "__getattr__")
+        return session.call(types.MethodType(fallback, value), name)
+
+    return _or(session, lambda: _of_class(session, value, described, name), otherwise)
 
 
 def _of_bases(session: Session, kind: type, name: str) -> Any:

@@ -78,7 +78,7 @@ from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.sources import behind
 from dy2st.capture.tables import FAMILY
-from dy2st.capture.users_code import as_written, is_in_skipped_package, is_part_of_library, is_skipped
+from dy2st.capture.users_code import as_written, has_own, is_in_skipped_package, is_part_of_library, is_skipped
 from dy2st.capture.values import (
     CAPTURE_VALUES,
     SYMBOLIC_NUMBERS,
@@ -235,6 +235,8 @@ def _check_tables(session: Session, module: torch.nn.Module) -> None:
 
 def _looks_into(function: Any, handler: Any, table: Any) -> bool:
     """Whether a function needs to know what is in a dict or set."""
+    if any(has_own(table, name) for name in special_methods.answering(function)):
+        return False  # the user's method looks into it
     if handler is not None:
         return optional.has_optional(table) and function not in _OF_OBJECTS
     return function in _SETTLING or getattr(function, "__name__", None) in _STEPPING
@@ -283,6 +285,8 @@ def _call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) 
     statement = special_methods.statement(method.__self__, method.__name__, args)
     if statement is not None:
         return call(statement, method.__self__, *args, **kwargs)
+    if method.__name__ in ("__contains__", "__getitem__", "__reversed__") and isinstance(method.__self__, _CONTAINERS):
+        return _call_special(session, method, args, kwargs)
     return _call_ordinary_method(session, method, args, kwargs)
 
 
@@ -331,18 +335,28 @@ def _call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     handler = handler_of(unbound)
     if handler is not None:
         return handler(session, owner, *args, **kwargs)
-    if isinstance(owner, (list, dict, set, collections.deque)):
-        statement = special_methods.statement(owner, method.__name__, args)
-        if statement is not None:
-            return call(statement, owner, *args, **kwargs)
-        step = access.OF_CONTAINERS.get(method.__name__)
-        if step is not None and not kwargs:
-            return step(session, owner, *args)
-        if session.lists.of(owner) is not None:
-            return _call_of_list(session, owner, method.__name__, args)
-        special_methods.check(session, owner, method.__name__)
-        if method.__name__ not in _READING_WRAPPERS:
-            session.write(ContentsPlace(owner))
+    if not isinstance(owner, _CONTAINERS):
+        return _call_plain(session, method, args, kwargs)
+    statement = special_methods.statement(owner, method.__name__, args)
+    return _call_special(session, method, args, kwargs) if statement is None else call(statement, owner, *args, **kwargs)
+
+
+_CONTAINERS = (list, dict, set, collections.deque)
+
+
+def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    """A special method that a container has from Python, past the one of the user's class."""
+    owner = method.__self__
+    if method.__name__ in special_methods.READING and optional.has_optional(owner):
+        return optional.settled(session, owner, lambda known: call(getattr(known, method.__name__), *args), ordered=True)
+    step = access.OF_CONTAINERS.get(method.__name__)
+    if step is not None and not kwargs:
+        return step(session, owner, *args)
+    if session.lists.of(owner) is not None:
+        return _call_of_list(session, owner, method.__name__, args)
+    special_methods.check(session, owner, method.__name__)
+    if method.__name__ not in _READING_WRAPPERS:
+        session.write(ContentsPlace(owner))
     return _call_plain(session, method, args, kwargs)
 
 
@@ -675,7 +689,7 @@ def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: 
 def _choice_among(function: Any, args: Any, kwargs: Any) -> Choice | None:
     passes_on = any(function is known for known in _PASSING_ON)
     for value in (*args, *kwargs.values()):
-        parts = value if isinstance(value, (list, tuple)) and not passes_on else (value,)
+        parts = storage.plain(value) if isinstance(value, (list, tuple)) and not passes_on else (value,)
         for part in parts:
             if isinstance(part, Choice):
                 return part

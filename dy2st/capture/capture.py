@@ -29,6 +29,7 @@ from dy2st.capture import (
     replacements,
     results,
     sets,
+    storage,
     traits,
 )
 from dy2st.capture.block import BlockBuilder
@@ -361,11 +362,11 @@ def _know_containers(session: Session, given: Any, made: Any, source: Source) ->
         return
     if not isinstance(made, tuple):
         session.tracker.know_argument(given, made, source)
-    table = session.tracker.table
+    table, kept = session.tracker.table, storage.plain(given)
     if isinstance(made, (tuple, list)):
-        steps = [(table.item(source, i), given[i], item) for i, item in enumerate(made)]
+        steps = [(table.item(source, i), kept[i], item) for i, item in enumerate(storage.plain(made))]
     elif isinstance(made, dict):
-        steps = [(table.item(source, key), given[key], item) for key, item in made.items()]
+        steps = [(table.item(source, key), kept[key], item) for key, item in storage.plain(made).items()]
     else:
         held, own = attributes(given), attributes(made)
         fields = [field.name for field in dataclasses.fields(made) if field.name in held and field.name in own]

@@ -72,12 +72,12 @@ def give_items(session: Session, table: Any) -> None:
 
 def holds(table: Any) -> bool:
     """Whether a dict has cells for items."""
-    return isinstance(table, dict) and any(type(item) is Cell for item in table.values())
+    return isinstance(table, dict) and any(type(item) is Cell for item in dict.values(table))
 
 
 def as_read(session: Session, table: dict[Any, Any]) -> dict[Any, Any]:
     """A dict with what is in the cells of another one."""
-    return {key: read(session, item) if type(item) is Cell else item for key, item in table.items()}
+    return {key: read(session, item) if type(item) is Cell else item for key, item in dict.items(table)}
 
 
 def leave(session: Session, value: Any) -> None:

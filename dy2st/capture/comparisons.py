@@ -18,14 +18,14 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import choices, iteration, iterators, keys, lookup, optional, ranges, tuples
+from dy2st.capture import choices, iteration, iterators, keys, lookup, optional, ranges, storage, tuples
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import of_class
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
-from dy2st.capture.users_code import user_method
+from dy2st.capture.users_code import has_own, user_method
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInSet, Text, contents, is_symbolic, may_be_undefined, options_of
 from dy2st_runtime import scalars
 
@@ -86,12 +86,16 @@ def equal(left: Any, right: Any) -> Any:
         if isinstance(choice, Choice):
             return session.over(choice, other)
     for table, rest in ((left, right), (right, left)):
-        if optional.has_optional(table):
+        if optional.is_open(table, "__eq__"):
             return optional.settled(session, table, functools.partial(equal, rest))
     return _equal(session, left, right)
 
 
 def _equal(session: Session, left: Any, right: Any) -> Any:
+    if isinstance(right, type(left)) and type(right) is not type(left) and has_own(right, "__eq__"):
+        left, right = right, left  # the method of a subclass comes first
+    if isinstance(left, (list, tuple, dict)) and has_own(left, "__eq__"):
+        return _equal_objects(session, left, right)
     if tuples.one_is(left, right):
         return tuples.are(left, right) and _equal_lists(session, tuples.as_list(session, left), tuples.as_list(session, right))
     if isinstance(left, ranges.RuntimeRange) or isinstance(right, ranges.RuntimeRange):
@@ -155,7 +159,7 @@ def _equal_lists(session: Session, left: Any, right: Any) -> Any:
 
 def holds_runtime(*containers: Any) -> bool:
     """Whether one of some tuples or lists has a value known only at run time in it."""
-    items = [item for container in containers for item in container]
+    items = [item for container in containers for item in storage.plain(container)]
     return any(
         is_symbolic(i)
         or isinstance(i, (Choice, Text))
@@ -198,7 +202,8 @@ def in_(value: Any, container: Any) -> Any:
         return (container == value).any()
     if isinstance(container, ranges.RuntimeRange) or ranges.is_asked_at_runtime(container, value):
         return ranges.contains(session, container, value)
-    if isinstance(container, RuntimeIterable) or session.lists.of(container) is not None:
+    known = session.lists.of(container) is not None and not has_own(container, "__contains__")
+    if known or isinstance(container, RuntimeIterable):
         return position(session, container, value) >= 0
     return _in_plain(session, value, container)
 
@@ -206,9 +211,10 @@ def in_(value: Any, container: Any) -> Any:
 def _in_plain(session: Session, value: Any, container: Any) -> Any:
     if isinstance(value, torch.Tensor) and _are_outside(session, value, container):
         return lookup.by_identity(session, {}, value) in container
-    if optional.has_optional(container):
-        if not _any_runtime(value, container) and may_be_undefined(container.get(value)):
-            return choices.presence(container[value])
+    if optional.is_open(container, "__contains__"):
+        held = storage.plain(container)
+        if not _any_runtime(value, container) and may_be_undefined(held.get(value)):
+            return choices.presence(held[value])
         return optional.settled(session, container, lambda table: in_(value, table))
     own = getattr(type(container), "__contains__", None)
     if isinstance(own, types.FunctionType):

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from dy2st.capture import traits
+from dy2st.capture import storage, traits
 from dy2st.capture.lattice import same_constant
 from dy2st.capture.shapes import CaptureShapes
 from dy2st.capture.sources import GONE, Source
@@ -337,8 +337,9 @@ def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
 def _typed(container: Any) -> Any:
     """Contents that differ where a value or its type does."""
     if isinstance(container, (set, frozenset)):
-        return frozenset(map(exact, container))
-    return exact(tuple(container.items() if isinstance(container, dict) else container))
+        return frozenset(map(exact, storage.plain(container)))
+    held = storage.plain(container)
+    return exact(tuple(held.items() if isinstance(container, dict) else held))
 
 
 def _copy(container: Any) -> Any:
@@ -361,14 +362,16 @@ def same_frozen(now: Any, value: Any) -> bool:
 
 
 def _keys(container: Any) -> Any:
-    return list(container) if isinstance(container, MAPPINGS) else len(container)
+    held = storage.plain(container)
+    return list(held) if isinstance(container, MAPPINGS) else len(held)
 
 
 def same_keys(now: Any, keys: Any) -> bool:
     """Whether a container has as many items, or the same keys in the same order: True is not 1, and a tensor is itself only."""
+    held = storage.plain(now)
     if not isinstance(now, MAPPINGS):
-        return bool(len(now) == keys)
-    return len(now) == len(keys) and all(a is b or _same_key(a, b) for a, b in zip(now, keys))
+        return bool(len(held) == keys)
+    return len(held) == len(keys) and all(a is b or _same_key(a, b) for a, b in zip(held, keys))
 
 
 def _same_key(key: Any, other: Any) -> bool:

@@ -159,7 +159,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         return _over_columns(iterable, body, live, test)
     if isinstance(iterable, Choice):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
-    if optional.has_optional(iterable):
+    if optional.is_open(iterable, "__iter__"):
         return optional.settled(session, iterable, lambda table: capture_for(table, body, live, test), ordered=True)  # type: ignore[no-any-return]
     if session.key_orders.asks(iterable) is not None:
         return session.key_orders.ordered(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]

@@ -18,13 +18,14 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, attributes, class_attributes, optional
+from dy2st.capture import access, attributes, class_attributes, optional, storage
 from dy2st.capture.exceptions import raised
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.tracking import gives_once
 from dy2st.capture.unwinding import handled
+from dy2st.capture.users_code import has_own
 from dy2st.capture.values import Choice, Stale
 
 END: Any = object()
@@ -67,7 +68,8 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
     session = current()
     if session is None:
         return iterable
-    if optional.has_optional(iterable) or session.key_orders.asks(iterable) is not None:
+    in_order = not has_own(iterable, "__iter__") and session.key_orders.asks(iterable) is not None
+    if in_order or optional.is_open(iterable, "__iter__"):
         iterable = optional.settled(session, iterable, tuple, ordered=True)
     if isinstance(iterable, Choice):
         iterable = session.over(iterable, lambda option: _in_tuple(option, refusal))
@@ -185,7 +187,7 @@ def check_own(session: Session, *values: Any) -> None:
                 seen=f"a {type(value).__name__}, which cannot be put back where it was",
                 fix="take the items before the branch or loop, or go through a list by position",
             )
-        waiting += value if isinstance(value, tuple) else gc.get_referents(value)
+        waiting += storage.plain(value) if isinstance(value, tuple) else gc.get_referents(value)
 
 
 _STEPPED = (collections.abc.Iterator, tuple, types.BuiltinMethodType, types.MethodWrapperType)

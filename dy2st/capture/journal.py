@@ -130,7 +130,7 @@ class ContentsPlace:
             return
         base.clear(self.owner)
         if isinstance(self.owner, dict):
-            for key, item in value.items():
+            for key, item in storage.plain(value).items():
                 base.__setitem__(self.owner, key, item)
         else:
             (base.extend if hasattr(base, "extend") else base.update)(self.owner, value)

@@ -107,16 +107,16 @@ class KeyOrders:
         _, order = self._known.get(id(table), (None, None))
         if (
             order is None
-            or len(table) < 2
-            or (isinstance(order, Order) and order.keys is not None and in_order(table, order) == [*table])
+            or dict.__len__(table) < 2
+            or (isinstance(order, Order) and order.keys is not None and in_order(table, order) == [*storage.plain(table)])
         ):
             return None
         return order
 
     def asks(self, table: Any) -> Any:
         """The same, for code that asks for the order."""
-        if isinstance(table, dict) and len(table) > 1:
-            self.asked.add(tuple(table))
+        if isinstance(table, dict) and dict.__len__(table) > 1:
+            self.asked.add(tuple(storage.plain(table)))
         return self.of(table) if isinstance(table, dict) else None
 
     def tables(self) -> list[dict[Any, Any]]:
@@ -126,7 +126,7 @@ class KeyOrders:
 
     def now(self, table: dict[Any, Any]) -> Any:
         """The order of a dict's keys."""
-        present = [key for key, value in table.items() if not isinstance(value, Undefined)]
+        present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
         if not self._is_of_object(table):
             return _completed(self.of(table), present)
         return self._order_of_attributes(table, self._known, present)
@@ -173,7 +173,7 @@ class KeyOrders:
         if isinstance(place, AttributePlace):
             self._begin_attributes(table)
         elif isinstance(table, dict) and id(table) not in self._first:
-            self._first[id(table)] = table, [*table]
+            self._first[id(table)] = table, [*storage.plain(table)]
 
     def _begin_attributes(self, owner: Any) -> None:
         if not isinstance(owner, (torch.Tensor, ModuleType)):
@@ -212,7 +212,8 @@ class KeyOrders:
     def restore(self) -> None:
         """Put the keys of the dicts that were written back in their first order, once their items are what they were."""
         for table, first in self._first.values():
-            if [*table] != first and table.keys() == set(first):
+            kept = [*storage.plain(table)]
+            if kept != first and set(kept) == set(first):
                 base: Any = storage.base_of(table)
                 items = {key: dict.__getitem__(table, key) for key in first}
                 base.clear(table)
@@ -225,8 +226,9 @@ class KeyOrders:
             return True
         if id(table) not in self._first:
             return False
-        kept = [key for key in self._first[id(table)][1] if key in table]
-        return kept != [*table][: len(kept)]
+        now = storage.plain(table)
+        kept = [key for key in self._first[id(table)][1] if key in now]
+        return kept != [*now][: len(kept)]
 
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """A key is taken out: if it comes back, it comes last."""
@@ -374,8 +376,9 @@ def is_unknown(order: Any) -> bool:
 def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
     """The keys of a dict; those that an order does not have come last."""
     assert order.keys is not None
-    first = [key for key in order.keys if key in table]
-    return [*first, *(key for key in table if key not in order.keys)]
+    held = storage.plain(table)
+    first = [key for key in order.keys if key in held]
+    return [*first, *(key for key in held if key not in order.keys)]
 
 
 def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
@@ -399,7 +402,7 @@ def _before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...],
         for write in writes.values()
         if isinstance(write.place, ItemPlace) and write.place.owner is table
     }
-    return _completed(known, [key for key, value in table.items() if _is_there(olds.get(key, value))])
+    return _completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))])
 
 
 def _completed(order: Any, keys: Sequence[Any]) -> Any:

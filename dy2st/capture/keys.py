@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import text
+from dy2st.capture import storage, text
 from dy2st.capture.session import Session
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Text
 from dy2st_runtime import scalars
@@ -92,7 +92,7 @@ def _ways(session: Session, part: Any) -> Choice | None:
 
 def _parts(key: Any) -> Sequence[Any]:
     if isinstance(key, tuple):
-        return key
+        return storage.plain(key)  # type: ignore[no-any-return]
     if isinstance(key, Text):
         return [part[0] for part in key.parts if not isinstance(part, str)]
     if isinstance(key, slice):

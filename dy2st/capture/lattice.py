@@ -54,16 +54,18 @@ class TraitMismatch(Mismatch):
 
 
 _APART: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("apart", default=frozenset())
+_MIXED: contextvars.ContextVar[bool] = contextvars.ContextVar("mixed", default=False)
 
 
 @contextlib.contextmanager
 def telling_apart(names: frozenset[str]) -> Iterator[None]:
     """Inside, two tensors that differ in one of these traits have no join."""
-    token = _APART.set(names)
+    token, mixed = _APART.set(names), _MIXED.set(False)
     try:
         yield
     finally:
         _APART.reset(token)
+        _MIXED.reset(mixed)
 
 
 LOOSE: Any = type("Loose", (), {"__repr__": lambda self: "?"})()
@@ -330,8 +332,11 @@ def join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
     """The type of the items of a list; ``None`` while it has none."""
-    with telling_apart(frozenset()):  # the program knows an item by its dtype and rank
+    token = _APART.set(frozenset())  # the program knows an item by its dtype and rank
+    try:
         return a or b if a is None or b is None else join(a, b, ())
+    finally:
+        _APART.reset(token)
 
 
 def tuple_of_any_length(a: Type, b: Type) -> Type | None:
@@ -430,7 +435,21 @@ def _is_plain_number(value: Any) -> bool:
 def _join_numbers(a: str, b: str) -> Type:
     if "bool" in (a, b) and a != b:
         raise Mismatch(f"a {a} on one path and a {b} on the other")
+    if a != b and traits.NUMBER in _APART.get():
+        raise TraitMismatch(f"a {a} on one path and a {b} on the other")
+    mix_numbers({a, b})
     return NumberType("float" if "float" in (a, b) else a)
+
+
+def mix_numbers(kinds: set[str]) -> None:
+    """A number is made that is of one of these kinds."""
+    if len(kinds) > 1:
+        _MIXED.set(True)
+
+
+def has_mixed_numbers() -> bool:
+    """Whether a number is an int on one path and a float on another: what is made of it may be either as well."""
+    return _MIXED.get()
 
 
 def _join_containers(a: ContainerType, b: ContainerType, single: tuple[type, ...]) -> Type:

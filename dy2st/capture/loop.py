@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dy2st import errors, names
-from dy2st.capture import lattice, rests, stand_ins, text, traits, tuples
+from dy2st.capture import lattice, rests, stand_ins, storage, text, traits, tuples
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words, join
@@ -516,7 +516,7 @@ def _is_all_older(session: Session, place: Place, value: Any) -> bool:
     """Whether all containers that a place may hold were there before the loop."""
     todo = [value]
     if isinstance(place, ContentsPlace):
-        todo = [*(value.values() if isinstance(value, dict) else value)]
+        todo = [*(dict.values(value) if isinstance(value, dict) else storage.plain(value))]
     while todo:
         part = todo.pop()
         if isinstance(part, (Choice, tuple)):

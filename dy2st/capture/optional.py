@@ -16,6 +16,7 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, ItemPlace
 from dy2st.capture.session import Session
+from dy2st.capture.users_code import has_own
 from dy2st.capture.values import StandInSet, Undefined, may_be_undefined
 
 _ABSENT = object()
@@ -29,17 +30,23 @@ def has_optional(value: Any) -> bool:
     """Whether a value is a dict or set with items that are there on some ways only."""
     if isinstance(value, StandInSet):
         value = value.table
-    return isinstance(value, dict) and any(map(may_be_undefined, value.values()))
+    return isinstance(value, dict) and any(map(may_be_undefined, dict.values(value)))
+
+
+def is_open(value: Any, *methods: str) -> bool:
+    """The same, for a question that these special methods answer: where the user has written one, it says what it looks at."""
+    return has_optional(value) and not any(has_own(value, name) for name in methods)
 
 
 def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered: bool = False) -> Any:
     """Do something with a dict or set: once for each set of keys that it may have, and if asked, for each order of them."""
     if isinstance(table, StandInSet):
         return settled(session, table.table, lambda known: use(set(known)))
-    key = next((key for key, value in table.items() if may_be_undefined(value)), _ABSENT)
+    key = next((key for key, value in dict.items(table) if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
         return session.key_orders.ordered(session, table, use) if ordered else use(table)
-    value, without, full = table[key], *(session.key_orders.follow(_alike(session, table), table) for _ in range(2))
+    value = dict.__getitem__(table, key)
+    without, full = (session.key_orders.follow(_alike(session, table), table) for _ in range(2))
     ItemPlace(without, key).write(MISSING)
 
     def once(known: Any) -> Any:
@@ -116,7 +123,7 @@ def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any
 
 def clear(session: Session, table: dict[Any, Any]) -> None:
     """``table.clear()``: items that come back then are in another order."""
-    for key in [key for key, value in table.items() if not isinstance(value, Undefined)]:
+    for key in [key for key, value in dict.items(table) if not isinstance(value, Undefined)]:
         remove(session, table, key)
 
 

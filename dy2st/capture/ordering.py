@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from dy2st.capture import access, comprehensions, elements, iteration, keys, lattice, lists, lookup, relations, text
+from dy2st.capture import access, comprehensions, elements, iteration, keys, lattice, lists, lookup, relations, storage, text
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.comparisons import position, same
@@ -107,9 +107,11 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
         if session.lists.of(args[0]) is not None:
             _known(session, target)
     handler = _COMPARING.get(name)
-    if name in ("index", "count", "remove") and session.lists.of(target) is None and any(map(keys.has_choice, (*target, *args))):
+    is_known = session.lists.of(target) is None
+    parts = (*storage.plain(target), *args)
+    if name in ("index", "count", "remove") and is_known and any(map(keys.has_choice, parts)):
         return search(session, target, name, *args)
-    runtime = session.lists.of(target) is not None or any(map(_is_runtime, (*target, *args)))
+    runtime = not is_known or any(map(_is_runtime, parts))
     if handler is None or not (runtime or name == "sort"):
         return lists.method(session, target, name, args, kwargs)
     return handler(session, target, *args, **kwargs)

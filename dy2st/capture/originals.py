@@ -54,6 +54,6 @@ def _restored(value: Any, originals: Mapping[int, list[Any]], seen: set[int]) ->
             value[:] = [_restored(part, originals, seen) for part in value]
         for name, part in attributes(value).items():
             object.__setattr__(value, name, _restored(part, originals, seen))
-        for key, part in value.items() if isinstance(value, dict) else ():
+        for key, part in [*dict.items(value)] if isinstance(value, dict) else ():
             dict.__setitem__(value, key, _restored(part, originals, seen))
     return originals.get(id(value), value)

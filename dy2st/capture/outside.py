@@ -255,7 +255,7 @@ class Outside:
 
     def read(self, place: Place, source: Source | None = None) -> None:
         """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
-        if self.session.was_written(place.key):
+        if self.session.was_written(place.key) and not (isinstance(place, CellPlace) and self.session.is_only_noted(place)):
             return
         source = source or self.source_of(place)
         if source is not None:

@@ -443,7 +443,7 @@ class _Describer:
 
     def check_keys(self, table: Iterable[Any], what: str) -> None:
         """A key is the same object at each call."""
-        keys = list(table)
+        keys = list(storage.plain(table))
         identities.check_left(self.session, keys)
         parts = tree_leaves(keys)
         for part in parts:
@@ -479,7 +479,7 @@ class _Describer:
 
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""
-        key, value = next((key, value) for key, value in table.items() if may_be_undefined(value))
+        key, value = next((key, value) for key, value in dict.items(table) if may_be_undefined(value))
         without, full = (self.session.key_orders.follow(storage.copy_of(table), table) for _ in range(2))
         ItemPlace(without, key).write(MISSING)
         if isinstance(value, Undefined):
@@ -525,7 +525,7 @@ def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -
 def _names_within(name: str, value: Any, depth: int = _DEEP) -> Iterator[str]:
     """The names of the sources that lead into a value that is written, as the next call finds them."""
     if isinstance(value, dict):
-        parts = {f"{name}[{key!r}]": item for key, item in value.items()}
+        parts = {f"{name}[{key!r}]": item for key, item in storage.plain(value).items()}
     elif isinstance(value, (list, tuple)):
         parts = {f"{name}[{key}]": item for key, item in enumerate(value)}
     elif is_followed(value):

@@ -225,6 +225,12 @@ class Session:
         """Whether the captured code has written a place, so that what it holds now is no value from outside."""
         return any(key in region.journal.entries for region in self._regions)
 
+    def is_only_noted(self, cell: CellPlace) -> bool:
+        """Whether blocks have noted a variable, as a function that they hold may write it, but nobody has."""
+        held = cell.read()
+        entries = [region.journal.entries[cell.key] for region in self._regions if cell.key in region.journal.entries]
+        return all(entry.raw is held and entry.seen is held for entry in entries)
+
     def entries(self) -> Iterator[Entry]:
         """What has been noted by the blocks that are open, the latest first."""
         for region in reversed(self._regions):

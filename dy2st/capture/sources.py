@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dy2st.capture import storage
+
 GONE: Any = type("Gone", (), {"__repr__": lambda self: "<gone>"})()
 """What a source gives when the way to it no longer exists."""
 
@@ -116,7 +118,9 @@ def behind(value: Any) -> Any:
 
 def held_item(owner: Any, key: Any) -> Any:
     """An item of a container; its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it."""
-    return dict.get(owner, key, GONE) if isinstance(owner, dict) else owner[key]
+    if isinstance(owner, dict):
+        return dict.get(owner, key, GONE)
+    return owner[key] if type(owner) in (list, tuple) else storage.base_of(owner).__getitem__(owner, key)
 
 
 def _shown(key: Any) -> str:

@@ -25,6 +25,15 @@ _OF_TWO: dict[str, Callable[..., Any]] = {
     for name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "iadd", "sub", "isub", "xor", "ixor", "or", "ior", "and", "iand")
 }
 """Of two containers of one kind: of another, the method gives ``NotImplemented``."""
+READING = frozenset(
+    ("__len__", "__contains__", "__iter__", "__reversed__", "__eq__", "__ne__", "__or__", "__ror__", "__repr__", "__str__")
+)
+"""Those that ask for what is in a dict, each for itself."""
+_ANSWERING: dict[Any, tuple[str, ...]] = {
+    len: ("__len__",), bool: ("__bool__", "__len__"), reversed: ("__reversed__",), repr: ("__repr__",),
+    str: ("__str__", "__repr__"), format: ("__format__", "__str__", "__repr__"),
+    print: ("__str__", "__repr__"), hash: ("__hash__",),
+}  # fmt: skip
 _OF_TENSORS: dict[str, Callable[..., Any]] = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": operator.index}
 
 
@@ -36,6 +45,11 @@ def statement(owner: Any, name: str, args: tuple[Any, ...]) -> Callable[..., Any
     if base is None or is_users_function(storage.of_class(type(owner), name)):
         return None
     return _OF_ANY.get(name) or (_OF_TWO.get(name) if len(args) == 1 and isinstance(args[0], base) else None)
+
+
+def answering(function: Any) -> tuple[str, ...]:
+    """The methods with which a container of the user's answers a builtin function."""
+    return _ANSWERING.get(function, ("__iter__",)) if isinstance(function, collections.abc.Hashable) else ()
 
 
 def check(session: Session, owner: Any, name: str) -> None:

@@ -110,7 +110,7 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
 def absent(place: Any) -> Undefined:
     """What stands for the content of a place that does not exist: reading it raises what Python raises."""
     match place:
-        case ItemPlace(owner, key) if "__builtins__" in owner:
+        case ItemPlace(owner, key) if type(owner) is dict and "__builtins__" in owner:
             return Undefined(str(key), NameError, (f"name '{key}' is not defined",))
         case ItemPlace(_, key):
             return Undefined(str(place), KeyError, (key,))

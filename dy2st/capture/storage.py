@@ -30,11 +30,25 @@ def base_of(container: Any) -> Any:
     return next((kind for kind in _CONTAINERS if isinstance(container, kind)), type(container))
 
 
+_TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+
+
+def plain(container: Any) -> Any:
+    """A container as one of Python's own reads it: itself, or where a class of the user's may read otherwise, a copy."""
+    base = base_of(container)
+    if type(container).__module__ in ("builtins", "collections") or base is type(container):
+        return container
+    return copy_of(container) if issubclass(base, dict) else base(base.__iter__(container))
+
+
 def copy_of(table: dict[Any, Any]) -> dict[Any, Any]:
     """A dict with the same items; of a class of the user's, which may make its objects in another way, one of Python's own."""
-    if type(table).copy in (dict.copy, collections.OrderedDict.copy) and type(table) not in (dict, collections.OrderedDict):
-        return base_of(table)(dict.items(table))  # type: ignore[no-any-return]
-    return table.copy()
+    if type(table) in _TABLES:
+        return table.copy()
+    items = dict(dict.items(table))
+    if isinstance(table, collections.defaultdict):
+        return collections.defaultdict(table.default_factory, items)
+    return next(kind for kind in (collections.Counter, collections.OrderedDict, dict) if isinstance(table, kind))(items)
 
 
 def of_class(kind: type, name: str) -> Any:

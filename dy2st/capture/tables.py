@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture import access, attributes, choices, comparisons, iteration, keys, lookup, optional
+from dy2st.capture import access, attributes, choices, comparisons, iteration, keys, lookup, optional, storage
 from dy2st.capture.branch import capture_if
 from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session
-from dy2st.capture.users_code import is_library
+from dy2st.capture.users_code import has_own, is_library
 from dy2st.capture.values import Choice, StandInSet, is_symbolic, may_be_undefined
 
 _KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))
@@ -154,9 +154,9 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
 
 
 def _put(session: Session, table: Any, source: Any) -> None:
-    if isinstance(source, dict):
+    if isinstance(source, dict) and not has_own(source, "__iter__"):
         session.key_orders.check(source, session.here())
-        for key, value in source.items():
+        for key, value in storage.plain(source).items():
             if key in table:
                 _put_one(session, table, key, value)
             else:  # it is there on the same ways
@@ -218,7 +218,7 @@ def _looked_at(session: Session, source: Any) -> Any:
 def _is_special(session: Session, kind: type, source: Any) -> bool:
     """Whether the items have to be put in one by one."""
     if isinstance(source, dict):
-        return optional.has_optional(source) and kind is collections.Counter
+        return has_own(source, "__iter__") or (optional.has_optional(source) and kind is collections.Counter)
     if not isinstance(source, (list, tuple)):
         names = getattr(type(source), "keys", None)
         return kind is not collections.Counter and isinstance(names, types.FunctionType) and not is_library(names.__module__)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from dy2st.capture import storage
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.journal import ItemPlace, Place
 from dy2st.capture.sources import PROXIES, Source, SourceTable, referent
@@ -188,7 +189,7 @@ class Tracker:
 
     def _is_dynamic(self, value: tuple[Any, ...], source: Source) -> bool:
         """Whether a tuple holds a number that is an input of the program."""
-        steps = [(item, self.table.item(source, key)) for key, item in enumerate(value)]
+        steps = [(item, self.table.item(source, key)) for key, item in enumerate(storage.plain(value))]
         return any(
             self._is_dynamic(item, step) if _is_tuple(item) else type(item) in (int, float) and step.name in self.dynamic
             for item, step in steps
@@ -302,15 +303,16 @@ class Tracker:
     def _container(self, value: Any, source: Source) -> None:
         self._objects[id(value)] = (value, source)
         self.met(type(value))
-        items = list(value.values()) if isinstance(value, dict) else list(value)
+        held = storage.plain(value)
+        items = list(held.values()) if isinstance(value, dict) else list(held)
         whole = len(items) > _LONG and source.name not in self.dynamic and all(isinstance(i, CONSTANTS) for i in items)
         if isinstance(value, (set, frozenset)) or whole:
             self.guards.same_contents(source, value)
-            self._members(value, source)
+            self._members(held, source)
             return
         self.guards.same_keys(source, value)
-        self._members(value if isinstance(value, dict) else (), source)
-        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        self._members(held if isinstance(value, dict) else (), source)
+        pairs = held.items() if isinstance(value, dict) else enumerate(held)
         for key, item in list(pairs):
             self.read(item, self.table.item(source, key), None if isinstance(value, tuple) else ItemPlace(value, key))
 
@@ -318,7 +320,7 @@ class Tracker:
         """The objects in a set, or among the keys of a dict: what code under capture reads of them is guarded then."""
         for member in members:
             if isinstance(member, tuple):
-                self._members(member, source)
+                self._members(storage.plain(member), source)
             elif not isinstance(member, (*CONSTANTS, *_IDENTITIES, torch.Tensor, torch.nn.Module)):
                 self.read(member, self.table.held(member, f"a member of {source.name}"))
 

@@ -10,7 +10,8 @@ import sympy
 import torch
 
 from dy2st import errors
-from dy2st.capture import lists, text
+from dy2st.capture import lists, optional, text
+from dy2st.capture.exceptions import raised
 from dy2st.capture.session import Session, current
 from dy2st.capture.users_code import is_users_function, user_method
 from dy2st.capture.values import Choice, StandIn, Text, is_symbolic
@@ -27,9 +28,13 @@ def condition(value: Any) -> Any:
         return value if known is None else known
     if is_symbolic(value):
         return value
-    if isinstance(value, (Choice, StandIn, Text)) or session.lists.of(value) is not None or _own_truth(value) is not None:
-        return truth(session, value)
-    return value
+    return truth(session, value) if _is_open(session, value) else value
+
+
+def _is_open(session: Session, value: Any) -> bool:
+    """Whether Python alone cannot tell if a value counts as true."""
+    held = session.lists.of(value) is not None or optional.has_optional(value)
+    return held or isinstance(value, (Choice, StandIn, Text)) or _own_truth(value) is not None
 
 
 def decided(value: Any) -> Any:
@@ -58,10 +63,19 @@ def truth(session: Session, value: Any) -> Any:
         return session.over(value, lambda option: truth(session, option))
     if not is_symbolic(value):
         own = _own_truth(value)
-        return bool(value) if own is None else truth(session, session.call(own))
+        if own is None and optional.has_optional(value):
+            return truth(session, session.call(len, value))
+        return bool(value) if own is None else _answered(session, own, session.call(own))
     if isinstance(value, torch.SymBool):
         return value
     return session.number(scalars.to_bool, (value,), "bool")
+
+
+def _answered(session: Session, method: Any, found: Any) -> Any:
+    """What the user's method says; Python takes a bool of ``__bool__`` only."""
+    if isinstance(found, torch.Tensor) and method.__func__.__name__ == "__bool__":
+        raise raised(TypeError(f"__bool__ should return bool, returned {type(found).__name__}"))
+    return truth(session, found)
 
 
 def _own_truth(value: Any) -> Any:

@@ -23,7 +23,7 @@ SKIPPED_PACKAGES = {
 """Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
 
 CONVERTED_MODULES = (
-    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "dy2st.capture.library.written_out",
+    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", "dy2st.capture.written_out",
 )  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 
@@ -83,8 +83,11 @@ def is_users_function(function: Any) -> bool:
 
 
 def has_own(value: Any, name: str) -> bool:
-    """Whether a class has its special method from Python code, where Python's containers have theirs in C."""
-    return isinstance(getattr(type(value), name, None), types.FunctionType)
+    """Whether a class answers with a method of its own in Python, where Python's containers and ours answer themselves."""
+    method = getattr(type(value), name, None)
+    return (
+        isinstance(method, types.FunctionType) and method.__module__ != "collections" and not _is_in(method.__module__, ("dy2st",))
+    )
 
 
 def _is_in(module: str, packages: Iterable[str]) -> bool:

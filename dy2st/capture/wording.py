@@ -24,7 +24,7 @@ from dy2st import errors
 from dy2st.capture import storage
 from dy2st.capture.marks import Marks, answering
 from dy2st.capture.session import Session
-from dy2st.capture.users_code import as_written
+from dy2st.capture.users_code import as_written, has_own
 from dy2st.capture.values import (
     Choice,
     RuntimeList,
@@ -90,7 +90,7 @@ def node_value(session: Session, given: Any) -> Any:
 def is_object_of_runtime(session: Session, value: Any) -> bool:
     """Whether a value is an object that the function makes, with values known only at run time in it, or holds one."""
     if isinstance(value, (list, tuple, dict)) and session.lists.of(value) is None:
-        return any(is_object_of_runtime(session, item) for item in (value.values() if isinstance(value, dict) else value))
+        return any(is_object_of_runtime(session, item) for item in _in(value))
     plain = is_constant(value) or isinstance(value, (list, Choice, *_LEAVES)) or is_symbolic(value)
     return not plain and has_runtime_parts(session, value)
 
@@ -110,9 +110,9 @@ def has_runtime_parts(session: Session, value: Any) -> bool:
 
 def _in(value: Any) -> Iterable[Any]:
     if isinstance(value, (list, tuple)):
-        return value
+        return storage.plain(value)  # type: ignore[no-any-return]
     if isinstance(value, dict):
-        return value.values()
+        return dict.values(value)
     if isinstance(value, BaseException):
         return (*value.args, *vars(value).values())
     if isinstance(value, StandInDeque):
@@ -231,13 +231,17 @@ def _inside(value: Any) -> Iterator[str | None]:
 _AGAIN: dict[Any, str] = {list.__repr__: "[...]", tuple.__repr__: "(...)", dict.__repr__: "{...}"}
 
 
+def _is_table_of_ways(session: Session, table: Any) -> bool:
+    return any(map(may_be_undefined, dict.values(table))) or session.key_orders.asks(table) is not None
+
+
 def _represented(session: Session, value: Any) -> Sequence[Any]:
     """``repr(value)``: piece by piece where it is known how that is made, as an item may be known only at run time."""
     kind = type(value)
     if isinstance(value, Undefined):
         value.fail()
     table = value.table if isinstance(value, StandInSet) else value
-    if isinstance(table, dict) and (any(map(may_be_undefined, table.values())) or session.key_orders.asks(table) is not None):
+    if isinstance(table, dict) and not has_own(table, "__repr__") and _is_table_of_ways(session, table):
         return _words(session, session.call(repr, value), "s", "")
     if isinstance(value, StandInDeque):
         return flat(session, ["deque(", (value.items, "r", ""), ")" if value.maxlen is None else f", maxlen={value.maxlen})"])

@@ -1,6 +1,8 @@
 """Calls.
 
     f(x, *xs, k=1, **d)     →   _dy2st.call(f, x, *_dy2st.spread(xs), k=1, **_dy2st.keywords(d))
+    @f                      →   @_dy2st.decorator(f)
+    def g(): ...                def g(): ...
 
 Builtins that look at the frame of their caller (`globals()`, `eval(text, names)`) are left alone, and so are `breakpoint()`
 and `pdb.set_trace()`, which stop there; those that look at its local variables are refused (see analysis/fence.py).
@@ -8,6 +10,7 @@ and `pdb.set_trace()`, which stop there; those that look at its local variables 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import gast
@@ -45,6 +48,30 @@ def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call."""
     return calls.call(function, *args, **kwargs)
+
+
+@rewrites(gast.FunctionDef, Phase.CALLS)
+def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
+    """The decorators of a function inside of another one are called too."""
+    return _with_decorators(node, context)
+
+
+@rewrites(gast.ClassDef, Phase.CALLS)
+def rewrite_class(node: gast.ClassDef, context: Context) -> gast.ClassDef:
+    """Those of a class as well."""
+    return _with_decorators(node, context)
+
+
+def _with_decorators(node: Any, context: Context) -> Any:
+    if node is not context.root and context.is_opaque(node):
+        node.decorator_list = [context.expression("_dy2st.decorator(value)", part, value=part) for part in node.decorator_list]
+    return node
+
+
+@operator("decorator")
+def decorator(function: Any) -> Any:
+    """What calls a decorator."""
+    return function if current() is None else functools.partial(calls.call, function)
 
 
 @operator("keywords")

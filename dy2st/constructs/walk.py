@@ -6,6 +6,7 @@ from typing import Any
 
 import gast
 
+from dy2st.analysis.scopes import NESTED_SCOPES
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, rewrite_for
 from dy2st.constructs.thunks import setter_definitions
@@ -70,6 +71,14 @@ class _Walk:
             setattr(owner, field, self._field(getattr(owner, field))) if hasattr(owner, field) else None
         if not isinstance(node, gast.Lambda):
             node.decorator_list = self._field(node.decorator_list)
+        if isinstance(node, gast.ClassDef) and self._phase is Phase.CALLS:
+            node.body = [self._visit(part) if _is_plain(part) else part for part in node.body]
+
+
+def _is_plain(statement: gast.stmt) -> bool:
+    """Whether a statement of a class body has no scope of its own, in which a name could be another one."""
+    simple = isinstance(statement, gast.Expr | gast.Assign | gast.AnnAssign)
+    return simple and not any(isinstance(part, (*NESTED_SCOPES, gast.comprehension)) for part in gast.walk(statement))
 
 
 def insert_at_start(node: gast.FunctionDef, statements: list[gast.stmt]) -> None:

@@ -181,7 +181,7 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     kind = type(value)
     if isinstance(value, tuple):
         factory = None if kind is tuple else kind
-        return value, lambda items: TupleOf(items, factory)
+        return value if kind is tuple else tuple(tuple.__iter__(value)), lambda items: TupleOf(items, factory)
     if kind is list:
         return value, ListOf
     if kind in (dict, collections.OrderedDict):

@@ -11,10 +11,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dy2st import errors
-from dy2st.capture import iteration
+from dy2st.capture import iteration, written_out
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.iteration import as_runtime
-from dy2st.capture.library import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session

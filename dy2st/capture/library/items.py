@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comparisons, comprehensions, iteration, iterators, lists, ordering, relations, tuples
+from dy2st.capture import comparisons, comprehensions, iteration, iterators, lattice, lists, ordering, relations, traits, tuples
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import Columns, Stream
@@ -33,8 +33,10 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
         if not values or not (any(is_symbolic(value) or relations.is_followed(value) for value in values) or key is not None):
             return function(values, **kwargs)
         if key is None and all(isinstance(v, (int, float, torch.SymInt, torch.SymFloat)) for v in values):
-            kind = "float" if any(number_kind(v) == "float" for v in values) else "int"
-            return session.number(target, values, kind)
+            kinds = {"float" if number_kind(value) == "float" else "int" for value in values}
+            if len(kinds) < 2 or traits.NUMBER not in session.apart:
+                lattice.mix_numbers(kinds)
+                return session.number(target, values, "float" if "float" in kinds else "int")
         score: Any = (lambda item: item) if key is None else functools.partial(session.call, key)
         best, top = values[0], score(values[0])
         for value in values[1:]:

@@ -15,6 +15,7 @@ from dy2st.capture.assertions import check
 from dy2st.capture.class_attributes import of_class
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.library.conversions import NOTHING, given
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
@@ -26,10 +27,19 @@ from dy2st_runtime import scalars
 _NO_SCALAR = "only one element tensors can be converted to Python scalars"
 
 
+_INTEGERS = (int, torch.SymInt)
+_NO_INTEGER = "{name} returned non-int (type {found})"
+
+
 @handles(int)
 def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
     if not is_symbolic(value):
-        return int(value, *rest)
+        own = (
+            NOTHING
+            if rest
+            else given(session, value, ("__int__", "__index__"), _INTEGERS, "{name} returned non-int (type {found})")
+        )
+        return int(value, *rest) if own is NOTHING else session.call(int, own)
     value = _only_number(session, value)
     if isinstance(value, torch.SymInt):
         return value
@@ -50,7 +60,11 @@ def _only_number(session: Session, value: Any) -> Any:
 @handles(float)
 def _float(session: Session, value: Any = 0.0) -> Any:
     if not is_symbolic(value):
-        return float(value)
+        kinds = (float, torch.SymFloat)
+        own = given(session, value, ("__float__",), kinds, "{kind}.{name} returned non-float (type {found})")
+        if own is NOTHING:
+            own = given(session, value, ("__index__",), _INTEGERS, _NO_INTEGER)
+        return float(value) if own is NOTHING else session.call(float, own)
     value = _only_number(session, value)
     return value if isinstance(value, torch.SymFloat) else session.number(scalars.to_float, (value,), "float")
 
@@ -75,8 +89,8 @@ def _len(session: Session, value: Any) -> Any:
     known = session.lists.of(contents(value))
     if known is not None and not has_own(value, "__len__"):
         return lists.length(session, known)
-    if known is None and isinstance(value, list) and value and isinstance(value[0], Stale):
-        value[0].fail()
+    if known is None and isinstance(value, list):
+        _check_stale(value)
     if isinstance(value, torch.Tensor):
         if value.dim() == 0:
             raise TypeError("len() of a 0-d tensor")
@@ -88,6 +102,12 @@ def _len(session: Session, value: Any) -> Any:
         return len(value)
     of_class(session, value, "__len__")
     return session.call(types.MethodType(own, value))
+
+
+def _check_stale(items: list[Any]) -> None:
+    first = next(list.__iter__(items), None)
+    if isinstance(first, Stale):
+        first.fail()
 
 
 def _arithmetic(function: Any, target: Any) -> Handler:

@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, attributes, choices, class_attributes, hidden_state, identities, text, traits, wording
+from dy2st import errors
+from dy2st.capture import attributes, choices, class_attributes, hidden_state, identities, lattice, text, traits, wording
 from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.regions import NeedsApart
 from dy2st.capture.session import Session
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
 from dy2st_runtime import control
@@ -22,6 +24,8 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
     if isinstance(value, Choice):
         return choices.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
     if isinstance(value, SYMBOLIC_NUMBERS):
+        if isinstance(1, kinds) is not isinstance(1.0, kinds):
+            _tell_apart(session, value)
         example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
         return isinstance(example, kinds) or isinstance(value, kinds)
     if isinstance(value, (text.Text, StandInTuple)):
@@ -29,6 +33,24 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
     if isinstance(value, torch.Tensor) and _tells_parameters(kinds):
         return issubclass(traits.asked_class(session, value), kinds)
     return isinstance(value, kinds)
+
+
+def _tell_apart(session: Session, number: Any) -> None:
+    """The class of a number is asked for.
+
+    Raises:
+        NeedsApart: it may be an int on one path and a float on another.
+        CaptureError: they are told apart, and it may come from a list that has both.
+    """
+    if number_kind(number) != "float" or not lattice.has_mixed_numbers():
+        return
+    if traits.NUMBER not in session.apart:
+        raise NeedsApart(traits.NUMBER)
+    raise errors.CaptureError(
+        "whether this number is an int or a float is asked where a list of the program has both, and the list does not keep it",
+        session.here(),
+        fix="put in floats only: float(value)",
+    )
 
 
 def _tells_parameters(kinds: Any) -> bool:
@@ -40,6 +62,7 @@ def _tells_parameters(kinds: Any) -> bool:
 @handles(type)
 def _type(session: Session, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
+        _tell_apart(session, args[0])
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
     if len(args) == 1 and isinstance(args[0], StandInTuple):
         return tuple
@@ -69,11 +92,6 @@ def _hasattr(session: Session, value: Any, name: str) -> Any:
 @handles(vars)
 def _vars(session: Session, value: Any) -> Any:
     return attributes.attr(value, "__dict__")
-
-
-@handles(dir)
-def _dir(session: Session, value: Any) -> list[str]:
-    return attribute_tables.names(session, value)
 
 
 @handles(inspect.getattr_static)

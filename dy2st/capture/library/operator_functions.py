@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 
 from dy2st.capture import access, attributes, comparisons, lists, relations
+from dy2st.capture.library.conversions import NOTHING, given
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -57,7 +58,10 @@ def _truth(session: Session, value: Any) -> Any:
 
 @handles(operator.index)
 def _index(session: Session, value: Any) -> Any:
-    return session.to_number(value) if isinstance(value, (torch.Tensor, torch.SymInt)) else operator.index(value)
+    if isinstance(value, (torch.Tensor, torch.SymInt)):
+        return session.to_number(value)
+    own = given(session, value, ("__index__",), (int, torch.SymInt), "{name} returned non-int (type {found})")
+    return operator.index(value) if own is NOTHING else own
 
 
 def _inplace(function: Any) -> Handler:

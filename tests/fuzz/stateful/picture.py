@@ -65,6 +65,9 @@ class Picture:
         name = getattr(value, "__qualname__", "") if isinstance(value, (type, types.FunctionType)) else ""
         if isinstance(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)):
             self.lines.append(f"{path}: {type(value).__name__} {name}")
+            if isinstance(value, types.FunctionType) and value.__module__ == self.module and id(value) not in self._shown:
+                self._shown.add(id(value))
+                self._variables(path, value)
             return
         if isinstance(value, type) and value.__module__ != self.module or isinstance(value, enum.Enum):
             self.lines.append(f"{path}: {value}")
@@ -75,6 +78,14 @@ class Picture:
             return
         self._shown.add(id(value))
         self._parts(path, value)
+
+    def _variables(self, path: str, function: types.FunctionType) -> None:
+        """The variables that a function shares with the one around it."""
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            try:
+                self.add(f"{path}'s {name}", cell.cell_contents)
+            except ValueError:
+                self.lines.append(f"{path}'s {name}: empty")
 
     def _parts(self, path: str, value: Any) -> None:
         if isinstance(value, dict):

@@ -1,9 +1,17 @@
-"""Functions of ``itertools`` and ``pytree`` in Python: they are converted like the user's code, so that a tensor may decide."""
+"""What Python and its libraries do in C, in Python: it is converted like the user's code, so that a tensor may decide."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
+
+
+def attempted(step: Callable[[], Any], kinds: Any, otherwise: Callable[[], Any]) -> Any:
+    """What a step gives, or another one where it raises: ``getattr`` with a default, and what else catches exceptions itself."""
+    try:
+        return step()
+    except kinds:
+        return otherwise()
 
 
 def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:

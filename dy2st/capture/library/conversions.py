@@ -1,0 +1,77 @@
+"""Functions that ask an object for something through a method of its class: ``float(x)``, ``bytes(x)``, ``dir(x)``.
+
+The user's method is converted, so that a tensor may decide in it, what it writes is kept, and what it reads is guarded.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import types
+from collections.abc import Callable
+from typing import Any
+
+from dy2st.capture import attribute_tables
+from dy2st.capture.class_attributes import of_class
+from dy2st.capture.exceptions import raised
+from dy2st.capture.library.registry import handles
+from dy2st.capture.session import Session
+from dy2st.capture.users_code import as_written, is_users_function
+from dy2st.capture.values import Text
+
+NOTHING: Any = object()
+"""What :func:`given` gives where the user has written no method for it."""
+
+
+def given(session: Session, value: Any, names: tuple[str, ...], kinds: tuple[type, ...], refusal: str) -> Any:
+    """What the first of some methods of the user's gives.
+
+    Args:
+        session: the capture.
+        value: what has the methods.
+        names: of the methods.
+        kinds: of what they may give.
+        refusal: what Python says of anything else, with the name of the class, of the method, and of the class of what it gives.
+
+    Raises:
+        TypeError: a method gives something else.
+    """
+    for name in names:
+        method: Any = getattr(type(value), name, None)
+        if not is_users_function(as_written(method)):
+            continue
+        of_class(session, value, name)
+        found = session.call(types.MethodType(method, value))
+        if not isinstance(found, kinds):
+            raise raised(TypeError(refusal.format(kind=type(value).__name__, name=name, found=type(found).__name__)))
+        return found
+    return NOTHING
+
+
+def _asking(
+    function: Any, name: str, kinds: tuple[type, ...], refusal: str, made: Callable[[Any], Any] = lambda found: found
+) -> None:
+    """Let the user's method answer for a function of one argument."""
+
+    @handles(function)
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        found = given(session, args[0], (name,), kinds, refusal) if len(args) == 1 and not kwargs else NOTHING
+        return function(*args, **kwargs) if found is NOTHING else found
+
+
+_asking(os.fspath, "__fspath__", (str, bytes, Text), "expected {kind}.{name}() to return str or bytes, not {found}")
+_asking(bytes, "__bytes__", (bytes,), "{name} returned non-bytes (type {found})")
+
+
+@handles(dir)
+def _dir(session: Session, value: Any) -> Any:
+    found = given(session, value, ("__dir__",), (object,), "")
+    return attribute_tables.names(session, value) if found is NOTHING else session.call(sorted, found)
+
+
+@handles(operator.length_hint)
+def _length_hint(session: Session, value: Any, default: int = 0) -> Any:
+    if hasattr(type(value), "__len__"):
+        return session.call(len, value)
+    found = given(session, value, ("__length_hint__",), (object,), "")
+    return operator.length_hint(value, default) if found is NOTHING else default if found is NotImplemented else found
