@@ -49,8 +49,6 @@ from dy2st.capture.values import (
     Undefined,
     is_number,
     may_be_undefined,
-    unbound_free_message,
-    unbound_message,
 )
 from dy2st_runtime.cells import Cell
 
@@ -59,13 +57,12 @@ _FEW = 8
 """Of so many lists the one at a position known only at run time is one of several values."""
 
 
-def ld(value: Any, name: str, free: bool = False) -> Any:
-    """Read a name that may be unbound; ``free`` for one of an enclosing function.
+def ld(value: Any, kind: type[NameError], message: str) -> Any:
+    """Read a name that may be unbound.
 
     Raises:
         UnboundLocalError, NameError: it is unbound, in Python's own words.
     """
-    kind, message = (NameError, unbound_free_message(name)) if free else (UnboundLocalError, unbound_message(name))
     if isinstance(value, Undefined):
         raise raised(kind(message))
     if isinstance(value, Choice):

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from dy2st import errors
 from dy2st.capture import departures, wording
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import in_users_words, user_line
@@ -118,8 +119,24 @@ def records(session: Session, error: BaseException) -> bool:
         else:
             values = []
             make = maker(session, error, values)
-            session.builder.call(control.raise_, (make, *(wording.node_value(session, value) for value in values)))
+            session.builder.call(control.raise_, (make, *_given(session, error, values)))
     return True
+
+
+def _given(session: Session, error: BaseException, values: list[Any]) -> list[Any]:
+    """What an exception is made with.
+
+    Raises:
+        CaptureError: a block that has ended has made some of it.
+    """
+    try:
+        return [wording.node_value(session, value) for value in values]
+    except KeyError as missing:
+        raise errors.CaptureError(
+            f"a {type(error).__name__} with values that are known only at run time is raised outside of the block that made it",
+            session.here(),
+            fix="raise it in the except clause, or keep the text or the values and make the exception where it is raised",
+        ) from missing
 
 
 def _acts_before(session: Session) -> bool:

@@ -7,6 +7,7 @@ and refuses only what is known for failing.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,12 @@ _INDICES = frozenset((
     _aten.index_add_, _aten.index_copy, _aten.index_copy_, _aten.index_fill, _aten.index_fill_, _aten.take, _aten.take_along_dim,
     _aten.embedding, _aten.nll_loss, _aten.cross_entropy_loss, _aten.one_hot,
 ))  # fmt: skip
+_PARTIAL = (
+    math.sqrt, math.log, math.log2, math.log10, math.log1p, math.acos, math.asin, math.acosh, math.atanh, math.gamma, math.lgamma,
+    math.fmod, math.pow, math.factorial, math.isqrt,
+)  # fmt: skip
+"""What is not defined for each number."""
+_GROWING = (math.exp, getattr(math, "exp2", math.exp), math.expm1, math.sinh, math.cosh, math.pow, math.gamma)
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
 
 
@@ -61,8 +68,20 @@ def check(session: Capturing, func: Any, args: Any) -> None:
 
 def check_number(session: Capturing, target: Any, args: Any) -> None:
     """The same for a function of numbers."""
-    if session.pending and target in _DIVISIONS and not isinstance(args[-1], (int, float)):
+    if not session.pending:
+        return
+    if target in _DIVISIONS and not isinstance(args[-1], (int, float)):
         _refuse(session, ZeroDivisionError(), "a division", "test the divisor with an if statement")
+    named = getattr(target, "__name__", "")
+    if target in _PARTIAL:
+        _refuse(session, ValueError(), f"math.{named}", "test what goes into it with an if statement")
+    if target in _GROWING:
+        _refuse_if_named(session, OverflowError(), f"math.{named}", "test what goes into it with an if statement")
+    if target is operator.pow:
+        for error in (ZeroDivisionError(), OverflowError()):
+            _refuse_if_named(session, error, "a power", "test the base and the exponent with an if statement")
+    if target in (operator.lshift, operator.rshift):
+        _refuse_if_named(session, ValueError(), "a shift", "test by how much with an if statement")
 
 
 def check_assumption(session: Capturing, text: str) -> None:

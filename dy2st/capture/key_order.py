@@ -172,7 +172,7 @@ class KeyOrders:
         table = place.owner
         if isinstance(place, AttributePlace):
             self._begin_attributes(table)
-        elif isinstance(table, dict) and id(table) not in self._first:
+        elif isinstance(table, dict) and id(table) not in self._first and not storage.is_namespace(table):
             self._first[id(table)] = table, [*storage.plain(table)]
 
     def _begin_attributes(self, owner: Any) -> None:
@@ -281,7 +281,7 @@ class KeyOrders:
         owners = {id(place.owner) for place in places if isinstance(place, AttributePlace)}
         tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
         for table in tables.values():
-            if isinstance(table, dict) and not is_new(self._owner(table)):
+            if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
                 place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, journal)
                 if not _same(old, new):
                     found[place.key] = Write(cast(Place, place), old, new)

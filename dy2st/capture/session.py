@@ -586,7 +586,7 @@ class Session:
 
     def take_out(self, place: Place, mark: Undefined) -> None:
         """Take out what a place holds. In a branch, a marker keeps the place of an item in the order of the keys."""
-        in_order = isinstance(place, ItemPlace) and isinstance(place.owner, dict) and "__builtins__" not in place.owner
+        in_order = isinstance(place, ItemPlace) and isinstance(place.owner, dict) and not storage.is_namespace(place.owner)
         stays = in_order and len(self._regions) > 1 and not self.births.is_inside(place, self.region)
         if stays and not isinstance(place, CellPlace):
             self.views.check(place.owner, self.here())

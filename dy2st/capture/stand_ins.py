@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from dy2st.capture import lattice
+from dy2st.capture import lattice, storage
 from dy2st.capture.journal import AttributePlace, ItemPlace
 from dy2st.capture.values import Choice, StandInTuple, Text, Undefined, contents, runtime_list, unpack_list
 from dy2st_runtime.structure import children, shallow, unflatten
@@ -110,7 +110,7 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
 def absent(place: Any) -> Undefined:
     """What stands for the content of a place that does not exist: reading it raises what Python raises."""
     match place:
-        case ItemPlace(owner, key) if type(owner) is dict and "__builtins__" in owner:
+        case ItemPlace(owner, key) if storage.is_namespace(owner):
             return Undefined(str(key), NameError, (f"name '{key}' is not defined",))
         case ItemPlace(_, key):
             return Undefined(str(place), KeyError, (key,))

@@ -30,6 +30,11 @@ def base_of(container: Any) -> Any:
     return next((kind for kind in _CONTAINERS if isinstance(container, kind)), type(container))
 
 
+def is_namespace(table: Any) -> bool:
+    """Whether a dict has the global variables of a module, of which nobody asks for the order."""
+    return type(table) is dict and "__builtins__" in table
+
+
 _TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 
 

@@ -20,6 +20,7 @@ import gast
 from dy2st import names
 from dy2st.analysis.scopes import names_in, parameters
 from dy2st.capture import Undefined, access
+from dy2st.capture.values import unbound_free_message, unbound_message
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.walk import insert_at_start
@@ -32,9 +33,16 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
     if node is not context.root:
         return node
     undefined = context.plan.undefined
-    context.marked.update(undefined, context.plan.unbindable)
+    context.marked.update(undefined, context.plan.unbindable, _deleted_inside(node))
     insert_at_start(node, context.undefined(undefined, node.body[0]))
     return node
+
+
+def _deleted_inside(node: gast.FunctionDef) -> set[str]:
+    """The names that functions inside delete, or this one deletes of the module's."""
+    parts = list(gast.walk(node))
+    shared = {name for part in parts if isinstance(part, gast.Nonlocal | gast.Global) for name in part.names}
+    return {part.id for part in parts if isinstance(part, gast.Name) and isinstance(part.ctx, gast.Del)} & shared
 
 
 def lost_names(context: Context) -> tuple[str, ...]:
@@ -49,6 +57,8 @@ def rewrite_name(node: gast.Name, context: Context) -> gast.expr:
     if not isinstance(node.ctx, gast.Load):
         return node
     name = template.constant(node.id, node)
+    if node.id in context.marked and node.id in context.declared_globals:
+        return context.expression("_dy2st.ld_global(value, name)", node, value=node, name=name)
     if node.id in context.marked:
         return context.expression("_dy2st.ld(value, name)", node, value=node, name=name)
     if node.id in context.free_names:
@@ -79,13 +89,19 @@ def undefined(name: str) -> Undefined:
 @operator("ld")
 def ld(value: Any, name: str) -> Any:
     """The value of a local name, or Python's own error."""
-    return access.ld(value, name)
+    return access.ld(value, UnboundLocalError, unbound_message(name))
 
 
 @operator("ld_free")
 def ld_free(value: Any, name: str) -> Any:
     """The value of a name of an enclosing function, or Python's own error."""
-    return access.ld(value, name, free=True)
+    return access.ld(value, NameError, unbound_free_message(name))
+
+
+@operator("ld_global")
+def ld_global(value: Any, name: str) -> Any:
+    """The value of a name of the module, or Python's own error."""
+    return access.ld(value, NameError, f"name '{name}' is not defined")
 
 
 @operator("deleted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -97,3 +98,31 @@ def test_what_the_message_says_to_write() -> None:
         return factor @ x, "positive"
 
     agree(f, [torch.ones(3), -torch.ones(3)])
+
+
+@pytest.mark.parametrize("function", [math.sqrt, math.log, math.acos])
+def test_functions_of_numbers_that_are_not_defined_everywhere(function):
+    def f(x):
+        try:
+            return function(x.item())
+        except ValueError as error:
+            return str(error)
+
+    with pytest.raises(CaptureError, match=f"math.{function.__name__} may fail"):
+        to_static(f)(torch.tensor(0.5))
+
+
+def test_an_exception_with_values_of_a_block_that_has_ended():
+    def f(x):
+        error = None
+        for i in range(2):
+            try:
+                if x < i:
+                    raise ConnectionError(f"try {x.item()}")
+                return x
+            except ConnectionError as one:
+                error = one
+        raise error
+
+    with pytest.raises(CaptureError, match="outside of the block that made it"):
+        to_static(f)(torch.tensor(5.0))
