@@ -10,7 +10,7 @@ from tests.fuzz.choices import Choices, Seeded
 from tests.fuzz.stateful.paths import Paths
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.statements import THEMES
-from tests.fuzz.stateful.world import IMPORTS, MADE, NET, world
+from tests.fuzz.stateful.world import HELPERS, IMPORTS, MADE, NET, world
 
 SIZE = 5
 """About how many statements a program has."""
@@ -202,7 +202,7 @@ class Generator:
         if self.world.form == "method":
             return f"def run(self, {given}):\n{inside}"
         if self.world.form == "closure":
-            function = f"def program({given}):\n{inside}    \nreturn program\n"
+            function = f"{HELPERS}\ndef program({given}):\n{inside}    \nreturn program\n"
             return f"def build({', '.join(cells)}):\n{textwrap.indent(function, '    ')}\n\nprogram = build({', '.join(cells)})\n"
         return f"def program({given}):\n{inside}\n"
 
@@ -239,6 +239,8 @@ class Generator:
                 "program.lin.register_forward_hook(lambda m, a, r: r * 2)", "program.register_buffer('b', torch.ones(2))", "program.lin = nn.Linear(2, 2, bias=True); nn.init.ones_(program.lin.weight); nn.init.zeros_(program.lin.bias)",
                 "program.w = nn.Parameter(torch.ones(2))", "Net.z = 9", "program.__dict__.pop('z', None)", "program.init = program.h", "Net.shared.clear()",
             ])]  # fmt: skip
+        if self.world.form == "closure" and self.choices.chance(20):
+            return [self.choices.pick(["build.turn(3.0)", "build.turn(0.5)", "build.known.clear()", "build.known['a'] = 4"])]
         kind = self.choices.pick(
             [theme for theme in self.themes if theme in ("lists", "dicts", "objects", "classes")] or ["lists", "dicts", "objects"]
         )

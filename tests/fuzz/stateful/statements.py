@@ -42,6 +42,7 @@ def dicts(p: Paths) -> list[str]:
             [f"{one}.update({{{k}: {t}}})"], [f"{one}.update(b={t})"], [f"{two} = dict({one})"], [f"{two}, {one} = {one}, {two}" if "[" not in one else f"{two} = {one}"],
             [f"{two} = {one} if {p.test()} else {p.dict()}"], [f"y = {one}.setdefault({k}, {t})"], [f"y = {one}.get({k}, {t})"], [f"y = {one}[{k}]"],
             [f"for key, v in {one}.items():", "    y = y + v"], [f"y = {one}.pop({k}, {t})"], [f"{two} = {{key: v + 1 for key, v in {one}.items()}}"],
+            _guarded(p, one, f"y = y + {t}"), _guarded(p, f"not {one}", f"{one}[{k}] = {t}"), [f"j = 1 if {one} else 2"],
             _guarded(p, f"{k} in {one}", f"{one}[{k}] += 1"), [f"j = len([*{one}])"], [f"{two} = dict(reversed(list({one}.items())))"],
         ]
     )  # fmt: skip
@@ -68,6 +69,11 @@ def objects(p: Paths) -> list[str]:
         ]
     if "subclass of dict" in p.world.extras:
         forms += [[f"tab[{p.key()}] = {t}"], [f"y = tab[{p.key()}]"], [f"tab.pop({p.key()}, None)"], ["y = y + len(tab)"]]
+        forms += [
+            _guarded(p, f"{p.key()} in tab", f"tab.pop({p.key()}, None)"),
+            _guarded(p, "'a' in tab", "del tab['a']"),
+            ["j = 1 if tab else 2"],
+        ]
     if p.local["O"]:
         forms += [[f"o = {q}"], [f"o = {q} if {p.test()} else {p.object()}"], [f"o = Box({t})"]]
     if simple:
@@ -185,6 +191,7 @@ def numbers(p: Paths) -> list[str]:
             [f"j = {p.number()}"],
             [f"j = {p.odd_number()}"],
             [f"j = {p.odd_number()}"],
+            [f"j = 3 if {p.test()} else 2.5", "y = y * (2 if isinstance(j, int) else 3)", "j = int(j)"],
             [f"{p.object()}.c = {p.number()}"],
             [f"y = y * {p.number()}"],
             ["y = y + x[10**18 * int(n) :].sum()"],
@@ -216,6 +223,13 @@ def nested(p: Paths) -> list[str]:
         lines = ["def inner(v):", "    def deeper():", f"        nonlocal {name}", f"        {write}", "    deeper()"]
     call = [f"inner({t})"] if p.choices.chance(50) else [f"if {p.test()}:", f"    inner({t})"]
     return [*lines, *call]
+
+
+def helpers(p: Paths) -> list[str]:
+    """Functions around that have variables of their own."""
+    if p.world.form != "closure":
+        return numbers(p)
+    return p.choices.pick([[f"y = count({p.key()}, {p.tensor()})"], ["count('b', x)"], ["turn(1.5)"], ["j = known.get('a', 0)"]])
 
 
 def named(p: Paths) -> list[str]:
@@ -257,6 +271,7 @@ THEMES: dict[str, tuple[Form, frozenset[str]]] = {
     "numbers": (numbers, frozenset("N")),
     "nested": (nested, frozenset("LTN")),
     "named": (named, frozenset("LD")),
+    "helpers": (helpers, frozenset("N")),
     "errors": (errors, frozenset("LD")),
 }
 """For each theme what writes a statement, and the kinds of objects that it is about."""

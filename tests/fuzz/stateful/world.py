@@ -54,6 +54,20 @@ def __post_init__(self):
     self.other = far
     self.init = self.h
 """
+HELPERS = """\
+known, scale = {}, 2.0
+
+def count(name, v):
+    known[name] = known.get(name, 0) + 1
+    return v * scale
+
+def turn(by):
+    nonlocal scale
+    scale = by
+
+build.turn, build.known = turn, known
+"""
+"""Functions with variables of their own, which a closure calls."""
 EXTRAS = {
     "subclass of dict": """\
 class Table(dict):
@@ -62,6 +76,17 @@ class Table(dict):
 
     def __setitem__(self, key, value):
         dict.__setitem__(self, key, value + 1)
+
+    def __delitem__(self, key):
+        self.gone = vars(self).get("gone", 0) + 1
+        super().__delitem__(key)
+
+    def __len__(self):
+        return super().__len__() + 2
+
+    def __contains__(self, key):
+        self.asked = vars(self).get("asked", 0) + 1
+        return super().__contains__(key)
 
 
 tab = Table(a=torch.zeros(2))
