@@ -401,11 +401,14 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
             if id(target) in session.tables:
                 attribute_tables.remove(session, target, key)
                 return
-            if not hasattr(type(target), "__missing__") or dict.__contains__(target, key):
+            held = dict.get(target, key, MISSING)
+            if may_be_undefined(held):
+                choices.certain(held)
+            elif held is not MISSING or not hasattr(type(target), "__missing__"):
                 _item_of_container(session, target, key)
-                optional.remove(session, target, key)
             else:
-                dict.__delitem__(target, key)
+                raise raised(KeyError(key))
+            optional.remove(session, target, key)
             return
         if isinstance(target, list) and _is_runtime(key):
             lists.del_item(session, lists.required(session, target), key)

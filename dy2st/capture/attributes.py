@@ -92,6 +92,8 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
             session.here(),
             fix="ask where the view is made, or outside of the static function",
         )
+    if isinstance(value, torch.SymFloat):
+        session.call(isinstance, value, int)  # each kind of number has other attributes
     return getattr(value, name) if name != "__class__" else session.call(type, value)
 
 

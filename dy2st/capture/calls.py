@@ -12,6 +12,7 @@ import enum
 import functools
 import inspect
 import io
+import itertools
 import logging
 import operator
 import random
@@ -28,6 +29,7 @@ from dy2st.capture import (
     access,
     attribute_tables,
     cells,
+    comparisons,
     construction,
     deques,
     hidden_state,
@@ -141,7 +143,8 @@ _OF_OBJECTS: tuple[Any, ...] = (
     getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
     operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
     *(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__")),
-    object.__getattribute__, type.__getattribute__, super,
+    object.__getattribute__, type.__getattribute__, super, id, callable, min, max, itertools.repeat,
+    operator.iadd, operator.iand, operator.iconcat, operator.imul, operator.ior, operator.isub, operator.ixor,
 )  # fmt: skip
 """What asks for the object, or passes it on; of those that look into it, the statements know how."""
 
@@ -366,6 +369,8 @@ def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
     match name:
         case "__delitem__":
             return lists.del_item(session, known, *args)
+        case "__eq__":
+            return comparisons.equal_lists(session, owner, *args) if isinstance(args[0], list) else NotImplemented
         case "__contains__":
             return ordering.is_in(session, owner, *args)
         case "__add__":

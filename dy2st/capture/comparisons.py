@@ -97,11 +97,11 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
     if isinstance(left, (list, tuple, dict)) and has_own(left, "__eq__"):
         return _equal_objects(session, left, right)
     if tuples.one_is(left, right):
-        return tuples.are(left, right) and _equal_lists(session, tuples.as_list(session, left), tuples.as_list(session, right))
+        return tuples.are(left, right) and equal_lists(session, tuples.as_list(session, left), tuples.as_list(session, right))
     if isinstance(left, ranges.RuntimeRange) or isinstance(right, ranges.RuntimeRange):
         return ranges.equal(session, left, right)
     if session.lists.of(left) is not None or session.lists.of(right) is not None:
-        return _equal_lists(session, left, right)
+        return equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
         if len(left) != len(right) or not holds_runtime(left, right):
             return left == right
@@ -134,7 +134,7 @@ def is_generated(method: Any) -> bool:
     return code is not None and code.co_filename in ("<string>", dataclasses.__file__)
 
 
-def _equal_lists(session: Session, left: Any, right: Any) -> Any:
+def equal_lists(session: Session, left: Any, right: Any) -> Any:
     """Of two lists of which one has a length that is known only at run time."""
     if not isinstance(left, list) or not isinstance(right, list):
         return False

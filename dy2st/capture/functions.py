@@ -19,10 +19,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_any
+from torch.utils._pytree import tree_any, tree_leaves
 
 from dy2st import errors
-from dy2st.capture import differentiation, indexing, replacements, traits
+from dy2st.capture import differentiation, indexing, lattice, replacements, traits
+from dy2st.capture.regions import NeedsApart
 from dy2st.capture.values import SYMBOLIC_NUMBERS, OfEachCall
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import control, scalars
@@ -56,6 +57,7 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         _check_device(func, args, kwargs)
         replacements.used(self.session, func)
         args = tuple(map(self._asked, args))
+        _tell_numbers_apart(self.session, args, kwargs)
         made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
         return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
 
@@ -63,6 +65,20 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         if isinstance(value, OfEachCall):
             value.fail()
         return self.session.outside.asked(value) if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else value
+
+
+def _tell_numbers_apart(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A number goes where the dtype of the result depends on what it is.
+
+    Raises:
+        NeedsApart: it may be an int on one path and a float on another.
+    """
+    if traits.NUMBER in session.apart or not lattice.has_mixed_numbers() or kwargs.get("dtype") is not None:
+        return
+    parts = tree_leaves((args, kwargs))
+    floats = any(isinstance(part, torch.Tensor) and (part.is_floating_point() or part.is_complex()) for part in parts)
+    if not floats and any(isinstance(part, torch.SymFloat) for part in parts):
+        raise NeedsApart(traits.NUMBER)
 
 
 def _check_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -78,6 +78,8 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
     """``dict.fromkeys(items, value)``."""
     if isinstance(items, Choice):
         return session.over(items, lambda option: from_keys(session, kind, option, value))
+    if optional.is_open(items, "__iter__") or session.key_orders.asks(items) is not None:
+        return optional.settled(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
     items = _looked_at(session, items)
     if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
         return kind.fromkeys(items, value)
@@ -149,8 +151,10 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             _count(session, table, source, -1 if subtracts else 1)
         else:
             _put(session, table, source)
-    for name, value in named.items():
-        _put(session, table, [(name, value)])
+    if isinstance(table, collections.Counter):
+        _count(session, table, named, -1 if subtracts else 1)
+    else:
+        _put(session, table, list(named.items()))
 
 
 def _put(session: Session, table: Any, source: Any) -> None:

@@ -53,7 +53,7 @@ def decided(value: Any) -> Any:
 def truth(session: Session, value: Any) -> Any:
     """The truth value: a Python bool, or a symbolic one."""
     known = session.lists.of(value)
-    if known is not None:
+    if known is not None and _own_truth(value) is None:
         return lists.length(session, known) > 0
     if isinstance(value, Text):
         return text.compared(session, operator.ne, value, "")

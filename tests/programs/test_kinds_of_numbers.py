@@ -55,3 +55,28 @@ def test_lists_of_both_do_not_tell():
 
     with pytest.raises(dy2st.CaptureError, match="an int or a float"):
         dy2st.to_static(f)(NUMBERS[0])
+
+
+def test_dtypes_that_follow():
+    def f(x):
+        c = 3
+        if x[0] > 2:
+            c = c + x[1].item()
+        return torch.tensor(c), torch.tensor([c, 1]), (x.int() + c).dtype, float(c), c
+
+    agree(f, NUMBERS)
+
+
+def test_attributes_of_one_kind_only():
+    def f(x):
+        c = 3
+        if x[0] > 2:
+            c = c + x[1].item()
+        try:
+            return c.is_integer()
+        except AttributeError as error:
+            return str(error)
+
+    if hasattr(int, "is_integer"):
+        pytest.skip("an int has it too")
+    agree(f, NUMBERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from dy2st import to_static
+from tests.oracle import agree
 
 INPUTS = [(1.0, 2.0, 3.0), (-1.0, -2.0, -3.0), (0.0, 0.0, 0.0), (5.0, -5.0, 1.0)]
 OF_LISTS = {
@@ -99,3 +101,15 @@ def test_a_list_is_repeated_in_place():
         return xs is ys, xs
 
     check(function)
+
+
+def test_operators_that_change_what_a_tensor_decides():
+    def f(x, n):
+        table, members = {"a": 1}, {1}
+        for i in range(n):
+            if x > i:
+                table.__ior__({"i": i})
+                operator.ior(members, {5})
+        return table, members, max(table, {}, key=len) is table, list(itertools.repeat(table, 2))[1] is table
+
+    agree(f, [(torch.tensor(x), torch.tensor(n)) for x, n in ((1.0, 0), (1.0, 1), (1.5, 3), (-1.0, 2))])

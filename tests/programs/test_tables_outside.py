@@ -269,3 +269,17 @@ def taken_out_under_a_chosen_key(s, x, a, b):
 
 def test_the_order_of_what_is_left():
     run(taken_out_under_a_chosen_key, tables)
+
+
+def counted_with_names(s, x, a, b):
+    if a:
+        s.cnt["z"] += 7
+    elif b:
+        s.cnt["a"] -= 1
+    s.cnt.subtract(a=1)
+    s.cnt.update(z=2, b=1)
+    return dict(s.cnt), dict.fromkeys(s.cnt, 0)
+
+
+def test_counts_under_names():
+    run(counted_with_names, tables)

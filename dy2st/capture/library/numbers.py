@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import identities, keys, lists
+from dy2st.capture import identities, keys, lattice, lists
 from dy2st.capture.assertions import check
 from dy2st.capture.class_attributes import of_class
 from dy2st.capture.exceptions import raised
@@ -66,7 +66,9 @@ def _float(session: Session, value: Any = 0.0) -> Any:
             own = given(session, value, ("__index__",), _INTEGERS, _NO_INTEGER)
         return float(value) if own is NOTHING else session.call(float, own)
     value = _only_number(session, value)
-    return value if isinstance(value, torch.SymFloat) else session.number(scalars.to_float, (value,), "float")
+    if isinstance(value, torch.SymFloat) and not lattice.has_mixed_numbers():
+        return value
+    return session.number(scalars.to_float, (value,), "float")
 
 
 @handles(bool, takes_choices=True)

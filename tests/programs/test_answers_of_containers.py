@@ -1,0 +1,169 @@
+"""Containers of the user's classes, whose methods answer for them: also where a tensor decides what is in them."""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import pytest
+
+from tests.programs.state import agree_with_state
+from tests.programs.values import signs
+
+
+class Odd(dict):
+    """Says something else than what is in it, nearly everywhere."""
+
+    log: list = []
+
+    def __len__(self):
+        return super().__len__() + 5
+
+    def __contains__(self, key):
+        return key == "q"
+
+    def __repr__(self):
+        return f"Odd {len(self)}"
+
+    def __iter__(self):
+        return iter(["w"])
+
+    def __getitem__(self, key):
+        return f"item {key}"
+
+    def __setitem__(self, key, value):
+        self.log.append(key)
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key):
+        self.log.append(f"no {key}")
+        super().__delitem__(key)
+
+    def __eq__(self, other):
+        return "eq"
+
+    def get(self, key, default=None):
+        return "got"
+
+    def keys(self):
+        return ["kk"]
+
+    def items(self):
+        return [("kk", super().__len__())]
+
+    def values(self):
+        return [4]
+
+    def copy(self):
+        return "copy"
+
+
+def removed(d):
+    if dict.__contains__(d, "z"):
+        del d["z"]
+    return dict.__len__(d)
+
+
+def replaced(d):
+    d["z"] = 5
+    return dict.__getitem__(d, "z")
+
+
+USES = {
+    "len": len,
+    "bool": lambda d: (bool(d), 1 if d else 2, not d),
+    "in": lambda d: ("q" in d, "z" in d, dict.__contains__(d, "z")),
+    "text": lambda d: (str(d), repr(d), f"{d}", f"{d!r:>9}", "%s" % d),
+    "iterated": lambda d: (list(d), [k for k in d], [*d], sorted(d), tuple(d), max(d), any(d), list(zip(d, d)), next(iter(d))),
+    "spread": lambda d: ({**d}, dict(d)),
+    "items": lambda d: (d.items(), d.keys(), d.values(), d.get("z"), d["z"], d.copy()),
+    "by the base": lambda d: (dict.get(d, "z", 3), len(dict.keys(d)), dict.__len__(d)),
+    "compared": lambda d: (d == {}, {} == d),
+    "removed": removed,
+    "replaced": replaced,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_tables(use):
+    def make():
+        Odd.log = []
+
+        def f(x):
+            d = Odd()
+            if x.sum() > 0:
+                d["z"] = 1
+            return USES[use](d)
+
+        return f, lambda: Odd.log, signs()
+
+    agree_with_state(make)
+
+
+def test_lists_that_grow():
+    counts: collections.Counter = collections.Counter()
+
+    class Counted(list):
+        def __len__(self):
+            counts["len"] += 1
+            return super().__len__()
+
+        def __contains__(self, item):
+            counts["in"] += 1
+            return super().__contains__(item)
+
+        def __eq__(self, other):
+            counts["eq"] += 1
+            return super().__eq__(other)
+
+    def make():
+        counts.clear()
+        made = Counted([1, 2])
+
+        def f(x):
+            if x.sum() > 0:
+                made.append(3)
+            return x * len(made), 3 in made, made == [1, 2], bool(made)
+
+        return f, lambda: (list(made), dict(sorted(counts.items()))), signs()
+
+    agree_with_state(make)
+
+
+class Asked:
+    """Answers functions of Python's that are written in C."""
+
+    def __init__(self):
+        self.count = 1
+
+    def _next(self):
+        self.count += 1
+        return self.count
+
+    def __float__(self):
+        return float(self._next())
+
+    __int__ = __index__ = _next
+
+    def __fspath__(self):
+        return f"p{self._next()}"
+
+    def __bytes__(self):
+        return b"a" * self._next()
+
+    def __dir__(self):
+        return ["b", "a"][: self._next()]
+
+
+@pytest.mark.parametrize("use", [float, int, os.fspath, bytes, dir, lambda asked: [1, 2, 3, 4, 5, 6][asked]])
+def test_objects_that_functions_in_c_ask(use):
+    def make():
+        asked = Asked()
+
+        def f(x):
+            y = use(asked)
+            return y, x * asked.count
+
+        return f, lambda: asked.count, signs()[:3]
+
+    agree_with_state(make)
