@@ -359,7 +359,7 @@ def _know_containers(session: Session, given: Any, made: Any, source: Source) ->
     parts = children(made)
     if made is given or parts is None or isinstance(made, StandIn):
         return
-    if not isinstance(made, tuple):
+    if not isinstance(made, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
         session.tracker.know_argument(given, made, source)
     table = session.tracker.table
     if isinstance(made, (tuple, list)):

@@ -38,7 +38,8 @@ def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
     session = current()
     if session is not None and left is not right:
-        left, right = map(session.carried.told, (left, right))
+        session.tuples.compare(left, right)
+        left, right = (session.carried.told(session.tuples.told(value)) for value in (left, right))
         session.tell_apart(left, options_of(right))
     return _are_one(left, right)
 
@@ -46,6 +47,8 @@ def is_(left: Any, right: Any) -> Any:
 def _are_one(left: Any, right: Any) -> Any:
     if isinstance(left, Choice) or isinstance(right, Choice):
         return _is_one_of(left, right) if isinstance(left, Choice) else _is_one_of(right, left)
+    if isinstance(left, tuple) and isinstance(right, tuple) and left is not right and need().tracker.are_same_argument(left, right):
+        return True
     for value, other in ((left, right), (right, left)):
         if isinstance(value, torch.SymBool) and isinstance(other, bool):
             return value if other else logical_not(value)

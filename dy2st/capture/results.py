@@ -55,6 +55,7 @@ from dy2st_runtime.structure import (
     Leaf,
     ListOf,
     ObjectOf,
+    SameAs,
     Shared,
     Structure,
     attributes,
@@ -258,6 +259,21 @@ class _Describer:
         is_plain = parts_of(value) is None and not isinstance(value, StandIn)
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
+        told = self.session.tuples.told(value)
+        if told is not value and isinstance(told, Choice) and not isinstance(value, Choice):
+            return SameAs(self.describe(told.tag, what), tuple(told.options), tuple(self._each_tuple(value, told, what)))
+        return self._container(value, what)
+
+    def _each_tuple(self, value: Any, told: Choice, what: str) -> Iterator[Structure]:
+        """A tuple, and those from before that it may be."""
+        is_known = self.session.tuples.is_known_here
+        for option in told.options.values():
+            other = option is not value and (self.session.tracker.source_of(option) is not None or is_known(option))
+            yield self._container(option if other else value, what)
+
+    def _container(self, value: Any, what: str) -> Structure:
+        """The structure of a container, which is one object wherever it stands."""
+        self.session.tuples.leave(value, (other for _, other in self._numbers.values()))
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
         source = self.session.tracker.source_of(value)

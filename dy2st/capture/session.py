@@ -24,6 +24,7 @@ from dy2st.capture import failing, lattice, storage, traits
 from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.carried import Carried
+from dy2st.capture.chosen_tuples import ChosenTuples
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Entry, ItemPlace, Journal, Place, Write
@@ -135,6 +136,7 @@ class Session:
         self.twins = Twins()
         self.copies = Copies()
         self.carried = Carried(self)
+        self.tuples = ChosenTuples(self)
         self.key_orders = KeyOrders()
         self.views = Views()
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
@@ -339,6 +341,7 @@ class Session:
     @contextlib.contextmanager
     def block(self, cells: Sequence[Place], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
+        self.tuples.meet(cells)
         region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt, self._recorded), repeats, cells)
         for place in (*cells, *self.written_globals.values()):
             region.journal.note(place)

@@ -108,6 +108,14 @@ class Tracker:
         self.know(given, source)
         self.stand_for(made, given, source)
 
+    def are_same_argument(self, left: Any, right: Any) -> bool:
+        """Whether two stand for one object of the caller's that is given twice."""
+        known = [self._stand_ins.get(id(value)) for value in (left, right)]
+        if known[0] is None or known[0] is not known[1]:
+            return False
+        self.guards.same_object(self._objects[id(left)][1], self._objects[id(right)][1])
+        return True
+
     def read_defaults(self, defaults: Any, source: Source) -> None:
         """The defaults of a function, given by position (a tuple) or by name (a dict).
 

@@ -33,6 +33,7 @@ from dy2st_runtime.structure import (
     Leaf,
     ListOf,
     ObjectOf,
+    SameAs,
     Shared,
     Structure,
     TupleOf,
@@ -194,6 +195,8 @@ def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any
         case ObjectOf(_, fields, items):
             return {field: result(program, item, leaves) for field, item in zip(fields, items)}
         case Shared(_, items) | HolderOf(_, _, items):
+            return result(program, items[0], leaves)
+        case SameAs(_, _, items):
             return result(program, items[0], leaves)
         case ChoiceOf() | CollectionOf():
             return _chosen(program, structure, leaves)

@@ -110,6 +110,11 @@ class ChoiceOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class SameAs(ChoiceOf):
+    """A tuple that may be one that was there before; the first of ``items`` gives one of what is in it, whichever it is."""
+
+
+@dataclasses.dataclass(frozen=True)
 class CollectionOf:
     """A set, deque, tuple or another dict (``kind``) of what one structure, the only one in ``items``, gives."""
 
@@ -564,7 +569,8 @@ def to_json(structure: Structure) -> Any:
         case HolderOf() | Shared() | CellOf():
             return _container_to_json(structure)
         case ChoiceOf(tag, tags, items):
-            return {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
+            made = {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
+            return made | ({"same": True} if isinstance(structure, SameAs) else {})
 
 
 def _container_to_json(structure: HolderOf | Shared | CellOf) -> Any:
@@ -647,7 +653,8 @@ def _read_dict(json: Json, depth: int) -> Structure:
 def _read_choice(json: Json, depth: int) -> Structure:
     pairs = [pair.array(2) for pair in json.field("choice").array()]
     tags = tuple(tag.integer(0) for tag, _ in pairs)
-    return ChoiceOf(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
+    kind = ChoiceOf if json.optional("same") is None else SameAs
+    return kind(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
 
 
 def _read_collection(json: Json, depth: int) -> Structure:
