@@ -267,7 +267,9 @@ def _attempt(
         settled = True
         for key, write in left.items():
             settled &= _update(session, carries, key, write.place, write.old, write.new)
-            settled &= not session.tuples.add_older(carries[key].tuples, (carries[key].initial, write.new), region.start)
+            settled &= key in carries and not session.tuples.add_older(
+                carries[key].tuples, (carries[key].initial, write.new), region.start
+            )
         for key, carry in carries.items():
             carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()
         if not (carries.keep_older or dead) and _moves_outside(carries):
