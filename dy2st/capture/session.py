@@ -30,6 +30,7 @@ from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Entry, ItemPlace, Journal, Place, Write
 from dy2st.capture.key_order import KeyOrders, OrderPlace
 from dy2st.capture.list_table import ListTable
+from dy2st.capture.made_functions import Codes
 from dy2st.capture.outside import Outside
 from dy2st.capture.position import Position
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
@@ -137,6 +138,7 @@ class Session:
         self.copies = Copies()
         self.carried = Carried(self)
         self.tuples = ChosenTuples(self)
+        self.codes = Codes()
         self.key_orders = KeyOrders()
         self.views = Views()
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
@@ -628,6 +630,7 @@ class Session:
     @contextlib.contextmanager
     def frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Iterator[None]:
         """A converted function runs inside; its own variables are made now."""
+        self.codes.enter(function)
         self.frames.append(self.new_frame(function, written_globals))
         self.depth += 1
         try:
