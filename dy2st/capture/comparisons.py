@@ -264,7 +264,7 @@ def same(session: Session, value: Any, item: Any) -> Any:
     return capture_if_exp(test, lambda: True, lambda: truth(session, equal(value, item)))
 
 
-def position(session: Session, container: Any, value: Any) -> Any:
+def position(session: Session, container: Any, value: Any, alike: Callable[[Session, Any, Any], Any] | None = None) -> Any:
     """Where the first item that is equal to a value stands in something of a length that is known only at run time; -1 if none."""
     items = iteration.by_position(session, container)
     found: Any = -1
@@ -273,7 +273,7 @@ def position(session: Session, container: Any, value: Any) -> Any:
 
     def look(item: Any) -> None:
         nonlocal found, k
-        found = capture_if_exp(truth(session, same(session, value, item)), lambda: k, lambda: -1)
+        found = capture_if_exp(truth(session, (alike or same)(session, value, item)), lambda: k, lambda: -1)
         k = k + 1
 
     session.births.own_variables(look)
