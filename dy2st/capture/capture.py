@@ -18,7 +18,6 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from dy2st import errors
 from dy2st.capture import (
     calls,
-    choices,
     deques,
     generators,
     lattice,
@@ -26,6 +25,7 @@ from dy2st.capture import (
     lists,
     modules,
     operator_methods,
+    optional,
     replacements,
     results,
     sets,
@@ -161,7 +161,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
     converted, training = convert(request.function), _training(request)
-    session = Session(convert, calls.call, choices.over, lists.made, operators, request.function.__qualname__)
+    session = Session(convert, calls.call, optional.over, lists.made, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
     session.outside.dynamic_state = request.dynamic_state
     session.outside.makers = {set: sets.of_outside, collections.deque: deques.of_outside}

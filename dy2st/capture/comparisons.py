@@ -85,6 +85,7 @@ def equal(left: Any, right: Any) -> Any:
     session = current()
     if session is None:
         return left == right
+    left, right = optional.now(session, left), optional.now(session, right)
     for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
@@ -191,6 +192,7 @@ def in_(value: Any, container: Any) -> Any:
     session = current()
     if session is None:
         return value in container
+    container = optional.now(session, container)
     for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)

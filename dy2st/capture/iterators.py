@@ -67,6 +67,7 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
     session = current()
     if session is None:
         return iterable
+    iterable = optional.now(session, iterable)
     if optional.has_optional(iterable) or session.key_orders.asks(iterable) is not None:
         iterable = optional.settled(session, iterable, tuple, ordered=True)
     if isinstance(iterable, Choice):

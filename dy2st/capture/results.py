@@ -54,6 +54,7 @@ from dy2st.capture.values import (
     Undefined,
     may_be_undefined,
 )
+from dy2st.capture.views import is_view, name_of
 from dy2st_runtime import scalars
 from dy2st_runtime.cells import Cell
 from dy2st_runtime.program import Effect, Location
@@ -432,6 +433,8 @@ class _Describer:
             made = describe(tuple(self.describe(item, what) for item in items))
             is_new = made_functions.is_made(self.session, type(value))
             return InstanceOf((self.describe(type(value), what), made)) if is_new else made
+        if is_view(value):
+            return CollectionOf(name_of(value), (self.describe(self.session.views.table(value), what),))
         if isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value):
             return self._function(value, what) if isinstance(value, FunctionType) else self._class(value, what)
         if isinstance(value, (RuntimeIterable, Columns)) or (isinstance(value, slice) and _is_of_program(value)):

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import operator
 import threading
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -550,6 +551,7 @@ _COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "set": set,
     "tuple": tuple,
     "range": lambda bounds: range(*bounds),
+    **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
     "Counter": collections.Counter,
     **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
 }
