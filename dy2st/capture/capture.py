@@ -32,7 +32,7 @@ from dy2st.capture import (
     traits,
 )
 from dy2st.capture.block import BlockBuilder
-from dy2st.capture.exceptions import records
+from dy2st.capture.exceptions import handled, records
 from dy2st.capture.failures import translated, user_line
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.number_arguments import NumberArgument
@@ -169,6 +169,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.code = request.function.__code__
     session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
+    session.position.handled = functools.partial(handled, session)
     session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
         session.before_raise = leaving.Recorder(session)

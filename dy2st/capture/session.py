@@ -170,6 +170,10 @@ class Session:
         """What stands for these exceptions, by where they are raised."""
         self.raised: list[BaseException] = []
         """What `raise` statements of the user's have raised."""
+        self.handled_around = set(map(id, _handled()))
+        """What the caller is handling: the next call may be made where nothing is handled."""
+        self.chains: list[tuple[BaseException, int, dict[str, Any]]] = []
+        """These, with when that was, and what they were raised behind before."""
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
         """The last operation of torch that failed on stand-ins: its error, function and arguments."""
         self.shared_cells: set[int] = {id(self.left.cell)}
@@ -319,6 +323,7 @@ class Session:
             _local.session = outer
             follow(followed)
             self.raised.clear()
+            self.chains.clear()
             self.failed = None
             self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
 
@@ -745,6 +750,14 @@ class Session:
                 self.size_conditions.append(expr)
             condition = self.builder.expression_node(expr)
             self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
+
+
+def _handled() -> Iterator[BaseException]:
+    """The exceptions that are being handled."""
+    error = sys.exc_info()[1]
+    while error is not None:
+        yield error
+        error = error.__context__
 
 
 def _position(iterator: Any) -> Any:
