@@ -75,6 +75,15 @@ def _comes_from_call(session: Session, value: Any, depth: int) -> bool:
     return bool(session.codes.around(value)) or any(_comes_from_call(session, part, depth + 1) for part in held)
 
 
+def without_variables(function: types.FunctionType) -> types.FunctionType:
+    """A function that says what another one is, and keeps nothing of the capture alive."""
+    cells = tuple(types.CellType() for _ in function.__closure__ or ())
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
+    made.__qualname__, made.__doc__, made.__module__ = function.__qualname__, function.__doc__, function.__module__
+    made.__annotations__ = dict(function.__annotations__)
+    return made
+
+
 def is_made(session: Session, value: Any) -> bool:
     """Whether the captured code has made a function or class that each call can make anew."""
     if session.tracker.source_of(value) is not None:

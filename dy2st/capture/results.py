@@ -462,7 +462,7 @@ class _Describer:
         own = made_functions.own_cells(self.session, value)
         inside = [value.__defaults__, value.__kwdefaults__, vars(value)]
         cells = [self._variable(cell, what) if cell in own else Const(cell) for cell in value.__closure__ or ()]
-        return FunctionOf(value, (*(self.described(part, what) for part in inside), *cells))
+        return FunctionOf(made_functions.without_variables(value), (*(self.described(part, what) for part in inside), *cells))
 
     def _variable(self, cell: CellType, what: str) -> Structure:
         number, _ = self._numbers.setdefault(id(cell), (len(self._numbers), cell))
