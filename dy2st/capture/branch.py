@@ -13,13 +13,25 @@ import torch
 from dy2st import errors
 from dy2st.capture import lattice, rests, stand_ins, storage, text
 from dy2st.capture.block import BlockBuilder, align_operands
+from dy2st.capture.chosen_tuples import part_of
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
 from dy2st.capture.uniting import with_parts
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandInDeque, Text, is_mutable, number_kind, options_of, unpack_list
+from dy2st.capture.values import (
+    CAPTURE_VALUES,
+    SYMBOLIC_NUMBERS,
+    Choice,
+    StandInDeque,
+    StandInTuple,
+    Text,
+    is_mutable,
+    number_kind,
+    options_of,
+    unpack_list,
+)
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, shallow, unflatten
 
@@ -205,16 +217,46 @@ class Joiner:
         a, b = (stand_ins.absent(place) if value is MISSING else value for value in (a, b))
         if a is b:
             return None if a is stand_ins.ABSENT else a
+        ways = a, b
         a, b = (self._told(builder, value, place) for builder, value in zip(self.builders, (a, b)))
         if (id(a), id(b)) in self._made:
             return self._made[id(a), id(b)]
         self._give_deques_lists(a, b)
-        value = self._alike(a, b, place) if self._are_alike(a, b) else self._fresh(a, b, place)
+        are_alike = self._are_alike(a, b)
+        value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
         self.session.own_all(value)
         self.session.copies.follow(value, a, b)
+        self._choose_tuple(value, ways)
+        if not are_alike:
+            self._choose_parts(value, ways)
         if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
             self._first((id(a), id(b)), value)
         return value
+
+    def _choose_tuple(self, value: Any, ways: tuple[Any, Any]) -> None:
+        """A value may be one of the tuples from before the branches."""
+        if not any(isinstance(option, (tuple, StandInTuple)) for option in options_of(value)):
+            return
+        tuples, tag = self.session.tuples, None
+        others = tuples.given(ways, self._start)
+        if others and tuples.are_told:
+            for builder, way, leaves in zip(self.builders, ways, self.leaves):
+                with self.session.recording_into(builder):
+                    leaves.append(tuples.number(way, others))
+            tag = self.session.new_value(lattice.NumberType("int"))
+            self.fresh.append(tag)
+        tuples.link(value, others, tag)
+
+    def _choose_parts(self, value: Any, ways: tuple[Any, Any]) -> None:
+        """The same of what is in it."""
+        for option in options_of(value):
+            if isinstance(option, CAPTURE_VALUES) or self._is_older(option) or children(option) is None:
+                continue
+            for index, part in enumerate(shallow(option)[0]):
+                if any(children(one) is not None for one in options_of(part)):
+                    first, second = (part_of(way, option, index) for way in ways)
+                    self._choose_tuple(part, (first, second))
+                    self._choose_parts(part, (first, second))
 
     def _told(self, builder: BlockBuilder, value: Any, place: Place | None) -> Any:
         """What the program can pass on of a value: of a text a string, of a dict that a branch has made its keys in their order."""

@@ -56,6 +56,7 @@ from dy2st.capture import (
     unseen_writes,
     wording,
 )
+from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import of_class
 from dy2st.capture.exceptions import raised
@@ -164,10 +165,9 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     original = _original(function)
     if original is not None:
         return call(original, *args, **kwargs)
-    if any(type(value) in _UNPACKED for value in (*args, *kwargs.values())):
-        return _call_unpacked(session, function, args, kwargs)
-    if optional.has_optional(kwargs):
-        return optional.settled(session, kwargs, lambda given: call(function, *args, **given))
+    otherwise = _otherwise(session, function, args, kwargs)
+    if otherwise is not None:
+        return otherwise()
     handler = handler_of(function)
     table = _looked_into(session, function, handler, args)
     if table is not None:
@@ -181,6 +181,28 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if isinstance(function, kind):
             return call_kind(session, function, args, kwargs)
     return _call_object(session, function, args, kwargs)
+
+
+def _otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+    """Another way to make a call, where only the program knows what is spread or shown in its arguments; else ``None``."""
+    if any(type(value) in _UNPACKED for value in (*args, *kwargs.values())):
+        return lambda: _call_unpacked(session, function, args, kwargs)
+    if optional.has_optional(kwargs):
+        return lambda: optional.settled(session, kwargs, lambda given: call(function, *args, **given))
+    shown = _with_views(session, function, args)
+    return None if shown is None else lambda: call(*shown, **kwargs)
+
+
+def _with_views(session: Session, function: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A function and its arguments with views of dicts as they are now; ``None`` where nothing is to be changed."""
+    if type(function) is types.FunctionType:
+        return None
+    given = [optional.now(session, value) for value in args]
+    owner = getattr(function, "__self__", None) if isinstance(function, types.BuiltinMethodType) else None
+    shown = optional.now(session, owner)
+    if shown is owner and all(new is old for new, old in zip(given, args)):
+        return None
+    return (function if shown is owner else attr(shown, function.__name__), *given)
 
 
 def _look_into_classes(session: Session, function: Any, args: tuple[Any, ...]) -> None:
@@ -586,7 +608,7 @@ def _with_order(session: Session, table: Any, method: Any) -> Any:
     name = method.__name__
     if name == "copy":
         return optional.copied(session, table)
-    return optional.settled(session, table, lambda one: optional.method_of_way(one, name), ordered=True)
+    return optional.of_each_way(session, table, name)
 
 
 def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...]) -> Any:

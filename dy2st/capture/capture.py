@@ -18,7 +18,6 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from dy2st import errors
 from dy2st.capture import (
     calls,
-    choices,
     deques,
     generators,
     lattice,
@@ -26,6 +25,7 @@ from dy2st.capture import (
     lists,
     modules,
     operator_methods,
+    optional,
     replacements,
     results,
     sets,
@@ -33,7 +33,7 @@ from dy2st.capture import (
     traits,
 )
 from dy2st.capture.block import BlockBuilder
-from dy2st.capture.exceptions import records
+from dy2st.capture.exceptions import handled, records
 from dy2st.capture.failures import translated, user_line
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.number_arguments import NumberArgument
@@ -162,7 +162,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
     converted, training = convert(request.function), _training(request)
-    session = Session(convert, calls.call, choices.over, lists.made, operators, request.function.__qualname__)
+    session = Session(convert, calls.call, optional.over, lists.made, operators, request.function.__qualname__)
     session.tracker.dynamic.update(request.dynamic_state)
     session.outside.dynamic_state = request.dynamic_state
     session.outside.makers = {set: sets.of_outside, collections.deque: deques.of_outside}
@@ -170,6 +170,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     session.code = request.function.__code__
     session.unroll, session.apart = request.unroll, request.apart
     session.position.entry_code = _capture.__code__
+    session.position.handled = functools.partial(handled, session)
     session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
         session.before_raise = leaving.Recorder(session)
@@ -360,7 +361,7 @@ def _know_containers(session: Session, given: Any, made: Any, source: Source) ->
     parts = children(made)
     if made is given or parts is None or isinstance(made, StandIn):
         return
-    if not isinstance(made, tuple):
+    if not isinstance(made, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
         session.tracker.know_argument(given, made, source)
     table, kept = session.tracker.table, storage.plain(given)
     if isinstance(made, (tuple, list)):

@@ -65,17 +65,17 @@ class Carried:
         if not self._known:
             return value
         if isinstance(value, Choice):
-            return _flat(self._session, value, [self.told(option, but) for option in value.options.values()])
+            return flat(self._session, value, [self.told(option, but) for option in value.options.values()])
         known = None if any(value is one for one in but) else self._known.get(id(value))
         return value if known is None else self.replaced(known.before, value, known.tag)
 
     def replaced(self, before: Any, value: Any, tag: Any) -> Any:
         """What a place holds: ``value``, or where no trip has replaced it what it held before."""
         before = self.told(before)
-        return _flat(self._session, self._session.new_choice(tag, {0: before, 1: value}), [before, value])
+        return flat(self._session, self._session.new_choice(tag, {0: before, 1: value}), [before, value])
 
 
-def _flat(session: Session, choice: Choice, parts: Sequence[Any]) -> Choice:
+def flat(session: Session, choice: Choice, parts: Sequence[Any]) -> Choice:
     """A choice, with parts in the places of its options that may be choices themselves."""
     if not any(isinstance(part, Choice) for part in parts):
         return choice

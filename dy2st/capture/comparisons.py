@@ -38,7 +38,8 @@ def is_(left: Any, right: Any) -> Any:
     """``left is right``."""
     session = current()
     if session is not None and left is not right:
-        left, right = map(session.carried.told, (left, right))
+        session.tuples.compare(left, right)
+        left, right = (session.carried.told(session.tuples.told(value)) for value in (left, right))
         session.tell_apart(left, options_of(right))
     return _are_one(left, right)
 
@@ -46,6 +47,8 @@ def is_(left: Any, right: Any) -> Any:
 def _are_one(left: Any, right: Any) -> Any:
     if isinstance(left, Choice) or isinstance(right, Choice):
         return _is_one_of(left, right) if isinstance(left, Choice) else _is_one_of(right, left)
+    if isinstance(left, tuple) and isinstance(right, tuple) and left is not right and need().tracker.are_same_argument(left, right):
+        return True
     for value, other in ((left, right), (right, left)):
         if isinstance(value, torch.SymBool) and isinstance(other, bool):
             return value if other else logical_not(value)
@@ -82,6 +85,7 @@ def equal(left: Any, right: Any) -> Any:
     session = current()
     if session is None:
         return left == right
+    left, right = optional.now(session, left), optional.now(session, right)
     for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
@@ -192,6 +196,7 @@ def in_(value: Any, container: Any) -> Any:
     session = current()
     if session is None:
         return value in container
+    container = optional.now(session, container)
     for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
         if isinstance(choice, Choice):
             return session.over(choice, other)
@@ -267,7 +272,7 @@ def same(session: Session, value: Any, item: Any) -> Any:
     return capture_if_exp(test, lambda: True, lambda: truth(session, equal(value, item)))
 
 
-def position(session: Session, container: Any, value: Any) -> Any:
+def position(session: Session, container: Any, value: Any, alike: Callable[[Session, Any, Any], Any] | None = None) -> Any:
     """Where the first item that is equal to a value stands in something of a length that is known only at run time; -1 if none."""
     items = iteration.by_position(session, container)
     found: Any = -1
@@ -276,7 +281,7 @@ def position(session: Session, container: Any, value: Any) -> Any:
 
     def look(item: Any) -> None:
         nonlocal found, k
-        found = capture_if_exp(truth(session, same(session, value, item)), lambda: k, lambda: -1)
+        found = capture_if_exp(truth(session, (alike or same)(session, value, item)), lambda: k, lambda: -1)
         k = k + 1
 
     session.births.own_variables(look)

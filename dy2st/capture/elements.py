@@ -242,6 +242,7 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     for part in _mutable_parts(session, value):
         session.births.own(part)
         session.copies.add(part)
+    session.tuples.take(value)
     return value
 
 

@@ -41,6 +41,8 @@ def raised(error: Any) -> Any:
         error = TypeError("exceptions must derive from BaseException")
     _settle(session, error)
     session.raised.append(error)
+    before = {name: getattr(error, name) for name in _CHAIN}
+    session.chains.append((error, session.births.now(), before))
     return error
 
 
@@ -111,7 +113,8 @@ def records(session: Session, error: BaseException) -> bool:
     if outcome is not error:
         error, location = outcome, user_line(session, outcome) or location
     session.emit_checks()
-    place = None if location is None else Location(location.file, location.line, location.function)
+    behind = None if error.__context__ is None else handled(session, error.__context__)
+    place = None if location is None else Location(location.file, location.line, location.function, behind=behind)
     with session.position.located(place):
         session.before_raise()
         if session.failed is not None and session.failed[0] is error:
@@ -120,6 +123,7 @@ def records(session: Session, error: BaseException) -> bool:
             values = []
             make = maker(session, error, values)
             session.builder.call(control.raise_, (make, *_given(session, error, values)))
+    _unchain(session, error)
     return True
 
 
@@ -137,6 +141,28 @@ def _given(session: Session, error: BaseException, values: list[Any]) -> list[An
             session.here(),
             fix="raise it in the except clause, or keep the text or the values and make the exception where it is raised",
         ) from missing
+
+
+def handled(session: Session, error: BaseException) -> Callable[[], BaseException] | None:
+    """What makes an exception that is being handled: one of the user's, of which nothing is known at run time only."""
+    if not any(error is known for known in session.raised):
+        return None
+    values: list[Any] = []
+    make = maker(session, error, values)
+    return None if wording.has_runtime_parts(session, tuple(values)) else functools.partial(make, *values)
+
+
+_CHAIN = ("__cause__", "__context__", "__suppress_context__")
+
+
+def _unchain(session: Session, error: BaseException) -> None:
+    """An exception has been raised in a block: another block may raise the same object, which is behind nothing there."""
+    for position, (known, time, before) in reversed([*enumerate(session.chains)]):
+        if known is error and time > session.region.start:
+            for name in _CHAIN:  # the last one, since a cause sets it
+                setattr(error, name, before[name])
+            del session.chains[position]
+            return
 
 
 def _acts_before(session: Session) -> bool:
@@ -174,7 +200,8 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
     fixed = {name: value for name, value in attributes.items() if name not in runtime}
     own = [name for name, value in fixed.items() if session.tracker.source_of(value) is None]
     names = ("__cause__", "__context__") if depth else ()
-    linked = [(name, getattr(error, name)) for name in names if isinstance(getattr(error, name), Exception)]
+    links = [(name, getattr(error, name)) for name in names]
+    linked = [(name, link) for name, link in links if isinstance(link, Exception) and id(link) not in session.handled_around]
     return Recipe(
         kind=type(error),
         count=0 if known else len(args),

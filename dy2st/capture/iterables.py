@@ -74,7 +74,7 @@ class Stream:
     ) -> None:
         self.source, self.through, self.bound = source, through, bound
         self._ready: list[Any] = []
-        self._consumed = False
+        self._consumed = self._is_begun = False
 
     def consume(self) -> Any:
         """The source, for a loop that goes through all of it.
@@ -92,11 +92,17 @@ class Stream:
         self._consumed = True
         return self.source
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether an item has been taken, or a loop has gone through it."""
+        return self._consumed or self._is_begun
+
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
         builder = need().builder
+        self._is_begun = True
 
         def take(item: Any) -> None:
             session = need()

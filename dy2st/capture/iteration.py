@@ -157,6 +157,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         return
     if isinstance(iterable, Columns):
         return _over_columns(iterable, body, live, test)
+    iterable = optional.now(session, iterable)
     if isinstance(iterable, Choice):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
     if optional.is_open(iterable, "__iter__"):

@@ -68,6 +68,7 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
     session = current()
     if session is None:
         return iterable
+    iterable = optional.now(session, iterable)
     in_order = not has_own(iterable, "__iter__") and session.key_orders.asks(iterable) is not None
     if in_order or optional.is_open(iterable, "__iter__"):
         iterable = optional.settled(session, iterable, tuple, ordered=True)

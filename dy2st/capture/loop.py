@@ -17,6 +17,7 @@ from dy2st.capture import lattice, rests, stand_ins, storage, text, traits, tupl
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words, join
+from dy2st.capture.chosen_tuples import Path
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
@@ -48,6 +49,8 @@ class Carry:
         final: what the trip that was captured last leaves in it.
         start, tag: what it held when that trip began, and the number that is carried along with what may be from outside: 0 as long
             as that has not been replaced.
+        tuples, which: the tuples from before the loop that it, or what is at a place in it, may be; and the numbers carried along
+            that say which one that is.
     """
 
     place: Place
@@ -58,6 +61,8 @@ class Carry:
     final: Any = None
     start: Any = None
     tag: Any = None
+    tuples: dict[Path, list[Any]] = dataclasses.field(default_factory=dict)
+    which: list[Any] = dataclasses.field(default_factory=list)
     keeps_parts: bool = True
     """Whether a container from outside that is in another one stays the object that it is: there is one, on all trips."""
     keeps_older: bool = False
@@ -262,6 +267,9 @@ def _attempt(
         settled = True
         for key, write in left.items():
             settled &= _update(session, carries, key, write.place, write.old, write.new)
+            settled &= key in carries and not session.tuples.add_older(
+                carries[key].tuples, (carries[key].initial, write.new), region.start
+            )
         for key, carry in carries.items():
             carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()
         if not (carries.keep_older or dead) and _moves_outside(carries):
@@ -315,6 +323,8 @@ def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
         _leaves(session, carry, stand_ins.ABSENT if dead else _seen(session, carry, carry.final), found)
         if carry.from_outside is not None:
             found.append(None if dead else _tag_after(session, carry))
+        if carry.which:
+            found += [None] * len(carry.which) if dead else session.tuples.numbers(carry.final, carry.tuples)
     return found
 
 
@@ -339,12 +349,23 @@ def _start_trip(session: Session, carries: Carries) -> tuple[list[Any], set[Any]
         carry.start = value = _unite(unite, number, carry, unpack_list(value))
         if carry.from_outside is not None:
             session.carried.add(value, carry.from_outside, carry.tag)
+        carry.which = _begin_tuples(session, carry, value, inputs)
         session.put(carry.place, value)
         session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
         _link(session, carry, value, same, session.region.start)
     if session.left.read() is not None:
         session.put(session.left, None)  # there is no trip after one that leaves for a handler
     return inputs, unite.found
+
+
+def _begin_tuples(session: Session, carry: Carry, value: Any, inputs: list[Any]) -> list[Any]:
+    """The numbers that tell which tuples from before the loop are in a value at the start of a trip; none if nobody asks."""
+    which = [session.new_value(lattice.NumberType("int")) for _ in carry.tuples] if session.tuples.are_told else []
+    for number in which:
+        session.builder.bind(number, session.builder.placeholder("which", number))
+    inputs += which
+    session.tuples.link_parts(value, carry.tuples, which)
+    return which
 
 
 def _holds_object(value: Any) -> bool:
@@ -634,6 +655,11 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Car
         if tag is not None:
             started.append(0)
             made.append(tag)
+        which = [session.new_value(lattice.NumberType("int")) for _ in carry.which]
+        if which:
+            started += session.tuples.numbers(carry.initial, carry.tuples)
+            made += which
+        session.tuples.link_parts(value, carry.tuples, which)
         values.append((carry, value, tag))
         _link(session, carry, value, same, start, is_new=carry.from_outside is not None)
     builder = session.builder

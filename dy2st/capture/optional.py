@@ -8,6 +8,7 @@ if x.sum() > 0:             d["c"] is a choice between a tensor and nothing. Rea
 from __future__ import annotations
 
 import collections
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +16,10 @@ from dy2st.capture import choices, keys, storage
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, ItemPlace
-from dy2st.capture.session import Session
+from dy2st.capture.session import Session, need
 from dy2st.capture.users_code import has_own
-from dy2st.capture.values import StandInSet, Undefined, may_be_undefined
+from dy2st.capture.values import Choice, StandInSet, Undefined, may_be_undefined
+from dy2st.capture.views import is_view, name_of
 
 _ABSENT = object()
 METHODS = frozenset(("pop", "popitem", "clear", "copy", "get", "keys", "values", "items"))
@@ -84,12 +86,41 @@ def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs
         return copied(session, table)
     if name == "get":
         return get(session, table, *args)
-    return settled(session, table, lambda known: method_of_way(known, name, *args, **kwargs), ordered=True)
+    return of_each_way(session, table, name, *args, **kwargs)
 
 
-def method_of_way(known: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    """A method of what a dict is on one way: of a copy, since a view would show what is written when that way ends."""
-    return getattr(storage.copy_of(known), name)(*args, **kwargs)
+def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """A method of what a dict is on each way: of a copy, since a view would show what is written when that way ends."""
+
+    def of_way(known: Any) -> Any:
+        return session.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
+
+    return settled(session, table, of_way, ordered=True)
+
+
+def now(session: Session, value: Any) -> Any:
+    """What a view of a dict shows now, where that is not what Python's own shows; any other value as it is."""
+    if isinstance(value, Choice):
+        views = [option for option in value.options.values() if is_view(option)]
+        if not any(map(session.views.is_stale, views)):
+            return value
+        tables = {id(session.views.table(view)) for view in views}
+        return now(session, views[0]) if len(tables) == 1 and len(views) == len(value.options) else choices.over(value, _now)
+    if not is_view(value):
+        return value
+    table = session.views.table(value)
+    own = gc.get_referents(value)[0] is table
+    return of_each_way(session, table, name_of(value)) if session.views.is_stale(value) or (own and has_optional(table)) else value
+
+
+def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
+    """Do something with each option of a choice, of views of dicts with what they show now."""
+    shown = now(need(), choice)
+    return choices.over(shown, function) if isinstance(shown, Choice) else function(shown)
+
+
+def _now(option: Any) -> Any:
+    return now(need(), option)
 
 
 def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) -> Any:

@@ -182,6 +182,10 @@ class Outside:
         self.session.tracker.know(tensor, source)
         return tensor
 
+    def is_of_call(self, value: Any) -> bool:
+        """Whether the captured code has made an object."""
+        return id(value) in self.session.created
+
     def real(self, value: Any) -> Any:
         """The tensor that a stand-in stands for, if it is a state; any other value as it is."""
         return next((state.value for state in self.states if state.stand_in is value), value)

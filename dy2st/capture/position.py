@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 
 import torch
@@ -29,6 +29,8 @@ class Position:
         self.user_files: set[str] = set()
         self.entry_code: CodeType | None = None
         self._location: Location | None = None
+        self.handled: Callable[[BaseException], Callable[[], BaseException] | None] = lambda error: None
+        """Gives what makes an exception that is being handled, if the user's code has raised it."""
 
     def locate(self) -> Location | None:
         """The user's line that runs now: the innermost frame of converted code or of a file that has some."""
@@ -40,7 +42,9 @@ class Position:
             if code is self.entry_code:
                 return None
             if code.co_filename in self.user_files:
-                return Location(code.co_filename, frame.f_lineno, code.co_name)
+                error = sys.exc_info()[1]
+                behind = None if error is None else self.handled(error)
+                return Location(code.co_filename, frame.f_lineno, code.co_name, behind=behind)
             frame = frame.f_back  # type: ignore[assignment]
         return None
 

@@ -18,7 +18,18 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture import cells, choices, identities, key_order, lattice, originals, storage, tensor_attributes, wording
+from dy2st.capture import (
+    cells,
+    choices,
+    identities,
+    key_order,
+    lattice,
+    made_functions,
+    originals,
+    storage,
+    tensor_attributes,
+    wording,
+)
 from dy2st.capture.attributes import spent
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
@@ -43,20 +54,26 @@ from dy2st.capture.values import (
     Undefined,
     may_be_undefined,
 )
+from dy2st.capture.views import is_view, name_of
 from dy2st_runtime import scalars
 from dy2st_runtime.cells import Cell
 from dy2st_runtime.program import Effect, Location
 from dy2st_runtime.structure import (
     HOLDERS,
     ChoiceOf,
+    ClassOf,
     CollectionOf,
     Const,
+    FunctionOf,
     HolderOf,
+    InstanceOf,
     Leaf,
     ListOf,
     ObjectOf,
+    SameAs,
     Shared,
     Structure,
+    VariableOf,
     attributes,
     is_followed,
     kind_of_table,
@@ -235,6 +252,8 @@ def _is_of_stand_in(session: Session, place: Place) -> bool:
 
 def _is_inside(session: Session, place: Place) -> bool:
     owner = place.cell if isinstance(place, CellPlace) else place.owner
+    if isinstance(owner, FunctionType) and made_functions.is_made(session, owner):
+        return True
     return session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list))
 
 
@@ -255,9 +274,25 @@ class _Describer:
         """The structure of a value; ``what`` the function does with it, for a message."""
         if type(value) is Cell:
             return self.describe(cells.read(self.session, value), what)
-        is_plain = parts_of(value) is None and not isinstance(value, StandIn)
+        is_made = isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value)
+        is_plain = parts_of(value) is None and not isinstance(value, StandIn) and not is_made
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
+        told = self.session.tuples.told(value)
+        if told is not value and isinstance(told, Choice) and not isinstance(value, Choice):
+            return SameAs(self.describe(told.tag, what), tuple(told.options), tuple(self._each_tuple(value, told, what)))
+        return self._container(value, what)
+
+    def _each_tuple(self, value: Any, told: Choice, what: str) -> Iterator[Structure]:
+        """A tuple, and those from before that it may be."""
+        is_known = self.session.tuples.is_known_here
+        for option in told.options.values():
+            other = option is not value and (self.session.tracker.source_of(option) is not None or is_known(option))
+            yield self._container(option if other else value, what)
+
+    def _container(self, value: Any, what: str) -> Structure:
+        """The structure of a container, which is one object wherever it stands."""
+        self.session.tuples.leave(value, (other for _, other in self._numbers.values()))
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
         source = self.session.tracker.source_of(value)
@@ -395,7 +430,13 @@ class _Describer:
         parts = parts_of(value)
         if parts is not None:
             items, describe = parts
-            return describe(tuple(self.describe(item, what) for item in items))
+            made = describe(tuple(self.describe(item, what) for item in items))
+            is_new = made_functions.is_made(self.session, type(value))
+            return InstanceOf((self.describe(type(value), what), made)) if is_new else made
+        if is_view(value):
+            return CollectionOf(name_of(value), (self.describe(self.session.views.table(value), what),))
+        if isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value):
+            return self._function(value, what) if isinstance(value, FunctionType) else self._class(value, what)
         if isinstance(value, (RuntimeIterable, Columns)) or (isinstance(value, slice) and _is_of_program(value)):
             raise errors.CaptureError(
                 f"{self.session.name} {what} a {'slice' if isinstance(value, slice) else 'range'} that is known only at run time",
@@ -404,6 +445,7 @@ class _Describer:
             )
         made_here = id(value) in self.session.created or isinstance(value, (UserGenerator, Stream))
         made_here = made_here or self.session.tracker.is_fresh(value)
+        made_here = made_here or (isinstance(value, MethodType) and self.session.is_new(value.__self__))
         if made_here and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
             raise errors.CaptureError(
@@ -414,6 +456,30 @@ class _Describer:
         identities.check_left(self.session, (value,))
         self.session.tracker.identity(value)
         return Const(value)
+
+    def _function(self, value: FunctionType, what: str) -> Structure:
+        """A function that the captured code has made: each call makes one."""
+        own = made_functions.own_cells(self.session, value)
+        inside = [value.__defaults__, value.__kwdefaults__, vars(value)]
+        cells = [self._variable(cell, what) if cell in own else Const(cell) for cell in value.__closure__ or ()]
+        return FunctionOf(made_functions.without_variables(value), (*(self.described(part, what) for part in inside), *cells))
+
+    def _variable(self, cell: CellType, what: str) -> Structure:
+        number, _ = self._numbers.setdefault(id(cell), (len(self._numbers), cell))
+        self._uses[number] += 2  # the functions that share it need its number
+        if number in self._open:
+            return Shared(number, ())
+        self._open.add(number)
+        try:
+            held = CellPlace(cell, "").read()
+            return Shared(number, (VariableOf(() if held is MISSING else (self.describe(held, what),)),))
+        finally:
+            self._open.discard(number)
+
+    def _class(self, value: type, what: str) -> Structure:
+        held = dict(made_functions.namespace(value))
+        items = (value.__bases__, *held.values())
+        return ClassOf(value, tuple(held), tuple(self.describe(item, what) for item in items))
 
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict whose keys are in one of several orders: one of as many dicts."""

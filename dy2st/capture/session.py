@@ -24,11 +24,13 @@ from dy2st.capture import failing, lattice, storage, traits
 from dy2st.capture.births import Births
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.carried import Carried
+from dy2st.capture.chosen_tuples import ChosenTuples
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Entry, ItemPlace, Journal, Place, Write
 from dy2st.capture.key_order import KeyOrders, OrderPlace
 from dy2st.capture.list_table import ListTable
+from dy2st.capture.made_functions import Codes
 from dy2st.capture.outside import Outside
 from dy2st.capture.position import Position
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
@@ -135,6 +137,8 @@ class Session:
         self.twins = Twins()
         self.copies = Copies()
         self.carried = Carried(self)
+        self.tuples = ChosenTuples(self)
+        self.codes = Codes()
         self.key_orders = KeyOrders()
         self.views = Views()
         self.tables: dict[int, tuple[dict[str, Any], Any]] = {}
@@ -166,6 +170,10 @@ class Session:
         """What stands for these exceptions, by where they are raised."""
         self.raised: list[BaseException] = []
         """What `raise` statements of the user's have raised."""
+        self.handled_around = set(map(id, _handled()))
+        """What the caller is handling: the next call may be made where nothing is handled."""
+        self.chains: list[tuple[BaseException, int, dict[str, Any]]] = []
+        """These, with when that was, and what they were raised behind before."""
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
         """The last operation of torch that failed on stand-ins: its error, function and arguments."""
         self.shared_cells: set[int] = {id(self.left.cell)}
@@ -321,6 +329,7 @@ class Session:
             _local.session = outer
             follow(followed)
             self.raised.clear()
+            self.chains.clear()
             self.failed = None
             self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
 
@@ -345,6 +354,7 @@ class Session:
     @contextlib.contextmanager
     def block(self, cells: Sequence[Place], repeats: bool = False) -> Iterator[Region]:
         """A nested block; all it writes is undone at the end, all it learned forgotten."""
+        self.tuples.meet(cells)
         region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt, self._recorded), repeats, cells)
         for place in (*cells, *self.written_globals.values()):
             region.journal.note(place)
@@ -631,6 +641,7 @@ class Session:
     @contextlib.contextmanager
     def frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Iterator[None]:
         """A converted function runs inside; its own variables are made now."""
+        self.codes.enter(function)
         self.frames.append(self.new_frame(function, written_globals))
         self.depth += 1
         try:
@@ -745,6 +756,14 @@ class Session:
                 self.size_conditions.append(expr)
             condition = self.builder.expression_node(expr)
             self.builder.call_raw(control.assert_, (condition, RuntimeError, f"the program relies on {expr}: {message}"))
+
+
+def _handled() -> Iterator[BaseException]:
+    """The exceptions that are being handled."""
+    error = sys.exc_info()[1]
+    while error is not None:
+        yield error
+        error = error.__context__
 
 
 def _position(iterator: Any) -> Any:

@@ -44,6 +44,7 @@ class Rest(Spread):
 
 def spread(session: Session, value: Any) -> Any:
     """What a starred part of a display or call steps through."""
+    value = optional.now(session, value)
     if optional.is_open(value, "__iter__"):
         value = session.call(list, value)
     if isinstance(value, Choice):

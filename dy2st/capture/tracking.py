@@ -53,6 +53,9 @@ class StandIns(Protocol):
     def stand_at(self, place: Place, stand_in: Any) -> None:
         """Put such a number, or a tuple with one, into the place that holds it."""
 
+    def is_of_call(self, value: Any) -> bool:
+        """Whether the captured code has made an object."""
+
     def collection(self, value: Any, place: Place | None) -> None:
         """Put what stands for a set, deque or container among the arguments into the place that holds it, if that may be."""
 
@@ -109,6 +112,14 @@ class Tracker:
         self.know(given, source)
         self.stand_for(made, given, source)
 
+    def are_same_argument(self, left: Any, right: Any) -> bool:
+        """Whether two stand for one object of the caller's that is given twice."""
+        known = [self._stand_ins.get(id(value)) for value in (left, right)]
+        if known[0] is None or known[0] is not known[1]:
+            return False
+        self.guards.same_object(self._objects[id(left)][1], self._objects[id(right)][1])
+        return True
+
     def read_defaults(self, defaults: Any, source: Source) -> None:
         """The defaults of a function, given by position (a tuple) or by name (a dict).
 
@@ -147,8 +158,8 @@ class Tracker:
 
     def read(self, value: Any, source: Source, place: Place | None = None) -> None:
         """Code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
-        if isinstance(value, SYMBOLIC_NUMBERS):
-            return  # the field of a named tuple: the item that it is has been read
+        if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, type) and self._made.is_of_call(value)):
+            return  # the field of a named tuple: the item that it is has been read; or a class that this call makes
         if type(value) in PROXIES:
             self._other(value, source, place)
         elif isinstance(value, torch.Tensor):

@@ -28,6 +28,8 @@ IDENTITY = "identity"
 """Of a container or object that a loop carries: whether it is one that is older than the loop."""
 NUMBER = "number"
 """Of a number: whether it is an int or a float."""
+TUPLES = "which tuple"
+"""Of a tuple that branches or loops leave: whether it is one that was there before."""
 ATTRIBUTES, MADE_ATTRIBUTES = "attributes", "attributes of one that is made"
 """What the user's code has put on it; the same of a tensor that the program makes."""
 OF_AUTOGRAD = ("requires_grad", "is_leaf", "grad_fn")

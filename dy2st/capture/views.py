@@ -5,6 +5,8 @@ A view is Python's own, and shows the Python object; what is there on some ways 
 
 from __future__ import annotations
 
+import collections
+import gc
 import sys
 from collections.abc import ItemsView, KeysView, ValuesView
 from typing import Any
@@ -17,6 +19,8 @@ class Views:
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, list[Any]]] = {}
+        self._copies: dict[int, tuple[Any, Any, list[tuple[Any, Any]]]] = {}
+        """Views of copies, by their identity, with the dicts that were copied, and what was in these."""
 
     def added(self, table: Any, view: Any) -> Any:
         """What a method of a container gives: a view is remembered."""
@@ -38,6 +42,37 @@ class Views:
                 here,
                 fix="ask for it where it is used: for key, value in table.items()",
             )
+
+    def copied(self, table: Any, view: Any) -> Any:
+        """What a method gives of a copy of a dict, since only the program knows what is in there: a view is remembered."""
+        if is_view(view):
+            self._copies[id(view)] = view, table, list(dict.items(table))
+        return view
+
+    def table(self, view: Any) -> Any:
+        """The dict that a view shows."""
+        known = self._copies.get(id(view))
+        return gc.get_referents(view)[0] if known is None else known[1]
+
+    def is_stale(self, view: Any) -> bool:
+        """Whether a view is one of a copy, and what was copied has changed."""
+        _, table, before = self._copies.get(id(view), (None, {}, []))
+        now = list(dict.items(table)) if id(view) in self._copies else before
+        return len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before))
+
+
+def is_view(value: Any) -> bool:
+    """Whether a value is a view of a dict."""
+    return isinstance(value, _KINDS)
+
+
+_KINDS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
+_KINDS += tuple(type(getattr(collections.OrderedDict(), name)()) for name in ("keys", "values", "items"))
+
+
+def name_of(view: Any) -> str:
+    """The method that gives such a view."""
+    return type(view).__name__.rpartition("_")[2]
 
 
 def _references(views: list[Any]) -> list[int]:

@@ -14,6 +14,20 @@ def attempted(step: Callable[[], Any], kinds: Any, otherwise: Callable[[], Any])
         return otherwise()
 
 
+def first(values: Iterable[Any]) -> Any:
+    """``next`` of an iterator of which nothing has been taken."""
+    for value in values:
+        return value
+    raise StopIteration
+
+
+def first_or(values: Iterable[Any], default: Any) -> Any:
+    """The same with a default."""
+    for value in values:
+        return value
+    return default
+
+
 def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
     """``itertools.takewhile``, all at once."""
     taken = []

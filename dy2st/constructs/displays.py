@@ -19,7 +19,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, sets, spreading, tables, tuples
+from dy2st.capture import construction, current, sets, spreading, tables, tuples
 from dy2st.constructs.context import Context
 from dy2st.constructs.list_operators import spread_starred
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -76,6 +76,14 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
     return node
 
 
+@rewrites(gast.ClassDef, Phase.ACCESS)
+def rewrite_class(node: gast.ClassDef, context: Context) -> gast.ClassDef:
+    """A class that the function makes."""
+    if context.is_opaque(node):
+        node.decorator_list.append(context.expression("_dy2st.own", node))
+    return node
+
+
 def _owned(node: gast.expr, context: Context) -> gast.expr:
     return context.expression("_dy2st.own(value)", node, value=node)
 
@@ -92,6 +100,8 @@ def own(value: Any) -> Any:
         if any(isinstance(item, spreading.Spread) for item in value):
             return spreading.spliced(session, value)
         session.lists.own(value)
+    elif isinstance(value, type):
+        construction.registered(session, value)
     else:
         session.births.own(value)
     return value

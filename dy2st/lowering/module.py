@@ -26,13 +26,17 @@ from dy2st_runtime.paths import parse
 from dy2st_runtime.program import InputSlot, Program
 from dy2st_runtime.structure import (
     ChoiceOf,
+    ClassOf,
     CollectionOf,
     Const,
     DictOf,
+    FunctionOf,
     HolderOf,
+    InstanceOf,
     Leaf,
     ListOf,
     ObjectOf,
+    SameAs,
     Shared,
     Structure,
     TupleOf,
@@ -182,7 +186,7 @@ def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any
     match structure:
         case Leaf(index):
             return _output(program, leaves[index])
-        case Const(value):
+        case Const(value) | FunctionOf(value) | ClassOf(value):
             return _output(program, value)
         case TupleOf(items, factory):
             values = tuple(result(program, item, leaves) for item in items)
@@ -193,8 +197,10 @@ def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any
             return {key: result(program, item, leaves) for key, item in zip(keys, items)}
         case ObjectOf(_, fields, items):
             return {field: result(program, item, leaves) for field, item in zip(fields, items)}
-        case Shared(_, items) | HolderOf(_, _, items):
+        case Shared(_, items) | HolderOf(_, _, items) | SameAs(_, _, items):
             return result(program, items[0], leaves)
+        case InstanceOf((_, item)):
+            return result(program, item, leaves)
         case ChoiceOf() | CollectionOf():
             return _chosen(program, structure, leaves)
 

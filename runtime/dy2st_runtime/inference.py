@@ -18,7 +18,7 @@ from dy2st_runtime.passes.constant_folding import fold_constants
 from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
 from dy2st_runtime.passes.purity import is_pure
 from dy2st_runtime.program import Block, Program, StateSlot, copy_block, node_blocks
-from dy2st_runtime.structure import ChoiceOf, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf, walk
+from dy2st_runtime.structure import ChoiceOf, DictOf, Leaf, ListOf, ObjectOf, SameAs, Shared, Structure, TupleOf, walk
 
 Fetch = int | str
 
@@ -50,7 +50,7 @@ def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
 
 def _part(structure: Structure, item: Fetch, name: str) -> Structure:
     for step in str(item).split("."):
-        while isinstance(structure, Shared):
+        while isinstance(structure, (Shared, SameAs)):
             structure = structure.items[0]
         keys: Sequence[Any] = ()
         match structure:

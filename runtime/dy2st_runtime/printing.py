@@ -10,7 +10,20 @@ import torch
 from torch import fx
 
 from dy2st_runtime import control, modes, scalars
-from dy2st_runtime.structure import ChoiceOf, CollectionOf, Const, DictOf, HolderOf, Leaf, ListOf, ObjectOf, Structure, TupleOf
+from dy2st_runtime.structure import (
+    ChoiceOf,
+    ClassOf,
+    CollectionOf,
+    Const,
+    DictOf,
+    FunctionOf,
+    HolderOf,
+    Leaf,
+    ListOf,
+    ObjectOf,
+    Structure,
+    TupleOf,
+)
 
 if TYPE_CHECKING:
     from dy2st_runtime.program import Block, InputSlot, Program, StateSlot
@@ -157,7 +170,7 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
     match structure:
         case Leaf(index):
             return _format_argument(outputs[index])
-        case Const(value):
+        case Const(value) | FunctionOf(value) | ClassOf(value):
             return repr(value)
         case TupleOf(items):
             return f"({', '.join(inside(items))}{',' if len(items) == 1 else ''})"
@@ -173,7 +186,7 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
             return f"{{{options}}}[{format_structure(tag, outputs)}]"
         case CollectionOf(kind, items):
             return f"{kind}({''.join(inside(items))})"
-    return "".join(inside(structure.items)) or "..."  # which is told around here, or before
+    return "".join(inside(structure.items[-1:])) or "..."  # which is told around here, or before
 
 
 def _where(location: Any) -> str:

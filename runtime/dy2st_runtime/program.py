@@ -29,12 +29,14 @@ class Location:
     Attributes:
         file, line, function: where it is.
         subscript: for an item of a tensor that the user reads by its number, the part of the subscript that it is.
+        behind: makes the exception that is being handled there, if there is one; it is not part of the place.
     """
 
     file: str
     line: int
     function: str = ""
     subscript: int | None = None
+    behind: Callable[[], BaseException] | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import operator
 import threading
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -110,6 +111,11 @@ class ChoiceOf:
 
 
 @dataclasses.dataclass(frozen=True)
+class SameAs(ChoiceOf):
+    """A tuple that may be one that was there before; the first of ``items`` gives one of what is in it, whichever it is."""
+
+
+@dataclasses.dataclass(frozen=True)
 class CollectionOf:
     """A set, deque, tuple or another dict (``kind``) of what one structure, the only one in ``items``, gives."""
 
@@ -164,7 +170,44 @@ class Shared:
     items: tuple[Structure, ...]
 
 
-Structure = Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | StandInOf | CellOf | HolderOf | Shared
+@dataclasses.dataclass(frozen=True)
+class VariableOf:
+    """A variable that functions share, with what it holds; ``items`` is empty where it is not bound."""
+
+    items: tuple[Structure, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionOf:
+    """A function that is made anew, with the code of another one.
+
+    ``items`` has its defaults, those by name, its attributes, and the variables of its closure.
+    """
+
+    function: types.FunctionType
+    items: tuple[Structure, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassOf:
+    """A class that is made anew, like another one; the first of ``items`` gives its bases, the others what is under ``names``."""
+
+    kind: type
+    names: tuple[str, ...]
+    items: tuple[Structure, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceOf:
+    """An object of a class that is made anew: the class, and the object as it would be of the class that is there."""
+
+    items: tuple[Structure, ...]
+
+
+_Made = VariableOf | FunctionOf | ClassOf | InstanceOf
+Structure = (
+    Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | StandInOf | CellOf | HolderOf | Shared | _Made
+)
 
 
 def _same_constant(a: Any, b: Any) -> bool:
@@ -382,7 +425,7 @@ def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] 
 
 
 def _unflatten_one(
-    structure: CollectionOf | StandInOf | CellOf | HolderOf | Shared | ChoiceOf, leaves: Sequence[Any], made: dict[int, Any]
+    structure: CollectionOf | StandInOf | CellOf | HolderOf | Shared | ChoiceOf | _Made, leaves: Sequence[Any], made: dict[int, Any]
 ) -> Any:
     match structure:
         case CollectionOf(kind, items, maxlen):
@@ -402,6 +445,80 @@ def _unflatten_one(
             return made[number]
         case ChoiceOf(tag, tags, items):
             return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+        case _:
+            return _unflatten_made(structure, leaves, made, None)
+
+
+def _unflatten_made(structure: _Made, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+    """A function or class that is made anew, under a number if it has one, or an object of such a class."""
+    match structure:
+        case InstanceOf((kind, item)):
+            item = _of_kind(item, unflatten(kind, leaves, made))
+            return unflatten(item, leaves, made) if number is None else _unflatten_shared(number, item, leaves, made)
+        case FunctionOf():
+            return _make_function(structure, leaves, made, number)
+        case ClassOf():
+            return _make_class(structure, leaves, made, number)
+    raise TypeError(f"no value is made of {structure}")
+
+
+def _of_kind(structure: Structure, kind: type) -> Structure:
+    """The same object of another class."""
+    if isinstance(structure, (ChoiceOf, Shared)):
+        return dataclasses.replace(structure, items=tuple(_of_kind(item, kind) for item in structure.items))
+    return dataclasses.replace(structure, factory=kind)  # type: ignore[arg-type]  # an object or named tuple
+
+
+_LATER = -1
+"""The number under which variables wait for what they hold, which is still being made."""
+
+
+def _make_function(structure: FunctionOf, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+    old, (defaults, named, attributes_, *variables) = structure.function, structure.items
+    later = made.setdefault(_LATER, [])
+    cells = []
+    for item in variables:
+        place = item.number if isinstance(item, Shared) else None
+        inside = item.items[0] if isinstance(item, Shared) and item.items else item
+        if isinstance(inside, Const):  # one that is there
+            cells.append(inside.value)
+        elif place is not None and place in made:
+            cells.append(made[place])
+        else:
+            cells.append(types.CellType())
+            made.update({} if place is None else {place: cells[-1]})
+            later += [(cells[-1], part) for part in inside.items]  # type: ignore[union-attr]  # a variable
+    new = types.FunctionType(old.__code__, old.__globals__, old.__name__, None, tuple(cells))
+    new.__qualname__, new.__doc__, new.__module__ = old.__qualname__, old.__doc__, old.__module__
+    new.__annotations__ = dict(old.__annotations__)
+    if number is not None:
+        made[number] = new
+    new.__defaults__, new.__kwdefaults__ = unflatten(defaults, leaves, made), unflatten(named, leaves, made)
+    new.__dict__.update(unflatten(attributes_, leaves, made))
+    _fill_variables(leaves, made)
+    return new
+
+
+def _fill_variables(leaves: Sequence[Any], made: dict[int, Any]) -> None:
+    """Have variables hold what is there by now."""
+    waiting, made[_LATER] = made[_LATER], []
+    for cell, inside in waiting:
+        if isinstance(inside, Shared) and not inside.items and inside.number not in made:
+            made[_LATER].append((cell, inside))
+        else:
+            cell.cell_contents = unflatten(inside, leaves, made)
+
+
+def _make_class(structure: ClassOf, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+    old, (bases, *items) = structure.kind, structure.items
+    made.setdefault(_LATER, [])
+    held = {name: unflatten(item, leaves, made) for name, item in zip(structure.names, items, strict=True)}
+    new = type(old)(old.__name__, unflatten(bases, leaves, made), held)
+    new.__qualname__ = old.__qualname__
+    if number is not None:
+        made[number] = new
+    _fill_variables(leaves, made)
+    return new
 
 
 def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
@@ -409,6 +526,8 @@ def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], 
     match structure:
         case ChoiceOf(tag, tags, items):
             return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+        case InstanceOf() | FunctionOf() | ClassOf():
+            return _unflatten_made(structure, leaves, made, number)
         case ListOf(items):
             found: list[Any] = []
             made[number] = found
@@ -432,6 +551,7 @@ _COLLECTIONS: dict[str, Callable[[Any], Any]] = {
     "set": set,
     "tuple": tuple,
     "range": lambda bounds: range(*bounds),
+    **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
     "Counter": collections.Counter,
     **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
 }
@@ -561,13 +681,20 @@ def to_json(structure: Structure) -> Any:
             return made | ({"mapping": True} if issubclass(factory, dict) else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
-        case HolderOf() | Shared() | CellOf():
+        case HolderOf() | Shared() | CellOf() | StandInOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf():
             return _container_to_json(structure)
         case ChoiceOf(tag, tags, items):
-            return {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
+            made = {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
+            return made | ({"same": True} if isinstance(structure, SameAs) else {})
 
 
-def _container_to_json(structure: HolderOf | Shared | CellOf) -> Any:
+def _container_to_json(structure: HolderOf | Shared | CellOf | StandInOf | _Made) -> Any:
+    if isinstance(structure, InstanceOf):
+        return to_json(structure.items[1])
+    if isinstance(structure, (FunctionOf, ClassOf)):
+        return {"const": constants.encode(structure.function if isinstance(structure, FunctionOf) else structure.kind)}
+    if isinstance(structure, (StandInOf, VariableOf)):
+        raise SaveError("what is no value of its own cannot be written to an archive")
     if isinstance(structure, CellOf):
         return {"cell": to_json(structure.items[0])}
     if isinstance(structure, HolderOf):
@@ -647,7 +774,8 @@ def _read_dict(json: Json, depth: int) -> Structure:
 def _read_choice(json: Json, depth: int) -> Structure:
     pairs = [pair.array(2) for pair in json.field("choice").array()]
     tags = tuple(tag.integer(0) for tag, _ in pairs)
-    return ChoiceOf(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
+    kind = ChoiceOf if json.optional("same") is None else SameAs
+    return kind(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
 
 
 def _read_collection(json: Json, depth: int) -> Structure:

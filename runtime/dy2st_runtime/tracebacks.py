@@ -50,6 +50,9 @@ def tell(error: BaseException, line_of: Callable[[types.TracebackType], Location
     if failing[-1].subscript is not None:
         _name_subscript(error, failing[-1].subscript)
     note(error, f'raised by the program at File "{failing[-1].file}", line {failing[-1].line}, in {failing[-1].function}')
+    is_behind = error.__context__ is not None and error.__context__.__traceback__ is None  # made by the program, and not raised
+    if failing[-1].behind is not None and not is_behind:
+        _put_behind(error, failing[-1].behind())
     if SHOW_ALL_FRAMES:
         return
     kept: types.TracebackType | None = None
@@ -59,6 +62,14 @@ def tell(error: BaseException, line_of: Callable[[types.TracebackType], Location
         elif step.tb_frame.f_code is not hidden:
             kept = types.TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
     error.__traceback__ = kept
+
+
+def _put_behind(error: BaseException, handled: BaseException) -> None:
+    """Have an exception be raised while another one is handled, which the caller may have been handling one around."""
+    around, error.__context__ = error.__context__, handled
+    while handled.__context__ is not None:
+        handled = handled.__context__
+    handled.__context__ = around
 
 
 _OUT_OF_RANGE = re.compile(r"select\(\): index (-?\d+) out of range for tensor of size \[([\d, ]*)\] at dimension (\d+)")

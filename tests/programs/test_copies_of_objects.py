@@ -160,3 +160,179 @@ def test_dataclass_that_keeps_a_growing_list():
         return World(f, [], [lambda g, n=n: g(P, torch.tensor(n)) for n in (2, 0, 1)])
 
     agree(make, programs=1)
+
+
+TWICE = []
+
+
+def twice(make):
+    """Register a world in which a copied list holds something more than once."""
+    TWICE.append(pytest.param(make, id=make.__name__))
+    return make
+
+
+@twice
+def dc_item_twice():
+
+    def f(x):
+        h = x * 2
+        xs = [h, h]
+        if x.sum() > 0:
+            xs.append(h)
+        c = copy.deepcopy(xs)
+        c[0].add_(1)
+        return (c, xs)
+
+    return World(f, [], calls(P, N, P))
+
+
+@twice
+def dc_dict_of():
+
+    def f(x):
+        a = [x]
+        d = {"p": a, "q": a}
+        if x.sum() > 0:
+            a.append(x + 1)
+        c = copy.deepcopy(d)
+        c["p"].append(x)
+        return (c, d)
+
+    return World(f, [], calls(P, N, P))
+
+
+@twice
+def dc_dict_of_same_items():
+
+    def f(x):
+        a = [x]
+        b = [x]
+        d = {"p": a, "q": b}
+        if x.sum() > 0:
+            a.append(x)
+            b.append(x)
+        c = copy.deepcopy(d)
+        c["p"][0].add_(1)
+        return (c, d)
+
+    return World(f, [], calls(P, N, P))
+
+
+@twice
+def dc_outside():
+    o = Plain(None)
+    o.l = [torch.zeros(2)]
+    o.l.append(o.l[0])
+
+    def f(x):
+        if x.sum() > 0:
+            o.l.append(o.l[0])
+        c = copy.deepcopy(o.l)
+        c[0].add_(1)
+        return c
+
+    return World(f, [o], calls(N, P, N, P))
+
+
+@twice
+def dc_tuple_memo():
+
+    def f(x):
+        t = ([x], x)
+        xs = [t, t]
+        c = copy.deepcopy(xs)
+        return (c[0] is c[1], c, c[0][0] is t[0])
+
+    return World(f, [], calls(P, N))
+
+
+@twice
+def dc_loop_grow_same():
+
+    def f(x):
+        h = x * 1
+        xs = []
+        n = 0
+        while n < x.sum():
+            xs.append(h)
+            n += 1
+        c = copy.deepcopy(xs)
+        if len(c) > 0:
+            c[0].add_(1)
+        return (c, xs, h)
+
+    return World(f, [], calls(P, 5 * P, N))
+
+
+@twice
+def dc_self_obj():
+
+    class Q:
+        def __init__(s, h):
+            s.h = h
+            s.log = [h]
+
+    o = Q(torch.zeros(2))
+    o.again = o.log
+
+    def f(x):
+        if x.sum() > 0:
+            o.log.append(x)
+        c = copy.deepcopy(o)
+        c.log.append(x)
+        return (len(c.again), len(o.again), c.log is c.again)
+
+    return World(f, [o], calls(N, P, N))
+
+
+@twice
+def dc_nested_dict_grow():
+
+    def f(x):
+        a = [x]
+        d = {"k": {"l": a}, "m": a}
+        while x.sum() < 5:
+            a.append(x)
+            x = x + 1
+        c = copy.deepcopy(d)
+        c["m"].append(x)
+        return (len(c["k"]["l"]), len(a), c["m"] is c["k"]["l"])
+
+    return World(f, [], calls(P, 5 * P, N))
+
+
+@twice
+def dc_choice():
+
+    def f(x):
+        a = [x]
+        b = [x + 1]
+        c = a if x.sum() > 0 else b
+        d = copy.deepcopy([a, b, c])
+        d[2].append(x)
+        return (len(d[0]), len(d[1]), len(d[2]))
+
+    return World(f, [], calls(P, N, P))
+
+
+@twice
+def dc_choice_obj():
+
+    class Q:
+        def __init__(s, h):
+            s.h = h
+
+    def f(x):
+        a = Q(x)
+        b = Q(x + 1)
+        c = a if x.sum() > 0 else b
+        d = copy.deepcopy({"a": a, "b": b, "c": c})
+        d["c"].h = d["c"].h * 2
+        return (d["a"].h, d["b"].h, d["c"].h, d["c"] is d["a"])
+
+    return World(f, [], calls(P, N, P))
+
+
+@pytest.mark.parametrize("make", TWICE)
+def test_what_is_there_twice(make):
+    agree(make)

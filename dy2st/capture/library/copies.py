@@ -10,18 +10,19 @@ import dataclasses
 import functools
 import pickle
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, cells, comprehensions, construction, storage, wording
+from dy2st.capture import access, cells, comparisons, comprehensions, construction, iteration, lattice, storage, wording
 from dy2st.capture.attributes import attr
+from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.journal import MISSING, ContentsPlace
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, Text, may_be_undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, StandIn, Text, may_be_undefined
 from dy2st_runtime.cells import Cell
 from dy2st_runtime.structure import HOLDERS, attributes, empty_like
 
@@ -51,7 +52,7 @@ def _copy(session: Session, value: Any) -> Any:
     return construction.registered(session, made)
 
 
-@handles(copy.deepcopy)
+@handles(copy.deepcopy, takes_choices=True)
 def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
     access.look_into(session, value)
     return _Deep(session, {} if memo is None else memo).copied(value)
@@ -62,6 +63,8 @@ class _Deep:
 
     def __init__(self, session: Session, known: dict[int, Any]) -> None:
         self.session, self.known = session, known
+        self._copies: list[tuple[Any, Any]] = []
+        """The tensors, and lists of the program with tensors, that have been copied."""
 
     def copied(self, part: Any) -> Any:
         """The copy of a part."""
@@ -82,19 +85,34 @@ class _Deep:
                 self.session.here(),
                 fix="give it a value on all ways, None for example",
             )
-        return self.session.over(part, self.copied)
+        return self.session.over(part, self._apart)
+
+    def _apart(self, part: Any) -> Any:
+        """The copy of a part in a block of its own: what is copied there is nothing that is there afterwards."""
+        known, copies = dict(self.known), [*self._copies]
+        try:
+            return self.copied(part)
+        finally:
+            self.known.clear()
+            self.known.update(known)
+            self._copies[:] = copies
 
     def _made(self, part: Any) -> Any:
         if isinstance(part, torch.Tensor):
-            return _copied_tensor(part)
+            made: Any = self._tensor(part, [pair for pair in self._copies if isinstance(pair[0], list)])
+            self._copies.append((part, made))
+            return made
         if type(part) is tuple:
-            return tuple(map(self.copied, part))
+            items = tuple(map(self.copied, part))
+            return part if all(new is old for new, old in zip(items, part)) else items
         if type(part) is Cell:
             return cells.made(self.session, self.copied(cells.read(self.session, part)))
-        if self.session.lists.of(part) is not None:
-            return comprehensions.mapped(part, self.copied)
+        known = self.session.lists.of(part)
+        if known is not None:
+            is_flat = isinstance(known.element, lattice.TensorType)
+            return self._tensors(part, known) if is_flat else comprehensions.mapped(part, self._apart)
         if type(part) is list:
-            made: Any = []
+            made = []
             self.known[id(part)] = made
             made += map(self.copied, part)
             self.session.lists.own(made)
@@ -107,6 +125,37 @@ class _Deep:
             return self._holder(part)
         made = copy.deepcopy(part, self.known)
         return made if made is part else construction.registered(self.session, made)
+
+    def _tensors(self, part: list[Any], known: RuntimeList) -> list[Any]:
+        """A list of the program, in which a tensor may stand more than once, or as elsewhere: so does its copy."""
+        session = self.session
+        made = session.lists.copy(known)
+        earlier = [*self._copies]
+        k: Any = 0
+
+        def look(item: Any) -> None:
+            nonlocal k
+            first = _position(session, part, item)
+            value = capture_if_exp(first >= k, lambda: self._tensor(item, earlier), lambda: access.item(made, first))
+            access.set_item(made, k, value)
+            k = k + 1
+
+        session.births.own_variables(look)
+        iteration.capture_for(iteration.by_position(session, part), look, ("k",), None)
+        self._copies.append((part, made))
+        return made
+
+    def _tensor(self, item: torch.Tensor, earlier: Sequence[tuple[Any, Any]]) -> Any:
+        """A copy of a tensor, or the one of an earlier tensor, or of a list with tensors, that it is or is in."""
+        if not earlier:
+            return _copied_tensor(item)
+        (part, made), *rest = earlier
+        if isinstance(part, list):
+            first = _position(self.session, part, item)
+            return capture_if_exp(first >= 0, lambda: access.item(made, first), lambda: self._tensor(item, rest))
+        if (part.dtype, part.dim()) != (item.dtype, item.dim()):
+            return self._tensor(item, rest)
+        return capture_if_exp(comparisons.is_(item, part), lambda: made, lambda: self._tensor(item, rest))
 
     def _is_made(self, part: Any) -> bool:
         return id(part) in self.session.created and self.session.lists.of(part) is None
@@ -129,6 +178,11 @@ class _Deep:
             storage.keep(made, name, self.copied(item))
         self.session.key_orders.follow_object(made, part)
         return made
+
+
+def _position(session: Session, items: list[Any], tensor: torch.Tensor) -> Any:
+    """Where a tensor is in a list of the program."""
+    return comparisons.position(session, items, tensor, lambda _, value, item: comparisons.is_(value, item))
 
 
 def _own_ways(kind: type) -> list[Any]:

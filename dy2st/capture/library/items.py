@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,10 +13,22 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import comparisons, comprehensions, iteration, iterators, lattice, lists, ordering, relations, traits, tuples
+from dy2st.capture import (
+    comparisons,
+    comprehensions,
+    iteration,
+    iterators,
+    lattice,
+    lists,
+    ordering,
+    relations,
+    traits,
+    tuples,
+    written_out,
+)
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.iterables import Columns, Stream
+from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -193,12 +207,50 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     if sentinel:
         return _until(session, value, *sentinel)
     runtime = iteration.as_runtime(value)
-    return iterators.started(value) if runtime is None else iter(runtime)
+    return iterators.started(value) if runtime is None else Stream(runtime, _as_it_is)
+
+
+def _as_it_is(item: Any, then: Any, live: Any, test: Any) -> None:
+    then(item)
 
 
 @handles(next)
 def _next(session: Session, iterator: Any, *default: Any) -> Any:
-    return iterators.next_(iterator, *default)
+    if isinstance(iterator, RuntimeIterable):
+        session.spend(iterator)
+        return _first(session, Stream(iterator, _as_it_is), default)
+    if not isinstance(iterator, Stream) or iterator.has_begun:
+        return iterators.next_(iterator, *default)
+    if isinstance(iterator.source, (RuntimeIterable, Choice)):
+        return _first(session, iterator, default)
+    if not _is_plain(iterator.source):
+        return iterators.next_(iterator, *default)
+    before, iterator.source = itertools.tee(iterator.source)
+    attempt = session.begin_attempt(())
+    try:
+        item = iterators.next_(iterator, *default)
+    except errors.CaptureError:  # the first item is another one on each way
+        session.roll_back(attempt)
+        return _first(session, Stream(before, iterator.through, iterator.bound), default)
+    session.commit(attempt)
+    return item
+
+
+_OF_ITEMS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tuple, dict)), type(iter(range(0))))
+
+
+def _is_plain(iterator: Any) -> bool:
+    """Whether taking an item of an iterator runs no code of the user's."""
+    if isinstance(iterator, (enumerate, zip)):
+        return all(map(_is_plain, gc.get_referents(iterator)))
+    return isinstance(iterator, (*_OF_ITEMS, int, tuple, type(None)))
+
+
+def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:
+    """What ``next`` gives, of a generator of which a tensor decides what is left then."""
+    found = session.call(written_out.first_or if default else written_out.first, iterator, *default)
+    session.spend(iterator)
+    return found
 
 
 @handles(filter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import string
@@ -10,11 +11,23 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import attributes, choices, class_attributes, hidden_state, identities, lattice, text, traits, wording
+from dy2st.capture import (
+    attributes,
+    choices,
+    class_attributes,
+    construction,
+    hidden_state,
+    identities,
+    lattice,
+    text,
+    traits,
+    wording,
+)
 from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.regions import NeedsApart
 from dy2st.capture.session import Session
+from dy2st.capture.user_frames import FromUserFrames
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
 from dy2st_runtime import control
 
@@ -60,7 +73,7 @@ def _tells_parameters(kinds: Any) -> bool:
 
 
 @handles(type)
-def _type(session: Session, *args: Any) -> Any:
+def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
         _tell_apart(session, args[0])
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
@@ -71,7 +84,12 @@ def _type(session: Session, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], torch.Tensor):
         found = traits.asked_class(session, args[0])
         return torch.Tensor if found is torch.nn.Buffer else found  # a buffer is a tensor that says so
-    return type(*args)
+    return type(*args) if len(args) == 1 else construction.registered(session, FromUserFrames(session, type)(*args, **kwargs))
+
+
+@handles(collections.namedtuple)
+def _namedtuple(session: Session, *args: Any, **kwargs: Any) -> Any:
+    return construction.registered(session, FromUserFrames(session, collections.namedtuple)(*args, **kwargs))
 
 
 @handles(id, takes_choices=True)

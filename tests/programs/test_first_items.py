@@ -1,0 +1,231 @@
+"""``next`` of an iterator of which nothing has been taken: the first item, where a tensor decides which that is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dy2st
+from tests.worlds import World, agree
+
+P, N = torch.ones(2), -torch.ones(2)
+WORLDS = []
+
+
+class Box:
+    """An object of the user's."""
+
+
+def world(make):
+    """Register a world."""
+    WORLDS.append(pytest.param(make, id=make.__name__))
+    return make
+
+
+def W(function, roots, *arguments):
+    """A world whose calls have these arguments, or are made by these functions."""
+    return World(function, roots, [one if not isinstance(one, torch.Tensor) else lambda f, one=one: f(one) for one in arguments])
+
+
+@world
+def next_default():
+
+    def f(x):
+        xs = []
+        while x.sum() < 5:
+            xs.append(x)
+            x = x + 1
+        return next(iter(xs), None)
+
+    return W(f, [], P, 5 * P, N)
+
+
+@world
+def next_default_t():
+
+    def f(x):
+        xs = []
+        if x.sum() > 0:
+            xs.append(x)
+        return next(iter(xs), x * 0)
+
+    return W(f, [], P, 5 * P, N)
+
+
+@world
+def next_iter():
+
+    def f(x):
+        xs = [x]
+        if x.sum() > 0:
+            xs.append(x * 2)
+        return next(iter(xs))
+
+    return W(f, [], P, N)
+
+
+@world
+def next_gen():
+
+    def f(x):
+        xs = [x]
+        while x.sum() < 5:
+            xs.append(x)
+            x = x + 1
+        return next((t for t in xs if t.sum() > 2), None)
+
+    return W(f, [], P, 5 * P, N)
+
+
+@world
+def next_gen_plain():
+
+    def f(x):
+        ts = [x, x + 1, x + 2]
+        return next((t for t in ts if t.sum() > 2), x * 0)
+
+    return W(f, [], P, 5 * P, N)
+
+
+@world
+def next_stop():
+
+    def f(x):
+        xs = []
+        if x.sum() > 0:
+            xs.append(x * 2)
+        try:
+            return next(iter(xs))
+        except StopIteration:
+            return x * 0
+
+    return W(f, [], P, N)
+
+
+@world
+def next_stop_out():
+
+    def f(x):
+        xs = []
+        if x.sum() > 0:
+            xs.append(x * 2)
+        return next(iter(xs))
+
+    return W(f, [], P, N, P)
+
+
+@world
+def next_gen_obj():
+
+    class Q:
+        def __init__(s, k):
+            s.k = k
+
+    qs = [Q(1), Q(2), Q(3)]
+
+    def f(x):
+        q = next((q for q in qs if x.sum() < q.k), None)
+        return (q is None, q.k if q is not None else 0)
+
+    return W(f, [], P, N, 5 * P, P)
+
+
+@world
+def next_plain_gen():
+
+    def f(x):
+        g = (x * k for k in [1, 2, 3] if k > 1)
+        a = next(g)
+        b = next(g)
+        return (a, b, list(g))
+
+    return W(f, [], P, N)
+
+
+@world
+def next_zip():
+
+    def f(x):
+        xs = [x]
+        if x.sum() > 0:
+            xs.append(x * 2)
+        return next(zip(xs, [1, 2]), None)
+
+    return W(f, [], P, N)
+
+
+@world
+def next_filter():
+
+    def f(x):
+        return next(filter(lambda t: t.sum() > 2, [x, x + 1, x + 2]), None)
+
+    return W(f, [], P, N, 5 * P)
+
+
+@world
+def next_enumerate():
+
+    def f(x):
+        i = next((i for i, t in enumerate([x, x + 1, x + 2]) if t.sum() > 2), -1)
+        return i
+
+    return W(f, [], P, N, 5 * P)
+
+
+@world
+def next_in_loop():
+
+    def f(x):
+        n = 0
+        for k in range(3):
+            n += next((j for j in range(3) if x[0] + j > k), 10)
+        return n
+
+    return W(f, [], P, N, 5 * P)
+
+
+@world
+def next_write():
+
+    def f(x):
+        log = []
+
+        def p(t):
+            log.append(1)
+            print("p")
+            return t.sum() > 2
+
+        r = next((t for t in [x, x + 1, x + 2] if p(t)), None)
+        return (r, len(log))
+
+    return W(f, [], P, N, 5 * P)
+
+
+@world
+def next_while():
+
+    def f(x):
+        while x.sum() < 9:
+            k = next((k for k in [1, 2, 3] if x.sum() < k * 3), 1)
+            x = x + k
+        return x
+
+    return W(f, [], P, N, 5 * P)
+
+
+@pytest.mark.parametrize("make", WORLDS)
+def test_first_item(make):
+    agree(make, programs=3)
+
+
+def test_what_is_left():
+    def f(x):
+        items = [x]
+        if x.sum() > 0:
+            items.append(x * 2)
+        found = iter(items)
+        return next(found), next(found, None)
+
+    with pytest.raises(dy2st.CaptureError, match="how many items have been taken"):
+        dy2st.to_static(f)(P)
