@@ -244,7 +244,7 @@ def attributes(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in type(value).__mro__:
         for name, described in vars(kind).items():
-            if isinstance(described, types.MemberDescriptorType):
+            if isinstance(described, types.MemberDescriptorType) and name != "__dict__":  # a SimpleNamespace has it like a slot
                 with contextlib.suppress(AttributeError):
                     found[name] = described.__get__(value, type(value))
     try:
