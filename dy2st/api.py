@@ -123,7 +123,9 @@ def to_static(
 
 def _made_static(function: Any, specs: Specs | None, full_graph: bool, backend: str | None) -> Any:
     if isinstance(function, StaticFunction):
-        return StaticFunction(function.function, specs, function.instance, backend, full_graph=full_graph)
+        made = StaticFunction(function.function, specs, function.instance, backend, full_graph=full_graph)
+        made.keeps = function.instance
+        return made
     if isinstance(function, torch.nn.Module):
         forward = _plain(function.forward)
         function.forward = StaticFunction(forward, specs, function, backend, full_graph=full_graph)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterable
 
 OPERATORS = "_dy2st"
 """The hidden closure cell that holds the operator namespace."""
+
+
+class Operators(types.SimpleNamespace):
+    """What that cell holds."""
+
 
 FACTORY = "_dy2st_factory"
 """The function whose parameters become the closure cells of a converted function; it is never called."""

@@ -177,8 +177,8 @@ def save_inference_model(
 def evaluating(module: torch.nn.Module) -> Iterator[None]:
     """A module in evaluation mode; at the end every submodule has its flag back."""
     flags = [(part, part.training) for part in module.modules()]
-    module.eval()
     try:
+        module.eval()
         yield
     finally:
         for part, flag in flags:
@@ -449,10 +449,12 @@ def _in_mode(module: torch.nn.Module, mode: bool) -> Iterator[None]:
     """A module in one mode, by its own ``train()``; at the end every submodule has its flag back."""
     flags = [(part, part.training) for part in module.modules()]
     before = module.training
-    module.train(mode)
     try:
-        yield
+        module.train(mode)
+        try:
+            yield
+        finally:
+            module.train(before)
     finally:
-        module.train(before)
         for part, flag in flags:
             part.training = flag

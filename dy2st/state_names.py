@@ -8,6 +8,7 @@ a tensor of a closure        a constant
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ class Names:
         slots = tuple(self._slot(slot, source, value, taken) for slot, source, value in states)
         names = {slot.name for slot in slots}
         effects = self._effects(captured.outside, taken, names)
-        arguments = ordered(captured.program.in_structure, captured.asked_orders)
+        arguments = _ordered(captured.program.in_structure, captured.asked_orders)
         made = dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
         existing = self._existing(captured.existing, (made.out_structure, *(effect.value for effect in effects)), taken)
         made = self._with_leaves(made, taken, names) if leaving.may_leave(made) else made
@@ -261,6 +262,15 @@ def _steps(source: Source) -> tuple[Any, ...] | None:
 
 def _without_self(steps: tuple[Any, ...], taken: Taken) -> tuple[Any, ...]:
     return (0, steps[1] - 1, *steps[2:]) if taken.root is not None and steps[0] == 0 and len(steps) > 1 else steps
+
+
+def _ordered(arguments: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:
+    """The structure of the arguments, where the order of what was asked for it counts; those of ``**kwargs`` come last by name."""
+    match ordered(arguments, orders):
+        case TupleOf((args, DictOf(keys, items))) if any(keys[-len(order) :] == order for order in orders):
+            return TupleOf((args, DictOf(keys, items, collections.OrderedDict)))
+        case other:
+            return other
 
 
 def _depth(effect: Effect) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import dataclasses
 import functools
 import inspect
@@ -133,6 +134,8 @@ class StaticFunction:
         self._dynamic = DynamicState(self._cache)
         self._underway = Underway()
         self._unbound: StaticFunction | None = None
+        self._in_dict = f"__dy2st_{self.__qualname__}__"
+        """Where what is bound to a module stands in its ``__dict__``."""
         self._bound: dict[Any, StaticFunction] = {}
         """What is bound to each object that is alive, but modules, by its identity."""
         self._warned = False
@@ -148,22 +151,23 @@ class StaticFunction:
         """Bind to an object. What is bound is forgotten with the object, so that programs never outlive it.
 
         In a module, whose hooks and closures often lead back to it, it stands in the ``__dict__``, where Python finds the cycle;
-        into other objects nothing is put. An object that cannot be held weakly goes in as the first argument.
+        into other objects nothing is put. What the caller gets holds the object, as a bound method does. An object that cannot be
+        held weakly goes in as the first argument.
         """
         if instance is None:
             return self
         is_module = isinstance(instance, torch.nn.Module)
-        name: Any = f"__dy2st_{self.__qualname__}__" if is_module else id(instance)
+        name: Any = self._in_dict if is_module else id(instance)
         table = vars(instance) if is_module else self._bound
         bound: StaticFunction | None = table.get(name)
         if bound is not None and bound._unbound is self and bound._instance is not None and bound._instance() is instance:
-            return bound
+            return _holding(bound, instance)
         if getattr(type(instance), "__weakrefoffset__", 0) == 0:
             return types.MethodType(self, instance)
         table[name] = bound = self._bind(instance)
         if not is_module:
             weakref.finalize(instance, self._bound.pop, name, None).atexit = False
-        return bound
+        return _holding(bound, instance)
 
     def _bind(self, instance: Any) -> StaticFunction:
         bound = StaticFunction(self._function, self._input_spec, instance, self._backend, full_graph=self.full_graph)
@@ -173,10 +177,12 @@ class StaticFunction:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._instance is None:
             return self
-        made = self._bind(memo.get(id(self.instance), self.instance))
+        holds = isinstance(self, BoundStatic) or id(self.instance) not in memo  # else it is a part of the object that is copied
+        instance = copy.deepcopy(self.instance, memo)
+        made = self._bind(instance)
         made._unbound = self._unbound
-        made.keeps = None if self.keeps is None else made.instance
-        return made
+        made.keeps = None if self.keeps is None else instance
+        return _holding(made, instance) if holds else made
 
     def __reduce__(self) -> Any:
         if self._instance is None:
@@ -184,7 +190,11 @@ class StaticFunction:
         of_class = getattr(type(self.instance), self.__name__, None)
         own = None if self._function in (of_class, getattr(of_class, "function", None)) else self._function
         options = self._input_spec, self._backend, self.full_graph, self.passes, self.unroll
-        return restore, (self.instance, self.__name__, own, *options)
+        return restore if self._is_in_dict() else restore_bound, (self.instance, self.__name__, own, *options)
+
+    def _is_in_dict(self) -> bool:
+        """Whether it is what a module has in its ``__dict__``, and does not hold it."""
+        return isinstance(self.instance, torch.nn.Module) and vars(self.instance).get(self._in_dict) is self
 
     @property
     def __dy2st_original__(self) -> Callable[..., Any]:
@@ -489,6 +499,30 @@ def _logs_calls() -> bool:
     return logs.execution.isEnabledFor(logging.DEBUG) or logs.cache.isEnabledFor(logging.DEBUG)
 
 
+class BoundStatic(StaticFunction):
+    """A static function that is bound to an object and holds it: another one with the same programs each time it is asked for."""
+
+    __slots__ = ("_object",)
+    _object: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoundStatic) and self.__dict__ is other.__dict__
+
+    def __hash__(self) -> int:
+        return id(self.__dict__)
+
+
+def _holding(static: StaticFunction, instance: Any) -> BoundStatic:
+    """What holds an object, of what is bound to it and does not."""
+    made = _new(BoundStatic)
+    made.__dict__ = static.__dict__
+    made._object = instance
+    return made
+
+
+_new = object.__new__
+
+
 def _timed(run: Runner, name: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Run a program and tell how long it took."""
     start = time.perf_counter()
@@ -550,6 +584,11 @@ def restore(
     made._unbound = of_class if isinstance(of_class, StaticFunction) else None
     made.passes, made.unroll = passes, unroll
     return made
+
+
+def restore_bound(instance: Any, *parts: Any) -> StaticFunction:
+    """The same of what holds the object that it is bound to."""
+    return _holding(restore(instance, *parts), instance)
 
 
 def convert_root(function: types.FunctionType) -> ConvertedFunction:

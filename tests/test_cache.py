@@ -226,11 +226,56 @@ def test_a_program_keeps_no_module_alive(make: Any) -> None:
     assert not _alive(make)
 
 
-def test_a_bound_static_function_outlives_its_module_with_a_clear_error() -> None:
-    forward = Decorated().forward
+def test_a_bound_static_function_holds_its_object() -> None:
+    module = Decorated()
+    forward, expected = module.forward, module(X)
+    del module
+    gc.collect()
+    same(forward(X), expected)
+    module = weakref.ref(forward.instance)
+    del forward
+    gc.collect()
+    assert module() is None
+
+
+def test_a_static_forward_of_a_module_that_is_gone_is_a_clear_error() -> None:
+    forward = to_static(Small()).forward
     gc.collect()
     with pytest.raises(ReferenceError, match="forward"):
         forward(X)
+
+
+class Scaled:
+    """No module, at module level, so that it can be pickled."""
+
+    def __init__(self) -> None:
+        self.k = torch.full((3,), 2.0)
+        self.callback: Any = None
+
+    @to_static
+    def forward(self, x: Any) -> Any:
+        return x * self.k if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda bound: pickle.loads(pickle.dumps(bound))])
+@pytest.mark.parametrize("make", [Decorated, Scaled, lambda: to_static(Small())])
+def test_a_copy_of_what_is_bound_holds_its_object(make: Any, again: Any) -> None:
+    owner = make()
+    expected = owner.forward(X)
+    other = again(owner.forward)
+    assert (other.instance is owner) == (again is copy.copy)
+    del owner
+    gc.collect()
+    same(other(X), expected)
+
+
+def test_what_is_bound_to_the_same_object_is_equal() -> None:
+    one, two = Scaled(), Scaled()
+    assert one.forward == one.forward and hash(one.forward) == hash(one.forward)
+    assert one.forward != two.forward
+    one.callback = one.forward
+    again = copy.deepcopy(one)
+    assert again.callback.instance is again and pickle.loads(pickle.dumps(one)).callback(X) is not None
 
 
 def test_a_call_on_a_temporary_module_works() -> None:
@@ -438,7 +483,7 @@ def test_nothing_is_put_into_objects_with_static_methods() -> None:
     one = Settings(h=1, me=None)
     for x in (torch.ones(2), -torch.ones(2)):
         assert torch.equal(one.scaled(x), x * 2 if x.sum() > 0 else x)
-    assert list(vars(one)) == ["h", "me"] and one.scaled is one.scaled
+    assert list(vars(one)) == ["h", "me"] and one.scaled == one.scaled
     assert copy.copy(one).scaled.instance is not one
     one.me = None
     reference, method = weakref.ref(one), Settings.__dict__["scaled"]

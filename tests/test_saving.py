@@ -617,6 +617,54 @@ def test_the_default_dtype_of_the_capture(path):
     assert torch.get_default_dtype() == torch.float32
 
 
+class OneMode(nn.Module):
+    """Where the other mode cannot be chosen."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = nn.Linear(2, 2)
+
+    def train(self, mode=True):
+        super().train(mode)
+        if not mode:
+            raise ValueError("for training only")
+        return self
+
+    def forward(self, x):
+        return self.part(x)
+
+
+def test_a_mode_that_cannot_be_chosen_leaves_the_module_as_it_was(path):
+    model = OneMode()
+    with pytest.warns(UserWarning, match="for training mode only; .* ValueError: for training only"):
+        dy2st.save(model, path, [InputSpec([2])])
+    assert model.training and model.part.training
+    with pytest.raises(ValueError, match="for training only"):
+        dy2st.save_inference_model(path, model, input_spec=[InputSpec([2])])
+    assert model.training and model.part.training
+    same(dy2st.load(path)(torch.ones(2)), model(torch.ones(2)))
+
+
+class Layered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.parts = nn.Linear(2, 2), nn.ModuleList([nn.Linear(2, 2)])
+
+    def forward(self, x):
+        return self.parts[0](self.first(x))
+
+
+@pytest.mark.parametrize("place", ["", "parts.0"])
+def test_a_module_that_holds_itself_is_refused(path, place):
+    model = Layered()
+    holder = model.get_submodule(place)
+    holder.up = holder
+    words = "parts.0.up is parts.0 itself" if place else "up is the module itself"
+    with pytest.warns(UserWarning, match="RecursionError"), pytest.raises(SaveError, match=words):
+        dy2st.save(model, path, [InputSpec([2])])
+    assert model.training and holder.training
+
+
 def test_questions_about_the_mode_of_the_call_are_not_silent(path):
     def asks(x):
         return x + 1 if torch.is_grad_enabled() and not x.requires_grad else x - 1

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import dy2st
-from dy2st import InputSpec, SaveError, SignatureError
+from dy2st import InputSpec, SaveError, SignatureError, to_static
 from tests.oracle import same
 
 X = torch.tensor([1.0, -2.0, 3.0, 4.0])
@@ -174,6 +176,80 @@ def test_keys_come_in_the_order_that_the_program_goes_through(path, function):
     same(function({"a": two, "b": one}), loaded({"a": two, "b": one}))
     with pytest.raises(SignatureError, match="a mapping with the keys 'a', 'b', in this order"):
         loaded({"b": two, "a": one})
+
+
+def _by_keyword(x, *, scale, **given):
+    for value in given.values():
+        x = x * scale + value
+    return x
+
+
+def test_keywords_come_in_the_order_that_the_program_goes_through(path):
+    one, two = torch.ones(1), torch.ones(1) * 2
+    for method in (_by_keyword, to_static(lambda x, **given: [*given, x])):
+        more = {"scale": 3} if method is _by_keyword else {}
+        static = to_static(method)
+        expected = static(X, a=one, b=two, **more)
+        dy2st.save(static, path)
+        loaded = dy2st.load(path)
+        same(expected, loaded(X, a=one, b=two, **more))
+        same(expected, loaded(X, a=one, **more, b=two))
+        with pytest.raises(SignatureError, match="in this order"):
+            loaded(X, b=two, a=one, **more)
+
+
+def _leaves(batch):
+    return torch.utils._pytree.tree_leaves([batch])
+
+
+def test_keys_come_in_the_order_that_a_library_goes_through(path):
+    one, two = torch.ones(1), torch.ones(1) * 2
+    dy2st.save(_leaves, path, [{"a": one, "b": two}])
+    loaded = dy2st.load(path)
+    same(_leaves({"a": two, "b": one}), loaded({"a": two, "b": one}))
+    with pytest.raises(SignatureError, match="in this order"):
+        loaded({"b": two, "a": one})
+
+
+@dataclasses.dataclass
+class Pair:
+    a: Any
+    b: Any
+
+
+def _reversed(a, b):
+    """The same pair, with its attributes in the other order."""
+    pair = object.__new__(Pair)
+    pair.b, pair.a = b, a
+    return pair
+
+
+def _through_attributes(pair, x):
+    for value in vars(pair).values():
+        x = x * 2 + value if x.sum() > 0 else x - value
+    return x, list(vars(pair))
+
+
+def _attributes_by_name(pair, x):
+    return pair.a - x if pair.b.sum() > 0 else pair.b
+
+
+def test_attributes_of_a_dataclass_come_in_the_order_that_they_have(path):
+    one, two = torch.ones(1), torch.ones(1) * 2
+    for function in (_through_attributes, _attributes_by_name):
+        static = to_static(function)
+        for pair in (Pair(one, two), _reversed(one, two), Pair(two, one), _reversed(two, one)):
+            same(static(pair, one), function(pair, one))
+        static = to_static(function)
+        static(Pair(one, two), one)
+        dy2st.save(static, path)
+        loaded = dy2st.load(path)
+        same(function(Pair(two, one), one), loaded(Pair(two, one), one))
+        if function is _attributes_by_name:
+            same(function(_reversed(two, one), one), loaded(_reversed(two, one), one))
+            continue
+        with pytest.raises(SignatureError, match="pair must have the attributes a, b, in this order, but has b, a"):
+            loaded(_reversed(two, one), one)
 
 
 def test_keys_that_are_looked_up_come_in_any_order(path):

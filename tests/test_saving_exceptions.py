@@ -401,19 +401,69 @@ def chain(function, x):
         return told(error)
 
 
-def test_text_that_is_code_is_refused(tmp_path):
-    class Own(Exception):
-        def __init__(self, code):
-            super().__init__(code)
-            self.code = code
+class Plain(ValueError):
+    said = "no attributes"
 
-        def __str__(self):
-            return f"own {self.code}"
+    def __str__(self):
+        return f"{self.said}, {self.args}"
 
+
+class Own(Exception):
+    def __init__(self, code):
+        super().__init__(code)
+        self.code = code
+
+    def __str__(self):
+        return f"own {self.code}"
+
+
+def _raising(make):
     def function(x):
         if x.sum() < 0:
-            raise Own(3)
+            raise make(x)
         return x
 
-    with pytest.raises(dy2st.SaveError, match="a .*Own with attributes of its own cannot be written"):
-        dy2st.save(function, tmp_path / "model", ROWS)
+    return function
+
+
+@pytest.mark.parametrize("backend", ["python", None])
+@pytest.mark.parametrize("make", [lambda x: Plain(), lambda x: Plain("a", 1), lambda x: Own(3)])
+def test_text_that_code_tells_is_kept(make, backend, tmp_path):
+    function = _raising(make)
+    dy2st.save(function, tmp_path / "model", ROWS)
+    dy2st.load(tmp_path / "model").save(tmp_path / "again")
+    for name in ("model", "again"):
+        with pytest.raises(Exception) as expected:
+            function(BAD)
+        with pytest.raises(type(expected.value).__bases__[0]) as found:
+            dy2st.load(tmp_path / name, backend=backend)(BAD)
+        assert str(found.value) == str(expected.value) and found.value.args == expected.value.args
+        left = {name: value for name, value in vars(found.value).items() if name != "__notes__"}
+        assert left == vars(expected.value) and type(found.value).__name__ == type(expected.value).__name__
+
+
+def test_text_of_the_exception_behind_another_is_kept(tmp_path):
+    def function(x):
+        if x.sum() < 0:
+            try:
+                raise Plain("inner")
+            except Plain as error:
+                raise KeyError("outer") from error
+        return x
+
+    dy2st.save(function, tmp_path / "model", ROWS)
+    with pytest.raises(KeyError) as found:
+        dy2st.load(tmp_path / "model")(BAD)
+    assert str(found.value.__cause__) == "no attributes, ('inner',)"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: Plain(x.sum().item()), "what a Plain says is told by code"),
+        (lambda x: Own(x.sum().item()), "a Own with attributes of its own cannot be written"),
+    ],
+)
+def test_text_that_is_code_is_refused(make, message, tmp_path):
+    with pytest.raises(dy2st.SaveError, match=message):
+        dy2st.save(_raising(make), tmp_path / "model", ROWS)

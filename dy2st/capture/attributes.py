@@ -191,7 +191,7 @@ def _has_plainly(session: Session, value: Any, name: str) -> bool:
 def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any:
     """What ``object.__getattribute__`` gives, and after it the fallback, if the class has one."""
     described = storage.of_class(type(value), name)
-    if storage.is_data(described) and not isinstance(described, types.MemberDescriptorType):
+    if storage.is_data(described) and not storage.is_slot(described):
         return _of_class_first(session, value, described, name) if fallback else _of_class(session, value, described, name)
     value = attribute_tables.holder(session, value)
     held = storage.own(value, name)
@@ -238,7 +238,7 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
     """An attribute that an object does not have itself."""
     if isinstance(value, type) and (described is MISSING or any(name in vars(base) for base in value.__mro__[1:])):
         return _of_bases(session, value, name)
-    if described is not MISSING and not isinstance(described, types.MemberDescriptorType):
+    if described is not MISSING and not storage.is_slot(described):
         return _of_class_first(session, value, described, name) if fallback else _of_class(session, value, described, name)
     method = _method(value, "__getattr__") if fallback else None
     if method is not None:
@@ -558,7 +558,7 @@ def _sometimes(value: Any, name: str) -> Any:
     if isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name):
         return None
     described = storage.of_class(type(value), name)
-    if storage.is_data(described) and not isinstance(described, types.MemberDescriptorType):
+    if storage.is_data(described) and not storage.is_slot(described):
         return None
     held = storage.own(value, name)
     return held if may_be_undefined(held) else None
@@ -569,7 +569,7 @@ def _has_other(value: Any, name: str) -> bool:
     if isinstance(value, type) and any(name in vars(base) for base in value.__mro__[1:]):
         return True
     described = storage.of_class(type(value), name)
-    of_class = described is not MISSING and not isinstance(described, types.MemberDescriptorType)
+    of_class = described is not MISSING and not storage.is_slot(described)
     return of_class or _method(value, "__getattr__") is not None
 
 

@@ -448,6 +448,7 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
         opaque.look(session, function, args, kwargs)
         return _call_plain(session, function, args, kwargs)
     if is_skipped(function):
+        session.key_orders.asks_within((args, kwargs))
         return _call_plain(session, function, args, kwargs)
     converted = session.convert(function)
     if converted is None:

@@ -119,6 +119,16 @@ class KeyOrders:
             self.asked.add(tuple(storage.plain(table)))
         return self.of(table) if isinstance(table, dict) else None
 
+    def asks_within(self, value: Any) -> None:
+        """The same of all dicts in a value, for code of a library that may go through them."""
+        waiting, seen = [value], set[int]()
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, (list, tuple, dict)) and id(part) not in seen:
+                seen.add(id(part))
+                self.asks(part)
+                waiting += part.values() if isinstance(part, dict) else part
+
     def tables(self) -> list[dict[Any, Any]]:
         """The dicts of which the keys are in another order than those of the Python object, or than they were at first."""
         known = {id(table): table for table, _ in (*self._known.values(), *self._first.values()) if not self._is_of_object(table)}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from types import CellType, FunctionType, SimpleNamespace
+from types import CellType, FunctionType
 from typing import Any, TypeVar
 
 from dy2st.capture.block import BlockBuilder
 from dy2st.capture.journal import CellPlace, Journal, Place
 from dy2st.capture.sources import Source
+from dy2st.names import Operators
 from dy2st_runtime.program import Location, StateSlot
 
 
@@ -147,7 +148,7 @@ def cells_of(*functions: FunctionType) -> list[CellPlace]:
         function = todo.pop()
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
             value = cell_value(cell)
-            if id(cell) in found or isinstance(value, SimpleNamespace):
+            if id(cell) in found or isinstance(value, Operators):
                 continue
             found[id(cell)] = CellPlace(cell, name)
             todo += _functions_in(value, 3)  # nested functions may write variables of their own closures

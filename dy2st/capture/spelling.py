@@ -17,7 +17,7 @@ from dy2st.capture.values import StandIn, StandInSet, contents
 
 _MAX_OBJECTS = 2000
 _TABLES = ("_parameters", "_buffers", "_modules")
-_NO_PARTS = (torch.Tensor, types.ModuleType, types.FunctionType, types.SimpleNamespace, type, str, int, float)
+_NO_PARTS = (torch.Tensor, types.ModuleType, types.FunctionType, type, str, int, float)
 
 
 def spelled(session: Session, place: Place, *values: Any) -> str:

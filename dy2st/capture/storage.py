@@ -61,6 +61,11 @@ def of_class(kind: type, name: str) -> Any:
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), MISSING)
 
 
+def is_slot(described: Any) -> bool:
+    """Whether what a class has under a name is the place for an attribute; the dict of a ``SimpleNamespace`` is none."""
+    return isinstance(described, types.MemberDescriptorType) and described.__name__ != "__dict__"
+
+
 def is_data(described: Any) -> bool:
     """Whether what a class defines comes before the objects' own attributes."""
     return hasattr(type(described), "__set__") or hasattr(type(described), "__delete__")

@@ -6,11 +6,12 @@ The order of the phases is the order of the enum; a (phase, node type) pair and 
 from __future__ import annotations
 
 import enum
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import gast
+
+from dy2st.names import Operators
 
 if TYPE_CHECKING:
     from dy2st.constructs.context import Context
@@ -69,6 +70,6 @@ def rewrite_for(node: gast.AST, phase: Phase) -> Rewrite | None:
     return _rewrites.get((phase, type(node)))
 
 
-def namespace() -> types.SimpleNamespace:
+def namespace() -> Operators:
     """A new object with every operator as an attribute: what the hidden cell of a converted function holds."""
-    return types.SimpleNamespace(**_operators)
+    return Operators(**_operators)

@@ -10,41 +10,35 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import fx
 
 from dy2st.errors import ExportError
-from dy2st.lowering import arithmetic, onnx_models
+from dy2st.lowering import onnx_models
 from dy2st.lowering.aliasing import facts
-from dy2st.lowering.context import check_hazards, place, refuse
+from dy2st.lowering.context import check_hazards, refuse
 from dy2st.lowering.inputs import example
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.module import LoweredModule, lower
 from dy2st.lowering.preparing import lower_prepared
 from dy2st.lowering.refusals import refuse_random_numbers
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
-from dy2st_runtime import control, scalars
+from dy2st.onnx_backend.careful import Careful, operator_of
+from dy2st_runtime import control
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.passes.origins import UntoldError, with_origins
-from dy2st_runtime.program import Block, InputSlot, Program, StateSlot
+from dy2st_runtime.program import InputSlot, Program, StateSlot
 from dy2st_runtime.structure import Const, DictOf, Leaf, TupleOf
 
 aten = torch.ops.aten
 
 _TALKS = (control.print_, control.call_, control.apply_)
-_LIST_PLACES = (control.list_get, control.list_set, control.list_pop)
-_DIVISIONS = ("operator.truediv", "operator.floordiv", "operator.mod", "divmod")
-_TO_WHOLE = ("scalar.to_int", "round", "math.floor", "math.ceil", "math.trunc")
-_GROWING = ("operator.mul", "operator.add", "operator.sub", "operator.pow", "operator.lshift", "pow")
-_LARGEST = 2.0**62
-_TENSOR_DIVISIONS = ("div", "div_", "floor_divide", "floor_divide_", "remainder", "remainder_", "fmod", "fmod_")
-_INDEXED = ("embedding", "index_select", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_add", "index_add_",
-            "index_copy", "index_copy_", "index_fill", "index_fill_", "scatter_reduce", "scatter_reduce_")  # fmt: skip
-_UNSEEN = ("cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss2d", "one_hot", "take", "take_along_dim", "embedding_bag")
+_UNSEEN = (
+    "cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss2d", "one_hot", "take", "take_along_dim", "embedding_bag", "bincount",
+)  # fmt: skip
 """Operators that refuse some data, which the ONNX forms of them do not."""
 
 _DTYPES = frozenset(
@@ -127,7 +121,7 @@ def _check(program: Program) -> None:
     for node in program.nodes():
         if node.target in _TALKS:
             raise refuse(node, f"{getattr(node.target, 'name', node.target)} runs in Python")
-        if _operator(node) in _UNSEEN:
+        if operator_of(node) in _UNSEEN:
             raise refuse(node, f"{node.target} refuses some values, and its ONNX form does not")
 
 
@@ -179,7 +173,7 @@ class _Flat(LoweredModule):
     def __init__(self, flat: Program, told: tuple[Any, ...]) -> None:
         super().__init__(LoadedModule([flat], ()), flat)
         self._numbers, self._told = told
-        self.context: Interpreter = _Careful(self.context.in_place)
+        self.context: Interpreter = Careful(self.context.in_place)
         self.found = _Found()
 
     def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -236,136 +230,6 @@ class _Flat(LoweredModule):
     def _refused(self, value: Any) -> ExportError:
         what = "a list whose length is known only when it runs" if isinstance(value, ListValue) else f"a {type(value).__name__}"
         return ExportError(f"{self.program.origin}: a result is {what}")
-
-
-# -- what eager would refuse -------------------------------------------------------------------------------------------------
-
-
-class _Careful(Interpreter):
-    """Lowers what a program asserts, and what eager's operators refuse, to conditions of the graph.
-
-    Attributes:
-        conditions: of the root block.
-    """
-
-    def __init__(self, in_place: bool) -> None:
-        super().__init__(True, None, in_place)
-        self.conditions: list[torch.Tensor] = []
-        self._blocks: list[list[tuple[fx.Node, torch.Tensor]]] = []
-
-    def run_block(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
-        self._blocks.append([])
-        try:
-            outputs = super().run_block(block, inputs)
-        finally:
-            found = self._blocks.pop()
-        if not self._blocks:
-            self.conditions += [condition for _, condition in found]
-            return outputs
-        return _tied(outputs, found) if found else outputs
-
-    def assert_true(self, node: fx.Node, condition: torch.Tensor, text: str) -> None:
-        self._blocks[-1].append((node, condition))
-
-    def assertion(self, node: fx.Node, condition: Any) -> None:
-        super().assertion(node, condition)
-        known = arithmetic.truth(condition) if condition is not None else True
-        if isinstance(known, Number) and known.checks:
-            self.assert_true(node, known.tensor, "")
-
-    def _operation(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
-        target, args = node.target, self._arguments(node, resolve)
-        number = scalars.NAMES.get(target)  # type: ignore[arg-type]  # whatever it is
-        if number in _TO_WHOLE and isinstance(args[0], Number) and args[0].kind == "float":
-            self.assert_true(node, args[0].tensor.abs() < _LARGEST, "")
-        if number in _GROWING and all(map(_may_be_large, args)):
-            return self._bounded(node, super()._operation(node, resolve), args)
-        if number in _DIVISIONS and _is_whole(args[1]):
-            divisor = args[1]
-            self.assert_true(node, divisor.tensor != 0, "")
-            safe = dataclasses.replace(divisor, tensor=torch.where(divisor.tensor == 0, 1, divisor.tensor))
-            return arithmetic.calculate(cast(Any, target), (args[0], safe))
-        if target in _LIST_PLACES and isinstance(args[0], ListValue) and args[0].items is None:
-            self._check_place(node, args[1] if len(args) > 1 else -1, as_tensor(args[0].length))
-        name = _operator(node)
-        if name == "select" and isinstance(args[2], Number):
-            self._check_place(node, args[2], as_tensor(args[0].shape[args[1]]))
-        if name in _INDEXED:
-            index = next(value for value in args[1:] if isinstance(value, torch.Tensor) and not value.is_floating_point())
-            self.assert_true(node, (index >= 0).all(), "")
-            if name == "embedding":
-                self.assert_true(node, (index < args[0].shape[0]).all(), "")
-        if name in _TENSOR_DIVISIONS and (whole := _whole_divisor(args)) is not None:
-            self.assert_true(node, (whole != 0).all(), "")
-            safe_divisor = torch.where(whole == 0, 1, whole).to(whole.dtype)
-            return super()._operation(node, lambda value: _replaced(resolve(value), whole, safe_divisor))
-        return super()._operation(node, resolve)
-
-    def _arguments(self, node: fx.Node, resolve: Callable[[Any], Any]) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = () if any(isinstance(value, Block) for value in node.args) else resolve(node.args)
-        return found
-
-    def _bounded(self, node: fx.Node, made: Any, args: Sequence[Any]) -> Any:
-        """A whole number that Python would let grow beyond 64 bits."""
-        if isinstance(made, Number) and made.kind == "int":
-            function: Any = node.target
-            about = function(*(as_tensor(value).to(torch.float64) for value in args))
-            self.assert_true(node, about.abs() < _LARGEST, "")
-        return made
-
-    def _check_place(self, node: fx.Node, index: Any, size: torch.Tensor) -> None:
-        position = as_tensor(index, "int")
-        self.assert_true(node, torch.logical_and(position < size, position >= -size), "")
-
-
-def _operator(node: fx.Node) -> str | None:
-    target = node.target
-    return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else None
-
-
-def _may_be_large(value: Any) -> bool:
-    """Whether adding a number again and again may leave 64 bits before the user's patience ends."""
-    return isinstance(value, Number) or (isinstance(value, int) and abs(value) > 2**31)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Number) and value.kind != "float"
-
-
-def _whole_divisor(args: Sequence[Any]) -> torch.Tensor | None:
-    """The divisor of a division that only whole numbers make, where it is a tensor."""
-    divisor = args[1] if len(args) > 1 else None
-    if isinstance(divisor, Number) and divisor.kind != "float":
-        return divisor.tensor
-    return divisor if isinstance(divisor, torch.Tensor) and not divisor.is_floating_point() else None
-
-
-def _replaced(value: Any, old: Any, new: Any) -> Any:
-    if value is old:
-        return new
-    if isinstance(value, Number) and value.tensor is old:
-        return dataclasses.replace(value, tensor=new)
-    return type(value)(_replaced(item, old, new) for item in value) if isinstance(value, (tuple, list)) else value
-
-
-def _tied(outputs: list[Any], found: Sequence[tuple[fx.Node, torch.Tensor]]) -> list[Any]:
-    """The outputs of a block, one of which cannot be computed where a condition is false: it takes an item that is not there.
-
-    Raises:
-        ExportError: the block has no tensor to tie them to.
-    """
-    holds = torch.stack([condition.reshape(()) for _, condition in found]).all()
-    missing = torch.logical_not(holds).to(torch.int64).reshape(1)
-    for position, value in enumerate(outputs):
-        tensor = value.tensor if isinstance(value, Number) and value.form is None else value
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        one = torch.index_select(torch.ones(1, dtype=tensor.dtype), 0, missing).reshape(())
-        tied = torch.logical_and(tensor, one) if tensor.dtype is torch.bool else tensor * one
-        made = list(outputs)
-        made[position] = tied if tensor is value else dataclasses.replace(value, tensor=tied)
-        return made
-    raise ExportError(f"{place(found[0][0])}what is checked here is in a branch or loop that gives no tensor")
 
 
 # -- on disk -----------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ _MOST_CHANGES = 2
 
 _SAMPLES = 16
 _RAISES = "it raises"
+_FAILS = "onnxruntime gives"
 _MISSING_ITEM = re.compile("out of data bounds|invalid index found|out of range")
 
 
@@ -93,7 +94,7 @@ class Runner:
             found = bound.session(values)
         except Exception as error:  # whatever it is, the other executor computes it, or raises what eager does
             log.info("%s: onnxruntime gives %s", self._program.origin, error)
-            return _RAISES if _MISSING_ITEM.search(str(error)) else f"onnxruntime gives {type(error).__name__} (see the log)"
+            return _RAISES if _MISSING_ITEM.search(str(error)) else f"{_FAILS} {type(error).__name__} (see the log)"
         if graph.holds is not None and not bool(found[graph.holds]):
             return _RAISES
         outputs = tuple(_output(result, found, values) for result in graph.results)
@@ -143,11 +144,23 @@ class Runner:
         self._refused = reason
 
     def _elsewhere(self, values: Sequence[Any], reason: str) -> tuple[Any, ...]:
+        if not reason.startswith(_FAILS):
+            self._note(reason)
+            return self._rest(values)
+        try:
+            found = self._rest(values)
+        except Exception:
+            self._note(_RAISES)
+            raise
+        self._note(reason)
+        return found
+
+    def _note(self, reason: str) -> None:
+        """Count a call that ran elsewhere, and say why, the first time."""
         if reason not in self._declined and reason != _RAISES:
             text = f"runs without onnxruntime, on the native executor: {reason.removeprefix(f'{self._program.origin}: ')}"
             warnings.warn(f"{self._program.origin}: {self._program.name} {text}", RuntimeWarning, stacklevel=level_outside())
         self._declined[reason] = self._declined.get(reason, 0) + 1
-        return self._rest(values)
 
 
 class _Bound:

@@ -22,6 +22,7 @@ from dy2st_runtime.structure import (
     Shared,
     Structure,
     TupleOf,
+    attributes,
     flatten,
     marked,
     repeated_containers,
@@ -82,7 +83,7 @@ class Binder:
     def _expected_arguments(self) -> dict[str, Structure]:
         """The structure of each parameter's argument."""
         match marked(self._program.in_structure, self._paths):
-            case TupleOf((TupleOf(args), DictOf(keys, items))):
+            case TupleOf((TupleOf(args), DictOf(keys, items, factory))):
                 bound = self._signature.bind_partial(*args, **dict(zip(keys, items, strict=True)))
             case other:
                 raise SignatureError(f"{self._program.name}: arguments of an unknown structure {other}")
@@ -91,7 +92,7 @@ class Binder:
             if isinstance(found, tuple):
                 found = TupleOf(found)
             elif isinstance(found, dict):
-                found = DictOf(tuple(found), tuple(found.values()))
+                found = DictOf(tuple(found), tuple(found.values()), factory)
             expected[name] = found
         return expected
 
@@ -189,6 +190,11 @@ class _Call:
         fields = structure.fields
         if not all(hasattr(value, field) for field in fields):
             self.fail(place, f"an object like {structure.factory.__name__}, with {', '.join(fields)}", value)
+        if structure.in_order and (found := tuple(attributes(value))) != fields:
+            raise SignatureError(
+                f"{self.program.name}(): {place} must have the attributes {', '.join(fields)}, in this order, "
+                f"but has {', '.join(found)}"
+            )
         for field, item in zip(fields, structure.items, strict=True):
             self.match(item, getattr(value, field), f"{place}.{field}")
 

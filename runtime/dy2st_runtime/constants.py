@@ -24,7 +24,7 @@ import torch
 
 from dy2st_runtime.document import Json
 from dy2st_runtime.errors import SaveError
-from dy2st_runtime.raising import Recipe
+from dy2st_runtime.raising import Recipe, stand_in
 
 MAX_DEPTH = 64
 """How deeply constants and structures may be nested in an archive."""
@@ -216,5 +216,4 @@ def _decode_exception(json: Json) -> type[Exception]:
 @functools.lru_cache(maxsize=256)
 def _exception_class(base: str, module: str, qualname: str) -> type[Exception]:
     """A stand-in for a user's exception class, the same one at each load."""
-    name = qualname.rpartition(".")[2].replace("\0", "")
-    return type(name, (getattr(builtins, base),), {"__module__": module, "__qualname__": qualname})
+    return stand_in(getattr(builtins, base), module, qualname)

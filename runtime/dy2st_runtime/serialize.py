@@ -30,7 +30,7 @@ from dy2st_runtime.leaving import Leave
 from dy2st_runtime.operators import resolve
 from dy2st_runtime.printing import target_name
 from dy2st_runtime.program import Block, Effect, InputSlot, Location, ObjectPlace, Parameter, Program, StateSlot, verify
-from dy2st_runtime.raising import Recipe
+from dy2st_runtime.raising import Recipe, has_own_text
 
 FORMAT = "dy2st"
 VERSION = (1, 3)
@@ -178,6 +178,8 @@ class _Writer:
         if recipe is not None:
             made["made"], left = self._recipe(recipe, more, node)
             made |= {"values": left} if left else {}
+        if (text := _text_of(node)) is not None:
+            made.setdefault("made", {})["text"] = text
         if node.kwargs:
             made["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
         return made | self._meta(node)
@@ -195,6 +197,8 @@ class _Writer:
             with contextlib.suppress(SaveError):  # one that cannot be written is left out
                 described, inner = self._recipe(link, part[link.count :], node)
                 described |= {"kind": self._argument(link.kind, node), "args": [self._argument(value, node) for value in link.args]}
+                text = _own_text(link, part[: link.count])
+                described |= {} if text is None else {"text": text}
                 left += [*(self._argument(value, node) for value in part[: link.count]), *inner]
                 made.setdefault("links", {})[name] = described | {"count": link.count}
         return made, left
@@ -247,10 +251,36 @@ def _taken_apart(args: Sequence[Any], target: Any) -> tuple[Sequence[Any], Recip
     recipe = args[at] if at < len(args) else None
     if not isinstance(recipe, Recipe) or not (recipe.names or recipe.fixed or recipe.links or recipe.suppress):
         return args, None, ()
-    if (recipe.names or recipe.fixed) and hasattr(recipe.kind.__str__, "__code__"):
+    if recipe.names and has_own_text(recipe.kind):
         return args, None, ()  # what it says is code
     end = at + 1 + recipe.count
     return (*args[:at], recipe.kind, *args[at + 1 : end]), recipe, args[end:]
+
+
+def _text_of(node: fx.Node) -> str | None:
+    """What the exception of an operation says, where its class has its own way to tell that."""
+    at = _EXCEPTIONS.get(node.target, len(node.args))
+    kind, *args = node.args[at:] or (None,)
+    if isinstance(kind, type) and issubclass(kind, BaseException):
+        kind = Recipe(kind, len(args))
+    try:
+        return _own_text(kind, args[: kind.count]) if isinstance(kind, Recipe) else None
+    except SaveError as error:
+        raise SaveError(f"{_line(node)}{error}") from None
+
+
+def _own_text(recipe: Recipe, values: Sequence[Any]) -> str | None:
+    """The same of what makes an exception, given its ``args``."""
+    if recipe.text is not None or not has_own_text(recipe.kind):
+        return recipe.text
+    unknown: list[fx.Node] = []
+    fx.map_arg(tuple(values), unknown.append)
+    if unknown or recipe.names:
+        raise SaveError(
+            f"what a {recipe.kind.__qualname__} says is told by code, from what is known only when the program runs, and code "
+            "cannot be written to an archive; pass what it says to Exception.__init__"
+        )
+    return str(Recipe(recipe.kind, recipe.count, recipe.args, fixed=recipe.fixed)(*values))
 
 
 def _line(node: fx.Node) -> str:
@@ -387,6 +417,7 @@ def _read_recipe(json: Json, kind: type[BaseException], count: int, args: tuple[
         () if links is None else tuple((name, _read_link(link, name, depth)) for name, link in links.fields().items()),
         suppress is not None and suppress.boolean(),
         frozenset(attributes),
+        None if (text := json.optional("text")) is None else text.text(),
     )
 
 

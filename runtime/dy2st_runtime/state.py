@@ -53,6 +53,7 @@ def module_state(module: nn.Module) -> Iterator[StateValue]:
 
 def _walk(module: nn.Module, prefix: str, seen: dict[int, str]) -> Iterator[StateValue]:
     if id(module) in seen:
+        _check_holding(prefix[:-1], seen[id(module)])
         yield StateValue(prefix[:-1], "module", seen[id(module)])
         return
     seen[id(module)] = prefix[:-1]
@@ -65,6 +66,15 @@ def _walk(module: nn.Module, prefix: str, seen: dict[int, str]) -> Iterator[Stat
     for name, child in module._modules.items():
         if child is not None and next(child.parameters(), next(child.buffers(), None)) is not None:
             yield from _walk(child, f"{prefix}{name}.", seen)
+
+
+def _check_holding(name: str, first: str) -> None:
+    """Refuse a module that holds itself: ``train()`` of such a one does not end."""
+    if not first or name.startswith(f"{first}."):
+        raise SaveError(
+            f"the submodule {name} is {first or 'the module'} itself, and a module that holds itself cannot be loaded; keep what "
+            "leads back to it in a tuple or a weak reference, so that it is no submodule"
+        )
 
 
 def collect(

@@ -94,11 +94,15 @@ class DictOf:
 
 @dataclasses.dataclass(frozen=True)
 class ObjectOf:
-    """An instance of a dataclass, rebuilt field by field without calling ``__init__``."""
+    """An instance of a dataclass, rebuilt field by field without calling ``__init__``.
+
+    With ``in_order``, the program of which it is an argument goes through its attributes in this order.
+    """
 
     factory: type
     fields: tuple[str, ...]
     items: tuple[Structure, ...]
+    in_order: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,8 +239,7 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
         return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         found = attributes(value)  # past the methods of the user's class
-        fields = tuple(f.name for f in dataclasses.fields(kind) if f.name in found)
-        fields += tuple(name for name in found if name not in fields)
+        fields = tuple(dict.fromkeys([*_slots(kind, found), *found]))
         return [found[name] for name in fields], lambda items: ObjectOf(kind, fields, items)
     if is_followed(value) and not _holds_itself(value):
         found = attributes(value)
@@ -246,6 +249,13 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if "of_list" in vars(kind) and hasattr(kind, "__dy2st_stands_in__"):
         return [value.items], lambda items: StandInOf(kind, items, value.maxlen)
     return None
+
+
+def _slots(kind: Any, found: Collection[str]) -> Iterator[str]:
+    """The fields of a dataclass that are in slots, which have no order but that of the class."""
+    for field in dataclasses.fields(kind):
+        if field.name in found and isinstance(getattr(kind, field.name, None), types.MemberDescriptorType):
+            yield field.name
 
 
 _local = threading.local()
@@ -277,7 +287,7 @@ def attributes(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in type(value).__mro__:
         for name, described in vars(kind).items():
-            if isinstance(described, types.MemberDescriptorType):
+            if isinstance(described, types.MemberDescriptorType) and name != "__dict__":  # a SimpleNamespace has it like a slot
                 with contextlib.suppress(AttributeError):
                     found[name] = described.__get__(value, type(value))
     try:
@@ -676,9 +686,9 @@ def to_json(structure: Structure) -> Any:
         case DictOf(keys, items, factory):
             pairs = [[constants.encode(k), to_json(v)] for k, v in zip(keys, items, strict=True)]
             return {"dict": pairs, **({} if factory is dict else {"ordered": True})}
-        case ObjectOf(factory, fields, items):
+        case ObjectOf(factory, fields, items, in_order):
             made = {"object": [to_json(item) for item in items], "name": factory.__name__, "fields": list(fields)}
-            return made | ({"mapping": True} if issubclass(factory, dict) else {})
+            return made | ({"mapping": True} if issubclass(factory, dict) else {}) | ({"ordered": True} if in_order else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
         case HolderOf() | Shared() | CellOf() | StandInOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf():
@@ -718,12 +728,14 @@ def _tuple_class(factory: type | None) -> dict[str, Any]:
 
 
 def ordered(structure: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:
-    """A structure in which mappings with some keys are ordered ones, which no other order of the keys can stand for."""
+    """A structure in which mappings and objects with some keys are ordered ones, which no other order of the keys can stand for."""
     if isinstance(structure, (Leaf, Const)):
         return structure
     items = tuple(ordered(item, orders) for item in structure.items)
     if isinstance(structure, DictOf) and structure.keys in orders:
         return DictOf(structure.keys, items, collections.OrderedDict)
+    if isinstance(structure, ObjectOf) and structure.fields in orders:
+        return dataclasses.replace(structure, items=items, in_order=True)
     return dataclasses.replace(structure, items=items)
 
 
@@ -792,7 +804,8 @@ def _read_object(json: Json, depth: int) -> Structure:
     if len(fields) != len(items):
         json.fail("as many fields as items")
     mapping = json.optional("mapping") is not None
-    return ObjectOf(_class_of(json, lambda name: _record_class(name, fields, mapping)), fields, items)
+    in_order = json.optional("ordered") is not None
+    return ObjectOf(_class_of(json, lambda name: _record_class(name, fields, mapping)), fields, items, in_order)
 
 
 def _read_fields(json: Json) -> tuple[str, ...]:

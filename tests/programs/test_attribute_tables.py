@@ -283,6 +283,37 @@ def test_as_eager(make, programs):
     agree(make, programs=programs)
 
 
+_OTHERS = [case for case in CASES if case[0] not in (one_dict_of_two_objects, object_that_the_function_makes)]
+
+
+@pytest.mark.parametrize(("make", "programs"), _OTHERS, ids=lambda value: getattr(value, "__name__", ""))
+def test_objects_whose_class_has_their_dict_like_a_slot(make, programs, monkeypatch):
+    class Space(types.SimpleNamespace):
+        z = 3
+
+    monkeypatch.setitem(globals(), "made", lambda: Space(h=torch.ones(2), k=1))
+    agree(make, programs=programs)
+
+
+def test_a_namespace_that_is_asked_for_its_dict():
+    def make():
+        space = types.SimpleNamespace(h=torch.ones(2), other=None)
+
+        def f(x):
+            space.other = [x - 2]
+            if x.sum() > 0 and "extra" in vars(space):
+                del space.extra
+            return [*vars(space)], "extra" in space.__dict__
+
+        def extended(function):
+            space.extra = 5
+            return function(P)
+
+        return World(f, [space], [*calls(N, P), extended, *calls(P)])
+
+    agree(make, programs=2)
+
+
 def test_dict_from_outside_in_the_place_of_another():
     o, table = made(), {"h": torch.ones(2)}
 

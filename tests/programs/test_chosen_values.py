@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import types
 
 import torch
 
@@ -115,3 +116,28 @@ def test_missing_items_are_made() -> None:
         return made["a"] + x, counts["up"], counts["down"], counts["none"], len(made)
 
     agree(f, [UP, DOWN])
+
+
+def test_variables_that_hold_namespaces() -> None:
+    def f(x, n):
+        one, two = types.SimpleNamespace(h=x), types.SimpleNamespace(h=x + 1)
+        chosen = one
+        if x[0] > 0:
+            chosen = two
+        h = chosen.h
+        i, turned = n * 0, one
+        while i < n:
+            i = i + 1
+            turned = two if turned is one else one
+        return h, chosen.h, turned.h
+
+    agree(f, [(x, torch.tensor(n)) for x in (UP, DOWN) for n in (0, 1, 3)])
+    space, other = types.SimpleNamespace(h=UP * 2), types.SimpleNamespace(h=DOWN * 3)
+
+    def g(x):
+        held = space
+        if x[0] > 0:
+            held = other
+        return held.h, held is space
+
+    agree(g, [UP, DOWN, UP])

@@ -11,7 +11,7 @@ import torch
 import dy2st
 
 _OPERATIONS = (
-    "resize_(3, 1)", "resize_as_(torch.ones(2, 2))", "t_()", "transpose_(0, 1)", "squeeze_()", "unsqueeze_(0)", "swapaxes_(0, 1)",
+    "resize_(3, 1)", "resize_as_(torch.ones(2, 1))", "t_()", "transpose_(0, 1)", "squeeze_()", "unsqueeze_(0)", "swapaxes_(0, 1)",
     "set_(torch.ones(5))", "as_strided_((1, 2), (1, 1))", "zero_()",
 )  # fmt: skip
 

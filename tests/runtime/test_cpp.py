@@ -375,6 +375,30 @@ def test_a_loop_inside_of_what_has_no_code():
     agrees(f, (torch.ones(4), torch.tensor(20.0)))
 
 
+def test_lists_of_tensors_that_another_part_goes_through():
+    def rows(x, n):
+        made = (x * 2).tanh()
+        i, total = n * 0, x.sum(0)
+        while i < n:
+            i, made = i + 1, made * 0.5 + 1
+        parts = []
+        for row in made:
+            parts.append(row * 2)
+            total = total + row
+        for row in x:
+            total = total * row
+        return parts, total, made
+
+    static = dy2st.to_static(
+        rows, backend="cpp", input_spec=[dy2st.InputSpec([None, 3]), dy2st.InputSpec([], "int64")], unroll=False
+    )
+    for size, trips in ((3, 2), (1, 0), (3, 1), (2, 3)):
+        for _ in range(2):
+            args = torch.randn(size, 3), torch.tensor(trips)
+            close(static(*args), rows(*args))
+    assert ran(static) > 0
+
+
 def test_growing_tensors_are_left_to_the_default_executor():
     def f(x, n):
         y = x

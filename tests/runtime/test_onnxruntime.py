@@ -152,6 +152,73 @@ def test_what_eager_refuses_raises_the_same() -> None:
     assert "runs not: it raises" in static.report().runs[-1]
 
 
+def _unused_item(x: Any, n: Any) -> Any:
+    [x, x + 1][int(n)]
+    return x * 2
+
+
+def _replaced_item(x: Any, n: Any) -> Any:
+    items = [x, x + 1]
+    items[int(n)] = x * 5
+    return torch.stack(items)
+
+
+def _unused_entries(x: Any, n: Any) -> Any:
+    x[n.reshape(1)]
+    return x * 2
+
+
+def _unused_selection(x: Any, n: Any) -> Any:
+    x.index_select(0, n.abs().reshape(1))
+    torch.gather(x, 0, n.abs().reshape(1, 1))
+    return x * 2
+
+
+def _unused_sum(x: Any, n: Any) -> Any:
+    x[: int(n)] + x
+    return x * 2
+
+
+def _unused_loop(x: Any, n: Any) -> Any:
+    for i in range(int(n) + 1):
+        x[i]
+    return x * 2
+
+
+def _unused_inner_loop(x: Any, n: Any) -> Any:
+    i = n * 0
+    while i < n:
+        for k in range(int(i) + 2):
+            x[k]
+        i = i + 1
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_unused_item, _replaced_item, _unused_entries, _unused_selection, _unused_sum, _unused_loop, _unused_inner_loop],
+)
+def test_what_nobody_uses_raises_the_same(function: Any) -> None:
+    trips = (2, 0) if function is _unused_sum else (0, 1, 2, 0, 3, -3)
+    static = agree(function, *((X, torch.tensor(n)) for n in trips))
+    assert "runs in onnxruntime" in static.report().runs[-1]
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [torch.mean, torch.max, torch.any, torch.std, torch.argmin, lambda x: x.amax(0), lambda x: x.var(0, unbiased=False), torch.sum],
+)
+def test_tensors_without_entries(reduce: Any) -> None:
+    def f(x: Any, limit: Any) -> Any:
+        some = x[x > limit]
+        return reduce(some), reduce(x), x[:0].sum()
+
+    static = agree(f, *((X, torch.tensor(limit)) for limit in (0.0, 10.0, -1.5)))
+    assert "runs in onnxruntime" in static.report().runs[-1]
+    if reduce in (torch.mean, torch.any):
+        agree(lambda x: reduce(x[:0]), (X,), elsewhere=True)
+
+
 def test_numbers_beyond_64_bits_and_not_a_number() -> None:
     def f(x: Any, n: Any) -> Any:
         a, b, i = int(n), 1, 0

@@ -79,6 +79,11 @@ Build = Callable[[Sequence[Any], Sequence[torch.Tensor], Any, dict[int, Any]], A
 """Makes one output, of the inputs, the new memory, the numbers, and the objects made so far by identity."""
 
 
+def _parts(value: Any) -> tuple[Any, ...]:
+    """The tensors of what an operation gives: one, or a list of them."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 class _Made:
     """The text of a unit and how to call it."""
 
@@ -94,7 +99,7 @@ class _Made:
         if root.ends:
             raise Unsupported("it always raises")
         self.tracer.check_copies(list(regions_of(root)))
-        self.check_sharing([value for value in outputs if isinstance(value, Tensor)])
+        self.check_sharing([part for value in outputs for part in _parts(value) if isinstance(part, Tensor)])
         self.results: list[str] = []
         self.memory_buffers: list[Buffer] = []
         self.memories: list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]] = []
@@ -148,6 +153,9 @@ class _Made:
             raise Unsupported("a text is a result")
         if isinstance(value, Number):
             return self.number_builder(value)
+        if isinstance(value, tuple):
+            parts = [self.builder(part) for part in value]
+            return lambda values, memories, numbers, known: [build(values, memories, numbers, known) for build in parts]
         if not isinstance(value, Tensor):
             return lambda values, memories, numbers, known: value
         if value.buffer.source is not None:
