@@ -458,8 +458,8 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if isinstance(target, dict) and function is python.ior and not isinstance(target, collections.Counter):
         session.call(dict.update, target, value)
         return target
-    if type(target) is set and function in _SET_CHANGES and isinstance(value, (set, frozenset)):
-        session.call(getattr(target, _SET_CHANGES[function]), value)
+    if isinstance(target, set) and function in _SET_CHANGES and isinstance(value, (set, frozenset)):
+        session.call(getattr(set, _SET_CHANGES[function]), target, value)
         return target
     if isinstance(target, (list, dict, set, collections.deque)) and not isinstance(target, StandIn):
         session.write(ContentsPlace(target))

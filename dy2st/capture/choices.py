@@ -7,8 +7,9 @@ from typing import Any
 
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.session import need
+from dy2st.capture.session import Session, need
 from dy2st.capture.values import Choice, Undefined
+from dy2st.errors import CaptureError
 from dy2st_runtime import scalars
 
 
@@ -88,3 +89,13 @@ def where_there(value: Any, there: Any, missing: Any) -> Any:
     if isinstance(present, bool):
         return there if present else missing
     return capture_if_exp(present, lambda: there, lambda: missing)
+
+
+def check_answered(session: Session, found: Any, method: Any) -> None:
+    """Raise CaptureError where a tensor decides whether an operator's method is for its operand: Python asks another one then."""
+    if isinstance(found, Choice) and any(option is NotImplemented for option in found.options.values()):
+        raise CaptureError(
+            f"{method.__qualname__} gives NotImplemented where a tensor decides",
+            session.here(),
+            fix="decide by the classes of the operands whether the method is for them",
+        )

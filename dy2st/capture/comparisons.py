@@ -128,6 +128,7 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
     elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
         of_class(session, left, "__eq__")
         found = session.call(types.MethodType(own, left), right)
+        choices.check_answered(session, found, own)
         return left == right if found is NotImplemented else found
     return left == right
 

@@ -28,6 +28,7 @@ from dy2st.capture.iterators import over
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.loop import capture_loop, try_loop
 from dy2st.capture.session import Session, current, need
+from dy2st.capture.users_code import has_own
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, contents, is_symbolic
 from dy2st_runtime import scalars
 
@@ -99,7 +100,7 @@ def as_runtime(iterable: Any) -> RuntimeIterable | None:
     if isinstance(iterable, ranges.RuntimeRange):
         return iterable.positions()
     known = session.lists.of(iterable)
-    if known is not None:
+    if known is not None and not has_own(iterable, "__iter__"):
         return lists.iterable(session, known)
     if isinstance(iterable, torch.Tensor) and iterable.dim() and not isinstance(iterable.shape[0], int):
         rows = lists.unbind(session, iterable)

@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dy2st.capture import choices
 from dy2st.capture.access import look_into
 from dy2st.capture.class_attributes import of_class
 from dy2st.capture.marks import answering
@@ -134,6 +135,7 @@ def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
             return method(self)
         with answering(None):
             found = session.call(types.MethodType(method, self), *args)
+        choices.check_answered(session, found, method)
         return found if wanted is None or type(found) is wanted or found is NotImplemented else wanted(found)
 
     setattr(called, PATCH_MARK, method)

@@ -132,7 +132,7 @@ def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> No
         session.write(ContentsPlace(table))
         table.move_to_end(key, last)
         return
-    access.item(table, key)
+    access.OF_CONTAINERS["__getitem__"](session, table, key)
     session.key_orders.moved(table, key, last)
 
 
@@ -171,7 +171,7 @@ def _put(session: Session, table: Any, source: Any) -> None:
         return _put_named(session, table, source, session.call(attributes.attr(source, "keys")))
     for pair in source:
         key, value = iteration.iterated(pair)
-        access.set_item(table, key, value)
+        _store(session, table, key, value)
 
 
 def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
@@ -180,7 +180,17 @@ def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
         session.over(names, lambda option: _put_named(session, table, source, option))
         return
     for key in iteration.iterated(session.call(list, names)):
-        access.set_item(table, key, access.item(source, key))
+        _store(session, table, key, access.item(source, key))
+
+
+def _store(session: Session, table: Any, key: Any, value: Any) -> None:
+    """Put in an item as ``dict.update`` does, which asks no class of the user's."""
+    if not has_own(table, "__setitem__"):
+        access.set_item(table, key, value)
+    elif keys.is_open(key):
+        keys.over(session, key, lambda known: _store(session, table, known, value))
+    else:
+        access.OF_CONTAINERS["__setitem__"](session, table, key, value)
 
 
 def _counted(table: Any, key: Any, sign: int, times: Any) -> Any:
@@ -191,7 +201,7 @@ def _put_one(session: Session, table: Any, key: Any, value: Any, made: Callable[
     """Put in what is made of an item of another dict, which may be there on some ways only."""
     there = choices.presence(value)
     known = value.without_unbound() if there is not False and may_be_undefined(value) else value
-    put: Any = lambda: access.set_item(table, key, made(known))  # noqa: E731
+    put: Any = lambda: _store(session, table, key, made(known))  # noqa: E731
     if is_symbolic(there):
         session.births.own_variables(put)
         capture_if(there, put, lambda: None, ())

@@ -580,7 +580,9 @@ def kind_of_table(value: Any) -> str | None:
 def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
     if factory is None:
         return values
-    return factory(*values) if hasattr(factory, "_fields") else factory(values)
+    if hasattr(factory, "n_fields"):  # one in C that has names too
+        return factory(values)
+    return tuple.__new__(factory, values)  # past a ``__new__`` of the user's, which has run
 
 
 def _make_object(factory: type, fields: dict[str, Any]) -> Any:

@@ -6,6 +6,8 @@ import collections
 import functools
 import inspect
 import string
+import types
+import typing
 from typing import Any
 
 import torch
@@ -27,7 +29,9 @@ from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.regions import NeedsApart
 from dy2st.capture.session import Session
+from dy2st.capture.truth import truth
 from dy2st.capture.user_frames import FromUserFrames
+from dy2st.capture.users_code import is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
 from dy2st_runtime import control
 
@@ -45,7 +49,26 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
         return isinstance("" if isinstance(value, text.Text) else (), kinds)
     if isinstance(value, torch.Tensor) and _tells_parameters(kinds):
         return issubclass(traits.asked_class(session, value), kinds)
-    return isinstance(value, kinds)
+    if isinstance(kinds, tuple) and any(map(_asks, kinds)):
+        return session.call(any, [_isinstance(session, value, kind) for kind in kinds])
+    return _said_by_class(session, value, kinds) if _asks(kinds) and type(value) is not kinds else isinstance(value, kinds)
+
+
+def _asks(kind: Any) -> bool:
+    """Whether a class decides by code, or by attributes, what is an instance of it."""
+    return isinstance(kind, type) and (_is_protocol(kind) or is_users_function(getattr(type(kind), "__instancecheck__", None)))
+
+
+def _is_protocol(kind: Any) -> bool:
+    return getattr(kind, "_is_protocol", False) and getattr(kind, "_is_runtime_protocol", False)
+
+
+def _said_by_class(session: Session, value: Any, kind: Any) -> Any:
+    if not _is_protocol(kind):
+        return truth(session, session.call(types.MethodType(type(kind).__instancecheck__, kind), value))
+    if kind in type(value).__mro__:
+        return True
+    return session.call(all, [attributes.has_attr(value, name) for name in typing._get_protocol_attrs(kind)])  # type: ignore[attr-defined]
 
 
 def _tell_apart(session: Session, number: Any) -> None:
