@@ -184,8 +184,8 @@ def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
 
 
 def _store(session: Session, table: Any, key: Any, value: Any) -> None:
-    """Put in an item as ``dict.update`` does, which asks no class of the user's."""
-    if not has_own(table, "__setitem__"):
+    """Put in an item as ``dict.update`` does, which asks no class of the user's; that of ``OrderedDict`` does."""
+    if isinstance(table, collections.OrderedDict) or not has_own(table, "__setitem__"):
         access.set_item(table, key, value)
     elif keys.is_open(key):
         keys.over(session, key, lambda known: _store(session, table, known, value))

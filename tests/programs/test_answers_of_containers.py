@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import collections
 import os
+import typing
 
 import pytest
 
+import dy2st
+from tests.oracle import agree
 from tests.programs.state import agree_with_state
 from tests.programs.values import signs
 
@@ -165,5 +168,87 @@ def test_objects_that_functions_in_c_ask(use):
             return y, x * asked.count
 
         return f, lambda: asked.count, signs()[:3]
+
+    agree_with_state(make)
+
+
+class Counting:
+    """Counts what is put in one by one: ``dict.update`` does not ask it, that of ``OrderedDict`` does."""
+
+    puts = 0
+
+    def __setitem__(self, key, value):
+        self.puts += 1
+        super().__setitem__(key, value)
+
+
+class Plain(Counting, dict):
+    pass
+
+
+class Ordered(Counting, collections.OrderedDict):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Plain, Ordered])
+def test_updates(kind):
+    def make():
+        table = kind(a=1)
+
+        def f(x):
+            if x.sum() > 0:
+                table.update(a=5)
+            return dict(table), table.puts
+
+        return f, lambda: (table.puts, sorted(table)), signs()
+
+    agree_with_state(make)
+
+
+class Pair(tuple):
+    def __new__(cls, *items):
+        return super().__new__(cls, items)
+
+
+def test_tuples_that_a_class_makes_in_its_own_way():
+    def f(x):
+        pair = Pair(x, 1) if x.sum() > 0 else Pair(-x, 2)
+        return pair[0], len(pair), pair, type(pair).__name__
+
+    agree(f, signs())
+
+
+class Some:
+    def __init__(self, value):
+        self.value = value
+
+    def __add__(self, other):
+        if self.value > 0:
+            return NotImplemented
+        return "sum"
+
+
+def test_an_operator_that_a_tensor_declines_is_refused():
+    with pytest.raises(dy2st.CaptureError, match="gives NotImplemented"):
+        dy2st.to_static(lambda x: Some(x.sum()) + 1)(signs()[0])
+
+
+@typing.runtime_checkable
+class Valued(typing.Protocol):
+    value: typing.Any
+
+
+def test_protocols():
+    def make():
+        box = Asked()
+
+        def f(x):
+            if x.sum() > 0:
+                box.value = x
+            elif hasattr(box, "value"):
+                del box.value
+            return isinstance(box, Valued), isinstance(box, (int, Valued))
+
+        return f, lambda: sorted(vars(box)), signs()
 
     agree_with_state(make)

@@ -15,9 +15,10 @@ CAPTURED = [
     "list(map(count, xs))", "list(filter(lambda v: v > 1, xs))", "xs.index(t[0])", "xs.count(t[2])", "xs * 2", "2 * xs", "xs + [t[0]]",
     "list(zip(xs, xs))", "t[0] in xs", "3 not in xs", "list(enumerate(xs))", "[v for v in xs for w in xs if v < w]", "sum(v * 2 for v in xs)",
     "any(v > 2 for v in xs)", "all(v > 1 for v in xs)", "list(reversed(xs))", "[*xs, t]", "(t, *xs)", "count(*xs)", "tuple(xs)",
+    "next(iter(xs), 3)",
 ]  # fmt: skip
 REFUSED = [
-    "dict(a=xs)['a']", "set(xs)", "{v for v in xs}", "{v: v for v in xs}", "next(iter(xs))", "torch.block_diag(*xs)",
+    "dict(a=xs)['a']", "set(xs)", "{v for v in xs}", "{v: v for v in xs}", "torch.block_diag(*xs)",
 ]  # fmt: skip
 MODULE = """
 import torch

@@ -414,9 +414,8 @@ def test_tensors_decide_in_an_operator(function):
     agree(function, [value.requires_grad_() for value in calls])
 
 
-def test_a_number_must_not_depend_on_a_tensor():
-    with pytest.raises(dy2st.errors.DataDependentError, match="float"):
-        dy2st.to_static(lambda x: torch.full((2,), float(Vector(x))) if float(Vector(x)) is None else x)(torch.ones(2))
+def test_numbers_that_objects_make_of_tensors():
+    agree(lambda x: (float(Vector(x)), x * float(Vector(x))), [torch.tensor(values) for values in ([1.0, 2.0], [-1.0, -3.0])])
 
 
 class Doubled(Vector):
