@@ -577,12 +577,17 @@ def kind_of_table(value: Any) -> str | None:
     return next(names, None)
 
 
+_HEAP_TYPE = 1 << 9
+"""The flag of classes that a ``class`` statement makes (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
+
+
 def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
     if factory is None:
         return values
+    in_c: Any = next(kind for kind in factory.__mro__ if not kind.__flags__ & _HEAP_TYPE)
     if hasattr(factory, "n_fields"):  # one in C that has names too
         return factory(values)
-    return tuple.__new__(factory, values)  # past a ``__new__`` of the user's, which has run
+    return in_c.__new__(factory, values)  # past a ``__new__`` of the user's, which has run
 
 
 def _make_object(factory: type, fields: dict[str, Any]) -> Any:
