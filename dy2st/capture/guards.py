@@ -362,15 +362,14 @@ def same_frozen(now: Any, value: Any) -> bool:
 
 
 def _keys(container: Any) -> Any:
-    held = storage.plain(container)
-    return list(held) if isinstance(container, MAPPINGS) else len(held)
+    return list(storage.keys_of(container)) if isinstance(container, MAPPINGS) else storage.base_of(container).__len__(container)
 
 
 def same_keys(now: Any, keys: Any) -> bool:
     """Whether a container has as many items, or the same keys in the same order: True is not 1, and a tensor is itself only."""
-    held = storage.plain(now)
     if not isinstance(now, MAPPINGS):
-        return bool(len(held) == keys)
+        return bool(storage.base_of(now).__len__(now) == keys)
+    held = storage.keys_of(now)
     return len(held) == len(keys) and all(a is b or _same_key(a, b) for a, b in zip(held, keys))
 
 

@@ -108,7 +108,7 @@ class KeyOrders:
         if (
             order is None
             or dict.__len__(table) < 2
-            or (isinstance(order, Order) and order.keys is not None and in_order(table, order) == [*storage.plain(table)])
+            or (isinstance(order, Order) and order.keys is not None and in_order(table, order) == [*storage.keys_of(table)])
         ):
             return None
         return order
@@ -116,7 +116,7 @@ class KeyOrders:
     def asks(self, table: Any) -> Any:
         """The same, for code that asks for the order."""
         if isinstance(table, dict) and dict.__len__(table) > 1:
-            self.asked.add(tuple(storage.plain(table)))
+            self.asked.add(tuple(storage.keys_of(table)))
         return self.of(table) if isinstance(table, dict) else None
 
     def asks_within(self, value: Any) -> None:
@@ -127,7 +127,7 @@ class KeyOrders:
             if isinstance(part, (list, tuple, dict)) and id(part) not in seen:
                 seen.add(id(part))
                 self.asks(part)
-                waiting += part.values() if isinstance(part, dict) else part
+                waiting += dict.values(part) if isinstance(part, dict) else storage.plain(part)
 
     def tables(self) -> list[dict[Any, Any]]:
         """The dicts of which the keys are in another order than those of the Python object, or than they were at first."""
@@ -183,7 +183,7 @@ class KeyOrders:
         if isinstance(place, AttributePlace):
             self._begin_attributes(table)
         elif isinstance(table, dict) and id(table) not in self._first and not storage.is_namespace(table):
-            self._first[id(table)] = table, [*storage.plain(table)]
+            self._first[id(table)] = table, [*storage.keys_of(table)]
 
     def _begin_attributes(self, owner: Any) -> None:
         if not isinstance(owner, (torch.Tensor, ModuleType)):
@@ -222,7 +222,7 @@ class KeyOrders:
     def restore(self) -> None:
         """Put the keys of the dicts that were written back in their first order, once their items are what they were."""
         for table, first in self._first.values():
-            kept = [*storage.plain(table)]
+            kept = [*storage.keys_of(table)]
             if kept != first and set(kept) == set(first):
                 base: Any = storage.base_of(table)
                 items = {key: dict.__getitem__(table, key) for key in first}
@@ -236,7 +236,7 @@ class KeyOrders:
             return True
         if id(table) not in self._first:
             return False
-        now = storage.plain(table)
+        now = storage.keys_of(table)
         kept = [key for key in self._first[id(table)][1] if key in now]
         return kept != [*now][: len(kept)]
 
@@ -386,7 +386,7 @@ def is_unknown(order: Any) -> bool:
 def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
     """The keys of a dict; those that an order does not have come last."""
     assert order.keys is not None
-    held = storage.plain(table)
+    held = storage.keys_of(table)
     first = [key for key in order.keys if key in held]
     return [*first, *(key for key in held if key not in order.keys)]
 

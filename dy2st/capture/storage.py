@@ -40,17 +40,24 @@ _TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.C
 
 def plain(container: Any) -> Any:
     """A container as one of Python's own reads it: itself, or where a class of the user's may read otherwise, a copy."""
-    base = base_of(container)
-    if type(container).__module__ in ("builtins", "collections") or base is type(container):
+    if type(container) in _CONTAINERS or type(container).__module__ in ("builtins", "collections"):
         return container
-    return copy_of(container) if issubclass(base, dict) else base(base.__iter__(container))
+    if isinstance(container, dict):
+        return copy_of(container)
+    base = base_of(container)
+    return container if base is type(container) else base(base.__iter__(container))
+
+
+def keys_of(table: Any) -> Any:
+    """The keys of a dict, in their order, past what a class of the user's says."""
+    return base_of(table).keys(table)
 
 
 def copy_of(table: dict[Any, Any]) -> dict[Any, Any]:
     """A dict with the same items; of a class of the user's, which may make its objects in another way, one of Python's own."""
     if type(table) in _TABLES:
         return table.copy()
-    items = dict(dict.items(table))
+    items = dict(base_of(table).items(table))  # an OrderedDict has an order of its own
     if isinstance(table, collections.defaultdict):
         return collections.defaultdict(table.default_factory, items)
     return next(kind for kind in (collections.Counter, collections.OrderedDict, dict) if isinstance(table, kind))(items)

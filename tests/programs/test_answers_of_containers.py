@@ -252,3 +252,24 @@ def test_protocols():
         return f, lambda: sorted(vars(box)), signs()
 
     agree_with_state(make)
+
+
+class Moved(collections.OrderedDict):
+    """Has its keys in an order of its own."""
+
+
+def test_the_order_of_a_class_of_ordered_dicts():
+    def make():
+        kept = Moved(a=1, b=2, c=3)
+        kept.move_to_end("a")
+
+        def f(x):
+            made = Moved(a=1, b=2)
+            made.move_to_end("a")
+            if x.sum() > 0:
+                kept["z"] = made["z"] = 1
+            return list(kept), list(made.items()), dict(kept), list(reversed(made))
+
+        return f, lambda: list(kept), signs()
+
+    agree_with_state(make)
