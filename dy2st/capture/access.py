@@ -34,7 +34,7 @@ from dy2st.capture import (
 from dy2st.capture.assertions import check
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
-from dy2st.capture.class_attributes import LIBRARIES, of_class
+from dy2st.capture.class_attributes import LIBRARIES, call_own
 from dy2st.capture.exceptions import raised
 from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
@@ -128,10 +128,8 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     at_runtime = lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else _is_runtime(key)
     if at_runtime and not is_users_function(getattr(type(value), "__getitem__", None)):
         return _item_at_runtime(session, value, key)
-    own = getattr(type(value), "__getitem__", None)
-    if isinstance(own, types.FunctionType) and not isinstance(value, type):
-        of_class(session, value, "__getitem__")
-        return session.call(types.MethodType(own, value), key)
+    if isinstance(getattr(type(value), "__getitem__", None), types.FunctionType) and not isinstance(value, type):
+        return call_own(session, value, "__getitem__", key)
     return _plain_item(session, value, key)
 
 
@@ -301,10 +299,8 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
     if known is not None and not has_own(target, "__setitem__"):
         lists.set_item(session, known, key, value)
         return
-    own = getattr(type(target), "__setitem__", None)
-    if isinstance(own, types.FunctionType):
-        of_class(session, target, "__setitem__")
-        session.call(types.MethodType(own, target), key, value)
+    if isinstance(getattr(type(target), "__setitem__", None), types.FunctionType):
+        call_own(session, target, "__setitem__", key, value)
         return
     _set_plainly(session, target, key, value)
 
@@ -379,8 +375,7 @@ def del_item(target: Any, key: Any) -> None:
 
 def _del_item(session: Session | None, target: Any, key: Any) -> None:
     if session is not None and isinstance(target, (list, dict, collections.deque)) and has_own(target, "__delitem__"):
-        of_class(session, target, "__delitem__")
-        session.call(types.MethodType(type(target).__delitem__, target), key)
+        call_own(session, target, "__delitem__", key)
     else:
         _del_in_container(session, target, key)
 

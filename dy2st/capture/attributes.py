@@ -192,7 +192,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     """What ``object.__getattribute__`` gives, and after it the fallback, if the class has one."""
     described = storage.of_class(type(value), name)
     if storage.is_data(described) and not storage.is_slot(described):
-        return _of_class_first(session, value, described, name) if fallback else _of_class(session, value, described, name)
+        return _of_class_first(session, value, described, name, fallback)
     value = attribute_tables.holder(session, value)
     held = storage.own(value, name)
     if type(held) is Cell:
@@ -239,7 +239,7 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
     if isinstance(value, type) and (described is MISSING or any(name in vars(base) for base in value.__mro__[1:])):
         return _of_bases(session, value, name)
     if described is not MISSING and not storage.is_slot(described):
-        return _of_class_first(session, value, described, name) if fallback else _of_class(session, value, described, name)
+        return _of_class_first(session, value, described, name, fallback)
     method = _method(value, "__getattr__") if fallback else None
     if method is not None:
         of_class(session, value, "__getattr__")
@@ -249,9 +249,9 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
     return object.__getattribute__(value, name)
 
 
-def _of_class_first(session: Session, value: Any, described: Any, name: str) -> Any:
+def _of_class_first(session: Session, value: Any, described: Any, name: str, has_fallback: bool) -> Any:
     """An attribute that the class defines, and where its code says that there is none what ``__getattr__`` gives."""
-    fallback = as_written(storage.of_class(type(value), "__getattr__"))
+    fallback = as_written(storage.of_class(type(value), "__getattr__")) if has_fallback else None
     if not isinstance(fallback, types.FunctionType) or not _asks_user(value, name):
         return _of_class(session, value, described, name)
 

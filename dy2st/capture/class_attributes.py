@@ -51,6 +51,12 @@ def of_class(session: Session, value: Any, name: str) -> None:
         session.tracker.guards.same(step, getattr(kind, name) if isinstance(found, (classmethod, staticmethod)) else found)
 
 
+def call_own(session: Session, value: Any, name: str, *args: Any) -> Any:
+    """Call the method that the class of a value has in Python, as an operator or a function in C does."""
+    of_class(session, value, name)
+    return session.call(types.MethodType(getattr(type(value), name), value), *args)
+
+
 def read_descriptor(session: Session, kinds: Iterable[type], name: str, descriptor: Any) -> None:
     """A descriptor of some classes is asked: it comes from outside as they do, and so does what it holds."""
     kind = next(kind for kind in kinds if name in vars(kind))

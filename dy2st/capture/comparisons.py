@@ -21,7 +21,7 @@ import torch
 from dy2st.capture import choices, iteration, iterators, keys, lookup, optional, ranges, storage, tuples
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.class_attributes import of_class
+from dy2st.capture.class_attributes import call_own, of_class
 from dy2st.capture.iterables import RuntimeIterable
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.truth import logical_not, truth
@@ -222,10 +222,8 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
         if not _any_runtime(value, container) and may_be_undefined(held.get(value)):
             return choices.presence(held[value])
         return optional.settled(session, container, lambda table: in_(value, table))
-    own = getattr(type(container), "__contains__", None)
-    if isinstance(own, types.FunctionType):
-        of_class(session, container, "__contains__")
-        return truth(session, session.call(types.MethodType(own, container), value))
+    if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
+        return truth(session, call_own(session, container, "__contains__", value))
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
         items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
         return _found(session, value, items, _same_key if isinstance(container, _HASHED) else same)

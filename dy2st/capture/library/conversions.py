@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import operator
 import os
-import types
-from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from dy2st.capture import attribute_tables
-from dy2st.capture.class_attributes import of_class
+from dy2st.capture.class_attributes import call_own
 from dy2st.capture.exceptions import raised
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session import Session
@@ -37,20 +37,21 @@ def given(session: Session, value: Any, names: tuple[str, ...], kinds: tuple[typ
         TypeError: a method gives something else.
     """
     for name in names:
-        method: Any = getattr(type(value), name, None)
-        if not is_users_function(as_written(method)):
+        if not is_users_function(as_written(getattr(type(value), name, None))):
             continue
-        of_class(session, value, name)
-        found = session.call(types.MethodType(method, value))
+        found = call_own(session, value, name)
         if not isinstance(found, kinds):
             raise raised(TypeError(refusal.format(kind=type(value).__name__, name=name, found=type(found).__name__)))
         return found
     return NOTHING
 
 
-def _asking(
-    function: Any, name: str, kinds: tuple[type, ...], refusal: str, made: Callable[[Any], Any] = lambda found: found
-) -> None:
+def given_integer(session: Session, value: Any, *names: str) -> Any:
+    """The same of methods that give an int."""
+    return given(session, value, names, (int, torch.SymInt), "{name} returned non-int (type {found})")
+
+
+def _asking(function: Any, name: str, kinds: tuple[type, ...], refusal: str) -> None:
     """Let the user's method answer for a function of one argument."""
 
     @handles(function)

@@ -12,10 +12,10 @@ import torch
 
 from dy2st.capture import identities, keys, lattice, lists
 from dy2st.capture.assertions import check
-from dy2st.capture.class_attributes import of_class
+from dy2st.capture.class_attributes import call_own
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import RuntimeIterable
-from dy2st.capture.library.conversions import NOTHING, given
+from dy2st.capture.library.conversions import NOTHING, given, given_integer
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
@@ -27,18 +27,10 @@ from dy2st_runtime import scalars
 _NO_SCALAR = "only one element tensors can be converted to Python scalars"
 
 
-_INTEGERS = (int, torch.SymInt)
-_NO_INTEGER = "{name} returned non-int (type {found})"
-
-
 @handles(int)
 def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
     if not is_symbolic(value):
-        own = (
-            NOTHING
-            if rest
-            else given(session, value, ("__int__", "__index__"), _INTEGERS, "{name} returned non-int (type {found})")
-        )
+        own = NOTHING if rest else given_integer(session, value, "__int__", "__index__")
         return int(value, *rest) if own is NOTHING else session.call(int, own)
     value = _only_number(session, value)
     if isinstance(value, torch.SymInt):
@@ -63,7 +55,7 @@ def _float(session: Session, value: Any = 0.0) -> Any:
         kinds = (float, torch.SymFloat)
         own = given(session, value, ("__float__",), kinds, "{kind}.{name} returned non-float (type {found})")
         if own is NOTHING:
-            own = given(session, value, ("__index__",), _INTEGERS, _NO_INTEGER)
+            own = given_integer(session, value, "__index__")
         return float(value) if own is NOTHING else session.call(float, own)
     value = _only_number(session, value)
     if isinstance(value, torch.SymFloat) and not lattice.has_mixed_numbers():
@@ -99,11 +91,9 @@ def _len(session: Session, value: Any) -> Any:
         return value.shape[0]
     if isinstance(value, (RuntimeIterable, RuntimeRange)):
         return value.length()
-    own = getattr(type(value), "__len__", None)
-    if not isinstance(own, types.FunctionType):
+    if not isinstance(getattr(type(value), "__len__", None), types.FunctionType):
         return len(value)
-    of_class(session, value, "__len__")
-    return session.call(types.MethodType(own, value))
+    return call_own(session, value, "__len__")
 
 
 def _check_stale(items: list[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 
 from dy2st.capture import access, attributes, comparisons, lists, relations
-from dy2st.capture.library.conversions import NOTHING, given
+from dy2st.capture.library.conversions import NOTHING, given_integer
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session import Session
 from dy2st.capture.truth import logical_not, truth
@@ -60,7 +60,7 @@ def _truth(session: Session, value: Any) -> Any:
 def _index(session: Session, value: Any) -> Any:
     if isinstance(value, (torch.Tensor, torch.SymInt)):
         return session.to_number(value)
-    own = given(session, value, ("__index__",), (int, torch.SymInt), "{name} returned non-int (type {found})")
+    own = given_integer(session, value, "__index__")
     return operator.index(value) if own is NOTHING else own
 
 
