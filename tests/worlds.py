@@ -10,6 +10,7 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 
 import dy2st
@@ -49,6 +50,22 @@ def agree(make: Callable[[], World], *, programs: int | None = None, backends: S
             assert seen(found, world.roots) == seen(expected, eager.roots), f"{backend}, call {number}"
         cache = (static.forward if isinstance(static, torch.nn.Module) else static).program_cache
         assert programs is None or len(cache) <= programs, f"{len(cache)} programs"
+
+
+def registry() -> tuple[list[Any], Callable[[Any], Any]]:
+    """The parameters of a test, and the decorator that adds a function to them under its name."""
+    found: list[Any] = []
+
+    def register(make: Any) -> Any:
+        found.append(pytest.param(make, id=make.__name__))
+        return make
+
+    return found, register
+
+
+def called(function: Any, roots: Sequence[Any], *arguments: Any) -> World:
+    """A world whose calls have these tensors as arguments, or are these functions of what is called."""
+    return World(function, roots, [one if not isinstance(one, torch.Tensor) else lambda f, one=one: f(one) for one in arguments])
 
 
 def calls(*arguments: Any) -> list[Callable[[Any], Any]]:

@@ -11,21 +11,15 @@ import torch
 import dy2st
 import dy2st_runtime
 from dy2st import InputSpec
-from tests.worlds import World, agree
+from tests.worlds import World, agree, registry
 
 P, N = torch.ones(2), -torch.ones(2)
-WORLDS = []
+WORLDS, world = registry()
 NT = collections.namedtuple("NT", "a b")
 
 
 class Box:
     """An object of the user's."""
-
-
-def world(make):
-    """Register a world."""
-    WORLDS.append(pytest.param(make, id=make.__name__))
-    return make
 
 
 def pair():

@@ -6,15 +6,10 @@ import pytest
 import torch
 
 import dy2st
+from tests.worlds import registry
 
 P, N = torch.ones(2), -torch.ones(2)
-CASES = []
-
-
-def world(make):
-    """Register a function with the arguments of its calls."""
-    CASES.append(pytest.param(make, id=make.__name__))
-    return make
+CASES, world = registry()
 
 
 def W(function, roots, *arguments):

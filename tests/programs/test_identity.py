@@ -13,16 +13,10 @@ import torch
 
 import dy2st
 from tests.oracle import agree as agree_outcomes
-from tests.worlds import World, agree, calls
+from tests.worlds import World, agree, calls, registry
 
 P, N, Z = torch.ones(2), -torch.ones(2), torch.zeros(2)
-WORLDS = []
-
-
-def world(make):
-    """Register a world."""
-    WORLDS.append(pytest.param(make, id=make.__name__))
-    return make
+WORLDS, world = registry()
 
 
 class Box:

@@ -8,17 +8,11 @@ import dataclasses
 import pytest
 import torch
 
-from tests.worlds import World, agree, calls
+from tests.worlds import World, agree, calls, registry
 
 P, N = torch.ones(2), -torch.ones(2)
-WORLDS = []
+WORLDS, world = registry()
 Row = collections.namedtuple("Row", "name values")
-
-
-def world(make):
-    """Register a world."""
-    WORLDS.append(pytest.param(make, id=make.__name__))
-    return make
 
 
 class Box:

@@ -11,25 +11,15 @@ import pytest
 import torch
 
 import dy2st
-from tests.worlds import World, agree
+from tests.worlds import agree, registry
+from tests.worlds import called as W
 
 P, N = torch.ones(2), -torch.ones(2)
-WORLDS = []
+WORLDS, world = registry()
 
 
 class Box:
     """An object of the user's."""
-
-
-def world(make):
-    """Register a world."""
-    WORLDS.append(pytest.param(make, id=make.__name__))
-    return make
-
-
-def W(function, roots, *arguments):
-    """A world whose calls have these arguments, or are made by these functions."""
-    return World(function, roots, [one if not isinstance(one, torch.Tensor) else lambda f, one=one: f(one) for one in arguments])
 
 
 @world
