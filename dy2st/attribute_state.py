@@ -21,8 +21,8 @@ import torch
 from dy2st.capture import lattice, leaving, storage
 from dy2st.capture.capture import Captured
 from dy2st.capture.guards import Guard
-from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.key_order import LastPlace
+from dy2st.capture.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.results import Writer, Written
 from dy2st.capture.sources import GONE, Source
 from dy2st.dynamic_state import Dims

@@ -18,7 +18,7 @@ import torch
 
 from dy2st.attribute_state import Taken, line_of, with_recordings
 from dy2st.capture import leaving
-from dy2st.capture.journal import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.results import Writer, Written
 from dy2st.capture.sources import Source
 from dy2st.errors import SaveError

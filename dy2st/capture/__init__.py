@@ -10,12 +10,14 @@ from dy2st.capture.exceptions import raised, raised_from
 from dy2st.capture.iteration import capture_for
 from dy2st.capture.loop import capture_while
 from dy2st.capture.managers import managed
-from dy2st.capture.regions import Signal
 from dy2st.capture.session import current, report_site
+from dy2st.capture.signals import Signal
 from dy2st.capture.truth import condition, decided, logical_not, truth_value
 from dy2st.capture.trying import capture_try
 from dy2st.capture.unwinding import finalized, handled
 from dy2st.capture.values import Undefined, is_symbolic
+
+ACTS_FOR_USER = True
 
 SIGNALS = (Signal,)
 """What a capture sends through the user's code."""

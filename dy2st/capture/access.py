@@ -36,10 +36,11 @@ from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if, capture_if_exp
 from dy2st.capture.class_attributes import LIBRARIES, call_own
 from dy2st.capture.exceptions import raised
-from dy2st.capture.journal import MISSING, ContentsPlace, ItemPlace
+from dy2st.capture.places import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import behind
 from dy2st.capture.standard_library import is_followed_class
+from dy2st.capture.storage import MISSING
 from dy2st.capture.users_code import as_written, has_own, is_users_function, user_method
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,

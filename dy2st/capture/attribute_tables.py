@@ -14,9 +14,10 @@ import torch
 from dy2st import errors
 from dy2st.capture import cells, choices, storage
 from dy2st.capture.class_attributes import read_classes, source_of
-from dy2st.capture.journal import MISSING, AttributePlace
+from dy2st.capture.places import AttributePlace
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source
+from dy2st.capture.storage import MISSING
 from dy2st.capture.values import Choice, Undefined, may_be_undefined
 from dy2st_runtime.cells import Cell
 

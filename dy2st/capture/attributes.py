@@ -29,10 +29,11 @@ from dy2st.capture.class_attributes import (
     was_written,
 )  # fmt: skip
 from dy2st.capture.exceptions import raised
-from dy2st.capture.journal import MISSING, AttributePlace
+from dy2st.capture.places import AttributePlace
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import Source, behind
 from dy2st.capture.standard_library import is_followed
+from dy2st.capture.storage import MISSING
 from dy2st.capture.users_code import as_written, is_library, is_users_function
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, is_symbolic, may_be_undefined
 from dy2st.errors import CaptureError

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture.journal import AttributePlace, CellPlace, Place
+from dy2st.capture.places import AttributePlace, CellPlace, Place
 from dy2st.capture.regions import Region
 from dy2st_runtime.structure import children
 

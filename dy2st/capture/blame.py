@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import types
 
 import sympy
@@ -28,24 +29,19 @@ from dy2st.capture.values import CAPTURE_VALUES, Text
 from dy2st.frames import MACHINERY
 from dy2st_runtime.tracebacks import steps
 
+ACTS_FOR_USER = False
+
 TRACING_ERRORS = (
     GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )  # fmt: skip
 """Errors with which torch's tracing gives up."""
-_CAPTURE = os.path.dirname(__file__)
 _OWN = os.path.dirname(errors.__file__) + os.sep
-_ACTING = (os.path.join(_OWN, "constructs", ""), os.path.join(_CAPTURE, ""))
-"""Where this package does on the user's behalf what the code says: index, call, compare, iterate …"""
-_RECORDERS = (
-    "blame", "block", "branch", "capture", "exceptions", "expressions", "failures", "guards", "journal", "lattice", "loop",
-    "recorder", "regions", "session", "shapes", "sizes", "sources", "spelling", "tracking", "unwinding",
-)  # fmt: skip
-"""… and the modules of it that only keep the books."""
-_INTERNAL = (
-    *(os.path.join(_CAPTURE, f"{name}.py") for name in _RECORDERS),
-    *(os.path.dirname(module.__file__ or "") + os.sep for module in (dy2st_runtime, sympy)),
-)
+_NOT_OURS = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (dy2st_runtime, sympy))
+"""What the capture calls, and no code of the user's."""
+MARK = "ACTS_FOR_USER"
+"""The name with which a package or module of ours says whether what it raises is what the user's code raises: it indexes, calls,
+compares, iterates as that says; or it only keeps the books. A module without it is what its package is."""
 _TENSOR = torch._tensor.__file__
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _TRACING = (
@@ -120,24 +116,38 @@ def runs_in_capture(session: Session, error: RecursionError) -> bool:
     """Whether it is code of this package that goes too deep, and not the user's."""
     files = [step.tb_frame.f_code.co_filename for step in steps(error)]
     if files[-_CYCLE:] == [_GENERATED] * _CYCLE:  # types that hold themselves are compared: by whom?
-        return next(file for file in reversed(files) if file != _GENERATED).startswith((_OWN, *_INTERNAL))
+        return next(file for file in reversed(files) if file != _GENERATED).startswith((_OWN, *_NOT_OURS))
     files = files[-_CYCLE:]
-    return any(file.startswith((_OWN, *_INTERNAL)) for file in files) and not any(
+    return any(file.startswith((_OWN, *_NOT_OURS)) for file in files) and not any(
         file in session.position.user_files for file in files
     )
 
 
+def acts_for_user(module: str) -> bool:
+    """Whether code of a module does on the user's behalf what the user's code says.
+
+    Args:
+        module: its name; what has no mark, and is in no package with one, does not.
+    """
+    while module:
+        marked = getattr(sys.modules.get(module), MARK, None)
+        if marked is not None:
+            return bool(marked)
+        module = module.rpartition(".")[0]
+    return False
+
+
 def _innermost_is_users(error: Exception) -> bool:
-    file = ""
+    file = module = ""
     frames: list[types.FrameType] = []
     for step in steps(error):
-        file = step.tb_frame.f_code.co_filename
+        file, module = step.tb_frame.f_code.co_filename, step.tb_frame.f_globals.get("__name__", "")
         frames = [*frames, step.tb_frame] if _is_plain_torch(file) else []
     if frames and not any(map(_holds_tensor, frames)):
         return True
-    if file.startswith(_ACTING) and file not in _INTERNAL:
+    if file.startswith(_OWN) and acts_for_user(module):
         return not isinstance(error, (AssertionError, NameError)) and not _is_own(getattr(error, "obj", None))
-    return file == _TENSOR or not file.startswith((_OWN, *_INTERNAL, *MACHINERY))
+    return file == _TENSOR or not file.startswith((_OWN, *_NOT_OURS, *MACHINERY))
 
 
 def _is_plain_torch(file: str) -> bool:

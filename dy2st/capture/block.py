@@ -20,6 +20,8 @@ from dy2st_runtime import scalars
 from dy2st_runtime.printing import describe
 from dy2st_runtime.program import Block, Location
 
+ACTS_FOR_USER = False
+
 _VALUES = (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString, RuntimeFunction)
 """What nodes stand for."""
 

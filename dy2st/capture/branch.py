@@ -15,10 +15,12 @@ from dy2st.capture import lattice, rests, stand_ins, storage, text
 from dy2st.capture.block import BlockBuilder, align_operands
 from dy2st.capture.chosen_tuples import part_of
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace, Place, Write
-from dy2st.capture.regions import NeedsRuntimeList, Unreachable
+from dy2st.capture.journal import Write
+from dy2st.capture.places import AttributePlace, ContentsPlace, Place
 from dy2st.capture.session import Session, need
+from dy2st.capture.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.spelling import spelled
+from dy2st.capture.storage import MISSING
 from dy2st.capture.uniting import with_parts
 from dy2st.capture.values import (
     CAPTURE_VALUES,
@@ -34,6 +36,8 @@ from dy2st.capture.values import (
 )
 from dy2st_runtime import control
 from dy2st_runtime.structure import children, shallow, unflatten
+
+ACTS_FOR_USER = False
 
 _ATTEMPTS = 64
 _ZEROS = {"bool": False, "int": 0, "float": 0.0}

@@ -62,7 +62,6 @@ from dy2st.capture.class_attributes import of_class
 from dy2st.capture.exceptions import raised
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
-from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
 from dy2st.capture.library import (
     FAST_PATHS,
     LOG_METHODS,
@@ -77,7 +76,7 @@ from dy2st.capture.library import (
 )
 from dy2st.capture.marks import TEXTS
 from dy2st.capture.mode_stack import own_mode_stack
-from dy2st.capture.regions import cell_value
+from dy2st.capture.places import CellPlace, ContentsPlace, ItemPlace, cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.sources import behind
 from dy2st.capture.tables import FAMILY

@@ -38,9 +38,10 @@ from dy2st.capture.failures import translated, user_line
 from dy2st.capture.guards import GuardTable
 from dy2st.capture.number_arguments import NumberArgument
 from dy2st.capture.recorder import fresh_number
-from dy2st.capture.regions import NeedsApart, NeedsRuntimeList, NeedsStandIn, Site, Unreachable
+from dy2st.capture.regions import Site
 from dy2st.capture.results import Writer, Written
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsApart, NeedsRuntimeList, NeedsStandIn, Unreachable
 from dy2st.capture.sizes import Place as SizePlace
 from dy2st.capture.sizes import SizeConditions
 from dy2st.capture.sources import Source
@@ -50,6 +51,8 @@ from dy2st_runtime.binding import parameters_of
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.program import InputSlot, Location, Program, verify
 from dy2st_runtime.structure import Const, Leaf, Structure, TupleOf, attributes, children, unflatten
+
+ACTS_FOR_USER = False
 
 _NUMBERS = (NumberArgument, int, float)
 """The leaves of a call that are numbers."""

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from dy2st import errors
 from dy2st.capture import lattice, storage
-from dy2st.capture.journal import AttributePlace, ItemPlace
+from dy2st.capture.places import AttributePlace, ItemPlace
 from dy2st.capture.session import Session
 from dy2st.capture.values import RuntimeList, Undefined
 from dy2st_runtime import control

@@ -17,9 +17,10 @@ import torch
 from dy2st import errors
 from dy2st.capture import traits
 from dy2st.capture.carried import flat
-from dy2st.capture.journal import MISSING, CellPlace, Place
-from dy2st.capture.regions import NeedsApart
+from dy2st.capture.places import CellPlace, Place
+from dy2st.capture.signals import NeedsApart
 from dy2st.capture.stand_ins import ABSENT
+from dy2st.capture.storage import MISSING
 from dy2st.capture.values import CAPTURE_VALUES, SYMBOLIC_NUMBERS, Choice, StandInTuple, contents, options_of, runtime_list
 from dy2st_runtime import scalars
 from dy2st_runtime.structure import children, shallow

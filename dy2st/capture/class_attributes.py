@@ -11,8 +11,9 @@ import torch
 
 from dy2st.capture import choices, storage
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.journal import MISSING, AttributePlace
+from dy2st.capture.places import AttributePlace
 from dy2st.capture.session import Session
+from dy2st.capture.storage import MISSING
 from dy2st.capture.users_code import definition, is_library, user_method
 from dy2st.capture.values import SYMBOLIC_NUMBERS, StandIn, may_be_undefined
 

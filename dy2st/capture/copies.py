@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.journal import MISSING, Place
-from dy2st.capture.regions import NeedsApart
+from dy2st.capture.places import Place
+from dy2st.capture.signals import NeedsApart
+from dy2st.capture.storage import MISSING
 from dy2st.capture.values import options_of
 from dy2st_runtime.structure import children
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dy2st.capture import text
-from dy2st.capture.journal import CellPlace, Place
+from dy2st.capture.places import CellPlace, Place
 from dy2st.capture.session import Session
 from dy2st.capture.unwinding import Handlers, matches, refused
 from dy2st.capture.values import Choice, Text

@@ -21,8 +21,8 @@ from torch import fx
 from dy2st import errors
 from dy2st.capture import cells, choices, lattice, text
 from dy2st.capture.block import BlockBuilder
-from dy2st.capture.regions import NeedsRuntimeList
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsRuntimeList
 from dy2st.capture.values import (
     SYMBOLIC_NUMBERS,
     Choice,

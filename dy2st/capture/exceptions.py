@@ -16,14 +16,17 @@ from dy2st import errors
 from dy2st.capture import departures, wording
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import in_users_words, user_line
-from dy2st.capture.journal import MISSING, AttributePlace
-from dy2st.capture.regions import Signal, Unreachable
+from dy2st.capture.places import AttributePlace
 from dy2st.capture.session import Session, current
+from dy2st.capture.signals import Signal, Unreachable
+from dy2st.capture.storage import MISSING
 from dy2st.capture.unwinding import outstanding, unwound
 from dy2st.capture.values import Choice, Undefined
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
 from dy2st_runtime.raising import Recipe, copied
+
+ACTS_FOR_USER = False
 
 _MAX_CHAIN = 8
 

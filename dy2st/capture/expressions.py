@@ -16,6 +16,8 @@ from torch.utils._sympy import functions
 
 from dy2st_runtime import scalars
 
+ACTS_FOR_USER = False
+
 _BINARY: dict[Any, Callable[..., Any]] = {
     functions.FloorDiv: operator.floordiv,
     functions.CleanDiv: operator.floordiv,

@@ -13,9 +13,11 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.blame import TRACING_ERRORS, is_about_stand_ins, is_about_texts, runs_in_capture
 from dy2st.capture.functions import data_dependent
-from dy2st.capture.regions import Refused
 from dy2st.capture.session import Session, current
+from dy2st.capture.signals import Refused
 from dy2st_runtime.tracebacks import chained, note, steps
+
+ACTS_FOR_USER = False
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_any, tree_leaves
 
 from dy2st import errors
 from dy2st.capture import differentiation, indexing, lattice, replacements, traits
-from dy2st.capture.regions import NeedsApart
+from dy2st.capture.signals import NeedsApart
 from dy2st.capture.values import SYMBOLIC_NUMBERS, OfEachCall
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime import control, scalars

@@ -15,8 +15,8 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture import attributes
-from dy2st.capture.journal import CellPlace, Place
-from dy2st.capture.regions import Frame, cells_of
+from dy2st.capture.places import CellPlace, Place, cells_of
+from dy2st.capture.regions import Frame
 from dy2st.capture.session import Pending, Session, current
 from dy2st.capture.unwinding import Handlers, passed
 

@@ -24,6 +24,8 @@ from dy2st.capture.sources import GONE, Source
 from dy2st.capture.values import is_spread
 from dy2st_runtime.structure import exact
 
+ACTS_FOR_USER = False
+
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 """The tables of a module that hold the hooks that run when it is called."""
 _FROZEN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)

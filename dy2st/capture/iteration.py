@@ -25,8 +25,8 @@ from dy2st.capture.branch import capture_if, capture_if_exp, join
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
-from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.loop import capture_loop, try_loop
+from dy2st.capture.places import CellPlace, Place
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.users_code import has_own
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, contents, is_symbolic

@@ -21,7 +21,7 @@ from dy2st import errors
 from dy2st.capture import access, attributes, class_attributes, optional, storage
 from dy2st.capture.exceptions import raised
 from dy2st.capture.generators import UserGenerator
-from dy2st.capture.journal import CellPlace, Place
+from dy2st.capture.places import CellPlace, Place
 from dy2st.capture.session import Session, current, need
 from dy2st.capture.tracking import gives_once
 from dy2st.capture.unwinding import handled

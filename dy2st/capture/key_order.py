@@ -21,7 +21,9 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import storage
-from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace, ItemPlace, Journal, Place, Write
+from dy2st.capture.journal import Journal, Write
+from dy2st.capture.places import AttributePlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.storage import MISSING
 from dy2st.capture.values import Choice, Order, Undefined, may_be_undefined
 from dy2st_runtime.structure import children, shallow, unflatten
 

@@ -36,6 +36,8 @@ from dy2st.capture.values import (
 )
 from dy2st_runtime.structure import DictOf, StandInOf, Structure, TupleOf, children, exact, shallow
 
+ACTS_FOR_USER = False
+
 
 class Mismatch(Exception):
     """Two values that no single value stands for; the message says what they are."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dy2st.capture import lattice
 from dy2st.capture.block import BlockBuilder
-from dy2st.capture.journal import ContentsPlace
+from dy2st.capture.places import ContentsPlace
 from dy2st.capture.regions import Region
 from dy2st.capture.values import RuntimeList, Stale
 from dy2st_runtime import control

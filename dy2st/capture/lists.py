@@ -17,9 +17,9 @@ from dy2st.capture import elements, lattice, ranges, storage
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.iterables import RuntimeIterable
-from dy2st.capture.journal import ContentsPlace
-from dy2st.capture.regions import NeedsRuntimeList
+from dy2st.capture.places import ContentsPlace
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsRuntimeList
 from dy2st.capture.values import SYMBOLIC_NUMBERS, RuntimeList, contents
 from dy2st_runtime import control
 

@@ -19,15 +19,19 @@ from dy2st.capture.block import align_operands
 from dy2st.capture.branch import in_words, join
 from dy2st.capture.chosen_tuples import Path
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
-from dy2st.capture.regions import NeedsRuntimeList, Unreachable
+from dy2st.capture.journal import Write
+from dy2st.capture.places import CellPlace, ContentsPlace, Place
 from dy2st.capture.session import Session, need
+from dy2st.capture.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.spelling import spelled
+from dy2st.capture.storage import MISSING
 from dy2st.capture.truth import condition
 from dy2st.capture.uniting import Uniting
 from dy2st.capture.values import Choice, RuntimeList, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
 from dy2st_runtime import control, scalars
 from dy2st_runtime.structure import children, shallow
+
+ACTS_FOR_USER = False
 
 _LONGEST = 120
 _DEEP = 4

@@ -13,11 +13,11 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.generators import UserGenerator
-from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.patches import Patch
-from dy2st.capture.regions import Signal, Unreachable
+from dy2st.capture.places import CellPlace, Place
 from dy2st.capture.session import Session, current
+from dy2st.capture.signals import Signal, Unreachable
 from dy2st.capture.unwinding import refused
 from dy2st.capture.values import CAPTURE_VALUES, Choice, options_of
 

@@ -9,8 +9,7 @@ import torch
 
 from dy2st.capture import access
 from dy2st.capture.attributes import attr, has_attr
-from dy2st.capture.journal import CellPlace, ItemPlace
-from dy2st.capture.regions import cell_value
+from dy2st.capture.places import CellPlace, ItemPlace, cell_value
 from dy2st.capture.session import Session
 from dy2st.capture.values import CAPTURE_VALUES
 

@@ -15,8 +15,9 @@ from typing import Any
 from dy2st.capture import choices, keys, storage
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
-from dy2st.capture.journal import MISSING, ItemPlace
+from dy2st.capture.places import ItemPlace
 from dy2st.capture.session import Session, need
+from dy2st.capture.storage import MISSING
 from dy2st.capture.users_code import has_own
 from dy2st.capture.values import Choice, StandInSet, Undefined, may_be_undefined
 from dy2st.capture.views import is_view, name_of

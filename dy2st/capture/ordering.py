@@ -12,9 +12,9 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.comparisons import position, same
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterables import Stream
-from dy2st.capture.journal import ContentsPlace
-from dy2st.capture.regions import NeedsRuntimeList
+from dy2st.capture.places import ContentsPlace
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsRuntimeList
 from dy2st.capture.truth import truth
 from dy2st.capture.values import Choice, RuntimeList, Text, contents, is_symbolic
 from dy2st_runtime import control, scalars

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dy2st.capture import lattice, storage, traits
-from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.recorder import fresh_number
-from dy2st.capture.regions import NeedsStandIn, State
+from dy2st.capture.signals import NeedsStandIn
 from dy2st.capture.sources import Source
+from dy2st.capture.storage import MISSING
 from dy2st.capture.turns import TURNS
 from dy2st.capture.values import StandIn, StandInSet, contents, refused_kind
 from dy2st.errors import CaptureError
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
 
 _OF_MODULES = ("_parameters", "_buffers")
 """The steps to tensors of which the guard of their module knows whether they are there."""
+
+
+@dataclasses.dataclass
+class State:
+    """A value from outside that the program takes as an input."""
+
+    slot: StateSlot
+    source: Source | None
+    value: Any
+    stand_in: Any
 
 
 class Outside:

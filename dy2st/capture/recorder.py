@@ -31,6 +31,8 @@ from dy2st_runtime import scalars
 if TYPE_CHECKING:
     from dy2st.capture.outside import Outside
 
+ACTS_FOR_USER = False
+
 _NOT_RECORDED = {
     torch.ops.prim.device.default, torch.ops.aten.size.default, torch.ops.aten.sym_size.default, torch.ops.aten.sym_size.int,
     torch.ops.aten.sym_stride.default, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default,

@@ -1,57 +1,17 @@
-"""The parts of a capture: regions that can be undone, the signals that move between them, and what is reported of them."""
+"""The parts of a capture: regions that can be undone, functions that run, and what is reported of them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from types import CellType, FunctionType
 from typing import Any, TypeVar
 
 from dy2st.capture.block import BlockBuilder
-from dy2st.capture.journal import CellPlace, Journal, Place
-from dy2st.capture.sources import Source
-from dy2st.names import Operators
-from dy2st_runtime.program import Location, StateSlot
+from dy2st.capture.journal import Journal
+from dy2st.capture.places import Place
+from dy2st_runtime.program import Location
 
-
-class Signal(BaseException):
-    """Control flow of the capture itself; user code that catches ``Exception`` does not see it."""
-
-
-class Unreachable(Signal):
-    """The rest of the block never runs: an exception has been recorded in it."""
-
-
-class Refused(Signal):
-    """An error of the capture on its way past the user's ``except`` clauses, which are not meant for it."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-class NeedsRuntimeList(Signal):
-    """A list has to become a list of the program in the block that made it, and the capture of what follows starts again."""
-
-    def __init__(self, items: list[Any]) -> None:
-        super().__init__("a list changes length inside a captured block")
-        self.items = items
-
-
-class NeedsStandIn(Signal):
-    """Something has to stand for a set or deque from outside, and the capture starts again."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is changed where a tensor decides")
-        self.name = name
-
-
-class NeedsApart(Signal):
-    """Tensors that differ in a trait, or objects, have to be told apart, and the capture starts again."""
-
-    def __init__(self, trait: str) -> None:
-        super().__init__(f"the ways to a value disagree in its {trait}")
-        self.trait = trait
+ACTS_FOR_USER = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -128,43 +88,3 @@ class Site:
     construct: str
     outcome: str
     reason: str
-
-
-@dataclasses.dataclass
-class State:
-    """A value from outside that the program takes as an input."""
-
-    slot: StateSlot
-    source: Source | None
-    value: Any
-    stand_in: Any
-
-
-def cells_of(*functions: FunctionType) -> list[CellPlace]:
-    """The variables that block functions share with the code around them."""
-    found: dict[int, CellPlace] = {}
-    todo = list(functions)
-    while todo:
-        function = todo.pop()
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            value = cell_value(cell)
-            if id(cell) in found or isinstance(value, Operators):
-                continue
-            found[id(cell)] = CellPlace(cell, name)
-            todo += _functions_in(value, 3)  # nested functions may write variables of their own closures
-    return list(found.values())
-
-
-def _functions_in(value: Any, levels: int) -> list[FunctionType]:
-    """The functions that a variable holds: itself one, or the operands of an operator, in tuples and lists."""
-    if type(value) in (tuple, list):
-        return [function for item in value for function in _functions_in(item, levels - 1)] if levels else []
-    return [value] if isinstance(value, FunctionType) else []
-
-
-def cell_value(cell: CellType) -> Any:
-    """The content of a cell, or ``None`` while it is empty."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None

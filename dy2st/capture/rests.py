@@ -14,9 +14,11 @@ import torch
 
 from dy2st.capture import departures, stand_ins
 from dy2st.capture.exceptions import records
-from dy2st.capture.journal import CellPlace, ContentsPlace, Place, Write
-from dy2st.capture.regions import NeedsRuntimeList, Rest, Unreachable
+from dy2st.capture.journal import Write
+from dy2st.capture.places import CellPlace, ContentsPlace, Place
+from dy2st.capture.regions import Rest
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values import Choice, Stale
 from dy2st_runtime import scalars
 

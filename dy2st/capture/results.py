@@ -33,11 +33,13 @@ from dy2st.capture import (
 from dy2st.capture.attributes import spent
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
-from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, ItemPlace, Journal, Place, Write
+from dy2st.capture.journal import Journal, Write
 from dy2st.capture.optional import has_optional
+from dy2st.capture.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.ranges import RuntimeRange
 from dy2st.capture.session import Session
 from dy2st.capture.sources import Source, referent
+from dy2st.capture.storage import MISSING
 from dy2st.capture.tensor_attributes import Marks
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.users_code import is_heap_type, is_library

@@ -27,15 +27,18 @@ from dy2st.capture.carried import Carried
 from dy2st.capture.chosen_tuples import ChosenTuples
 from dy2st.capture.copies import Copies
 from dy2st.capture.functions import TorchFunctions
-from dy2st.capture.journal import MISSING, AttributePlace, CellPlace, ContentsPlace, Entry, ItemPlace, Journal, Place, Write
+from dy2st.capture.journal import Entry, Journal, Write
 from dy2st.capture.key_order import KeyOrders, OrderPlace
 from dy2st.capture.list_table import ListTable
 from dy2st.capture.made_functions import Codes
 from dy2st.capture.outside import Outside
+from dy2st.capture.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, cells_of
 from dy2st.capture.position import Position
 from dy2st.capture.recorder import Recorder, fresh_number, record_number
-from dy2st.capture.regions import Frame, NeedsApart, Refused, Region, RegionT, Rest, Site, cells_of
+from dy2st.capture.regions import Frame, Region, RegionT, Rest, Site
 from dy2st.capture.shapes import CaptureShapes
+from dy2st.capture.signals import NeedsApart, Refused
+from dy2st.capture.storage import MISSING
 from dy2st.capture.tracking import Tracker
 from dy2st.capture.turns import TURNS
 from dy2st.capture.twins import Twins
@@ -57,6 +60,8 @@ from dy2st_runtime import control
 from dy2st_runtime.passes.purity import may_fail
 from dy2st_runtime.program import Location
 from dy2st_runtime.structure import children, follow
+
+ACTS_FOR_USER = False
 
 _local = threading.local()
 _PACKAGE = os.path.dirname(errors.__file__)

@@ -15,7 +15,7 @@ from dy2st import errors
 from dy2st.capture import iteration, keys, lookup, optional
 from dy2st.capture.exceptions import raised
 from dy2st.capture.iterators import over
-from dy2st.capture.journal import ItemPlace
+from dy2st.capture.places import ItemPlace
 from dy2st.capture.session import Session, need
 from dy2st.capture.values import StandInSet, may_be_undefined
 

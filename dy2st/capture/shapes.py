@@ -19,6 +19,8 @@ import torch.fx.experimental.validator  # half a second that the first capture w
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.utils._sympy.functions import Mod, PythonMod
 
+ACTS_FOR_USER = False
+
 _MOST = 8
 """Of how many values a number may be one where something is done for each."""
 

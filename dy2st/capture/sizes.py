@@ -15,6 +15,8 @@ import sympy
 
 from dy2st.capture import expressions
 
+ACTS_FOR_USER = False
+
 Place = tuple[int, int]
 """A leaf of the arguments, and one of its dimensions."""
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from dy2st.capture import storage
 
+ACTS_FOR_USER = False
+
 GONE: Any = type("Gone", (), {"__repr__": lambda self: "<gone>"})()
 """What a source gives when the way to it no longer exists."""
 

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 
 from dy2st.capture import lattice, storage
-from dy2st.capture.journal import AttributePlace, CellPlace, ItemPlace, Place
+from dy2st.capture.places import AttributePlace, CellPlace, ItemPlace, Place
 from dy2st.capture.session import Session
 from dy2st.capture.values import StandIn, StandInSet, contents
+
+ACTS_FOR_USER = False
 
 _MAX_OBJECTS = 2000
 _TABLES = ("_parameters", "_buffers", "_modules")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from dy2st.capture import lattice, storage
-from dy2st.capture.journal import AttributePlace, ItemPlace
+from dy2st.capture.places import AttributePlace, ItemPlace
 from dy2st.capture.values import Choice, StandInTuple, Text, Undefined, contents, runtime_list, unpack_list
 from dy2st_runtime.structure import children, shallow, unflatten
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from dy2st.capture import iterators
 from dy2st.capture.branch import capture_if, capture_if_exp
-from dy2st.capture.journal import CellPlace
 from dy2st.capture.loop import capture_loop
-from dy2st.capture.regions import Refused
+from dy2st.capture.places import CellPlace
 from dy2st.capture.session import Session
+from dy2st.capture.signals import Refused
 from dy2st.capture.trying import capture_try
 from dy2st.capture.values import is_symbolic
 

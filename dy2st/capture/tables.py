@@ -11,7 +11,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture import access, attributes, choices, comparisons, iteration, keys, lookup, optional, storage
 from dy2st.capture.branch import capture_if
-from dy2st.capture.journal import ContentsPlace, ItemPlace
+from dy2st.capture.places import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session
 from dy2st.capture.users_code import has_own, is_library
 from dy2st.capture.values import Choice, StandInSet, is_symbolic, may_be_undefined

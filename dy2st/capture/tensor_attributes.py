@@ -14,9 +14,9 @@ import torch
 
 from dy2st import errors
 from dy2st.capture import storage, traits
-from dy2st.capture.journal import AttributePlace
-from dy2st.capture.regions import NeedsApart
+from dy2st.capture.places import AttributePlace
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsApart
 from dy2st.capture.tracking import CONSTANTS
 
 

@@ -21,10 +21,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture import storage
 from dy2st.capture.guards import GuardTable
-from dy2st.capture.journal import ItemPlace, Place
+from dy2st.capture.places import ItemPlace, Place
 from dy2st.capture.sources import PROXIES, Source, SourceTable, referent
 from dy2st.capture.values import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.errors import CaptureError
+
+ACTS_FOR_USER = False
 
 CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,

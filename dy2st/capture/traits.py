@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture.regions import NeedsApart
+from dy2st.capture.signals import NeedsApart
 
 if TYPE_CHECKING:
     from dy2st.capture.block import BlockBuilder

@@ -17,9 +17,10 @@ from dy2st import errors
 from dy2st.capture import lattice
 from dy2st.capture.block import align_operands
 from dy2st.capture.branch import Outcome, run_branch
-from dy2st.capture.journal import CellPlace, Write
-from dy2st.capture.regions import NeedsRuntimeList, Unreachable
+from dy2st.capture.journal import Write
+from dy2st.capture.places import CellPlace
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values import CAPTURE_VALUES
 from dy2st_runtime import control
 from dy2st_runtime.program import Block

@@ -9,8 +9,8 @@ from dy2st.capture import departures, rests, stand_ins
 from dy2st.capture.branch import capture_if, join
 from dy2st.capture.construction import registered
 from dy2st.capture.departures import Attempt, Handler, departure
-from dy2st.capture.regions import Signal
 from dy2st.capture.session import Session, current
+from dy2st.capture.signals import Signal
 from dy2st.capture.unwinding import check_handled, matches
 from dy2st.capture.values import Choice
 

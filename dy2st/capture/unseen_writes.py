@@ -17,8 +17,9 @@ import torch
 from dy2st import errors
 from dy2st.capture import storage
 from dy2st.capture.guards import module_hooks
-from dy2st.capture.journal import MISSING, AttributePlace, ContentsPlace
+from dy2st.capture.places import AttributePlace, ContentsPlace
 from dy2st.capture.session import Session
+from dy2st.capture.storage import MISSING
 from dy2st.capture.tracking import CONSTANTS
 from dy2st.capture.users_code import is_library
 from dy2st.capture.values import CAPTURE_VALUES, StandIn

@@ -16,9 +16,11 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.blame import is_users
 from dy2st.capture.failures import user_line
-from dy2st.capture.journal import CellPlace
-from dy2st.capture.regions import Refused, Signal, cells_of
+from dy2st.capture.places import CellPlace, cells_of
 from dy2st.capture.session import Session, current
+from dy2st.capture.signals import Refused, Signal
+
+ACTS_FOR_USER = False
 
 
 def unwound(session: Session, error: BaseException) -> tuple[BaseException, Any]:

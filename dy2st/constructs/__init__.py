@@ -8,5 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+ACTS_FOR_USER = True
+
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
+import sys
 
 import pytest
 
-from dy2st.capture.blame import _is_plain_torch
+import dy2st.capture
+import dy2st.constructs
+from dy2st.capture.blame import MARK, _innermost_is_users, _is_plain_torch
 
 TRACING = (
     "_decomp", "_dispatch", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops", "_inductor", "_library",
@@ -28,3 +32,41 @@ def test_code_that_eager_runs_is_told(name: str) -> None:
 
 def test_other_code_is_no_code_of_torch() -> None:
     assert not _is_plain_torch(__file__)
+
+
+def _raised_in(module: str) -> Exception:
+    """What code of a module raises."""
+    found = sys.modules[module]
+    try:
+        exec(compile("[][0]", str(found.__file__), "exec"), vars(found))
+    except IndexError as error:
+        return error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
+    raise AssertionError
+
+
+@pytest.mark.parametrize("module", ["dy2st.capture.access", "dy2st.capture.library.items", "dy2st.constructs.subscripts"])
+def test_what_acts_for_the_user_raises_what_the_users_code_does(module: str) -> None:
+    assert _innermost_is_users(_raised_in(module))
+
+
+@pytest.mark.parametrize(
+    "module", ["dy2st.capture.session", "dy2st.capture.journal", "dy2st.static_function", "dy2st_runtime.program"]
+)
+def test_what_keeps_the_books_raises_errors_of_ours(module: str) -> None:
+    assert not _innermost_is_users(_raised_in(module))
+
+
+def test_a_mark_decides_and_not_the_name_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["dy2st.capture.access"]
+    monkeypatch.setattr(module, MARK, False, raising=False)
+    assert not _innermost_is_users(_raised_in(module.__name__))
+
+
+@pytest.mark.parametrize("package", [dy2st.capture, dy2st.constructs])
+def test_packages_whose_code_acts_for_the_user_say_so(package: object) -> None:
+    assert vars(package)[MARK] is True
+    marks = {
+        module.name: getattr(importlib.import_module(module.name), MARK, None)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    }  # type: ignore[attr-defined]
+    assert set(marks.values()) <= {None, False}

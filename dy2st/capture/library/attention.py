@@ -16,8 +16,8 @@ from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.functions import handles_torch
 from dy2st.capture.library.registry import handles
 from dy2st.capture.patches import Patch
-from dy2st.capture.regions import Signal
 from dy2st.capture.session import Session, current
+from dy2st.capture.signals import Signal
 from dy2st.capture.tracking import PATCH_MARK
 from dy2st.capture.values import own_meaning
 

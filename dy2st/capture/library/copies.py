@@ -19,9 +19,10 @@ from dy2st import errors
 from dy2st.capture import access, cells, comparisons, comprehensions, construction, iteration, lattice, storage, wording
 from dy2st.capture.attributes import attr
 from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.journal import MISSING, ContentsPlace
 from dy2st.capture.library.registry import handles
+from dy2st.capture.places import ContentsPlace
 from dy2st.capture.session import Session
+from dy2st.capture.storage import MISSING
 from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, StandIn, Text, may_be_undefined
 from dy2st_runtime.cells import Cell
 from dy2st_runtime.structure import HOLDERS, attributes, empty_like

@@ -25,10 +25,10 @@ from dy2st.capture import (
     traits,
     wording,
 )
-from dy2st.capture.journal import AttributePlace
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.regions import NeedsApart
+from dy2st.capture.places import AttributePlace
 from dy2st.capture.session import Session
+from dy2st.capture.signals import NeedsApart
 from dy2st.capture.truth import truth
 from dy2st.capture.user_frames import FromUserFrames
 from dy2st.capture.users_code import is_users_function

@@ -16,8 +16,8 @@ from torch.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatte
 
 from dy2st import errors
 from dy2st.capture import lattice
-from dy2st.capture.journal import CellPlace
 from dy2st.capture.library.registry import handles, handles_made_by, refuses
+from dy2st.capture.places import CellPlace
 from dy2st.capture.session import Session, current
 from dy2st.capture.transformed import Call, Captured, Kinds, capture, kind_of, outside, record, with_gradient
 from dy2st.capture.values import RuntimeFunction

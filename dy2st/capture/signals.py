@@ -1,0 +1,47 @@
+"""Signals: how the parts of a capture tell each other to stop, or to start again, past the user's own handlers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ACTS_FOR_USER = False
+
+
+class Signal(BaseException):
+    """Control flow of the capture itself; user code that catches ``Exception`` does not see it."""
+
+
+class Unreachable(Signal):
+    """The rest of the block never runs: an exception has been recorded in it."""
+
+
+class Refused(Signal):
+    """An error of the capture on its way past the user's ``except`` clauses, which are not meant for it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class NeedsRuntimeList(Signal):
+    """A list has to become a list of the program in the block that made it, and the capture of what follows starts again."""
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__("a list changes length inside a captured block")
+        self.items = items
+
+
+class NeedsStandIn(Signal):
+    """Something has to stand for a set or deque from outside, and the capture starts again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is changed where a tensor decides")
+        self.name = name
+
+
+class NeedsApart(Signal):
+    """Tensors that differ in a trait, or objects, have to be told apart, and the capture starts again."""
+
+    def __init__(self, trait: str) -> None:
+        super().__init__(f"the ways to a value disagree in its {trait}")
+        self.trait = trait
