@@ -13,7 +13,6 @@
 """
 
 from dy2st.api import enable_to_static, export, ignore_module, load, not_to_static, save, save_inference_model, to_static, trace
-from dy2st.eager import EagerCalls, EagerWarning
 from dy2st.errors import (
     BackendError,
     BranchMismatchError,
@@ -40,14 +39,15 @@ from dy2st.exporting import ExportReport
 from dy2st.logs import set_code_level, set_verbosity
 from dy2st.lowering import whole as _whole
 from dy2st.onnx_backend import registration
-from dy2st.report import Report
-from dy2st.rewriting import rewrite
-from dy2st.signature import InputSpec
-from dy2st.static_function import StaticFunction
+from dy2st.static.fallback import EagerCalls, EagerWarning
+from dy2st.static.report import Report
+from dy2st.static.rewrite import rewrite
+from dy2st.static.signature import InputSpec
+from dy2st.static.static_function import StaticFunction
 from dy2st.translator import ProgramTranslator, declarative
 from dy2st_runtime.executors import whole as _place
+from dy2st_runtime.ir.program import Program, verify
 from dy2st_runtime.profiling import Profile, profile
-from dy2st_runtime.program import Program, verify
 
 _place.provide(_whole.lower)
 registration.register()

@@ -12,17 +12,17 @@ from typing import Any, TypeVar, overload
 import torch
 
 from dy2st import config, exporting, saving
-from dy2st.capture import users_code
-from dy2st.copying import bind_copies
+from dy2st.capture.environment import users_code
 from dy2st.errors import SignatureError
+from dy2st.exporting.verification import Options
 from dy2st.frames import plainly
-from dy2st.lowering.verification import Options
-from dy2st.signature import InputSpec, Specs
-from dy2st.static_function import StaticFunction
+from dy2st.static.copying import bind_copies
+from dy2st.static.signature import InputSpec, Specs
+from dy2st.static.static_function import StaticFunction
 from dy2st_runtime import executors
+from dy2st_runtime.ir.structure import HoldsItselfError, repeated_containers
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.passes.application import Pass
-from dy2st_runtime.structure import HoldsItselfError, repeated_containers
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _M = TypeVar("_M", bound=torch.nn.Module)

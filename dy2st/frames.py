@@ -15,7 +15,7 @@ import torch
 import dy2st_runtime
 from dy2st import config
 from dy2st.errors import Dy2stError
-from dy2st_runtime.tracebacks import steps
+from dy2st_runtime.call.tracebacks import steps
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 MACHINERY = tuple(_TORCH + part for part in ("_", "fx" + os.sep, "overrides.py", "utils" + os.sep + "_"))

@@ -8,8 +8,8 @@ from typing import Any
 
 from dy2st.api import enable_to_static, to_static
 from dy2st.errors import SignatureError
-from dy2st.static_function import StaticFunction
-from dy2st_runtime.program import Program
+from dy2st.static.static_function import StaticFunction
+from dy2st_runtime.ir.program import Program
 
 declarative = to_static
 """The older name of :func:`dy2st.to_static`."""

@@ -13,8 +13,8 @@ import torch
 os.environ.setdefault("DY2ST_CHECK_LEAKS", "1")
 
 from dy2st import StaticFunction
+from dy2st_runtime.ir.program import Program
 from dy2st_runtime.passes.pipeline import optimize
-from dy2st_runtime.program import Program
 
 if os.environ.get("DY2ST_OPTIMIZE"):
 

@@ -361,7 +361,7 @@ def test_what_an_unconverted_function_reads_is_not_guarded_but_its_identity_is()
 
 
 def test_ignore_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dy2st.capture import users_code
+    from dy2st.capture.environment import users_code
 
     monkeypatch.setattr(users_code, "SKIPPED_PACKAGES", set(users_code.SKIPPED_PACKAGES))
     library = types.ModuleType("some_library")

@@ -18,10 +18,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import dy2st
-from dy2st import LeakError, leaks, to_static
-from dy2st.capture.shapes import CaptureShapes
-from dy2st.capture.values import Choice, Stale, Undefined
+from dy2st import LeakError, to_static
+from dy2st.capture.recording.shapes import CaptureShapes
+from dy2st.capture.values.symbolic import Choice, Stale, Undefined
 from dy2st.errors import DataDependentError
+from dy2st.static import leaks
 
 KEPT: list[Any] = []
 SPACE = types.SimpleNamespace(value=None)

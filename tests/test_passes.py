@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import dy2st
+from dy2st_runtime.ir.program import Effect
+from dy2st_runtime.ir.structure import Const
 from dy2st_runtime.passes.loop_invariants import hoist_invariants
 from dy2st_runtime.passes.pipeline import optimize
-from dy2st_runtime.program import Effect
-from dy2st_runtime.structure import Const
 from tests.oracle import same
 from tests.runtime.passes.optimized import operators, twice
 

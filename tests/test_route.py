@@ -15,7 +15,7 @@ from torch import nn
 
 import dy2st
 from dy2st import InputSpec, to_static
-from dy2st.route import Route
+from dy2st.static.fast_path import Route
 from tests.oracle import same
 
 

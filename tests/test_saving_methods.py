@@ -268,7 +268,7 @@ def test_writing_what_is_there_already_is_a_write(old):
 
 
 def test_the_program_of_forward_alone(path):
-    from dy2st_runtime import archive
+    from dy2st_runtime.archive import archive
 
     dy2st.save(Seq(), path, methods=SPECS)
     programs, state = archive.read(path)

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import dy2st
 from dy2st import to_static
-from dy2st.capture.turns import TURNS, Turns
+from dy2st.capture.environment.capture_lock import TURNS, Turns
 from tests.oracle import same
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -51,7 +51,7 @@ class Net(nn.Module):
 
 
 def _count_captures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    from dy2st import static_function
+    from dy2st.static import static_function
 
     seen: list[Any] = []
     original = static_function.capture
@@ -212,7 +212,7 @@ def test_clearing_while_others_call() -> None:
 
 def _meeting(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Captures go on once ``count`` of them have begun."""
-    from dy2st import static_function
+    from dy2st.static import static_function
 
     original, barrier = static_function.capture, threading.Barrier(count)
 
@@ -255,7 +255,7 @@ def test_captures_of_several_functions_and_signatures_overlap(monkeypatch: pytes
 
 
 def test_whoever_needs_no_capture_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dy2st import static_function
+    from dy2st.static import static_function
 
     known, slow, other = make_function(1), make_function(2), make_function(3)
     known(X, 1)
@@ -484,7 +484,7 @@ def untouched() -> None:
     assert not torch.overrides._get_current_function_mode_stack()
     assert nn.Module.__call__.__module__ == "torch.nn.modules.module"
     assert torch.autograd.Function.apply.__func__.__module__ == "torch.autograd.function"
-    assert dy2st.capture.session.current() is None
+    assert dy2st.capture.session.session.current() is None
     assert type(torch.ones(2) + 1) is torch.Tensor
     assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu") and not torch.is_inference_mode_enabled()
     same(nn.Identity()(X), X)

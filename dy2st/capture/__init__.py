@@ -3,19 +3,19 @@
 Operators of the constructs come here when a value is known only at run time; outside of a capture they behave as Python does.
 """
 
-from dy2st.capture.assertions import capture_assert
-from dy2st.capture.branch import capture_if, capture_if_exp
-from dy2st.capture.caught import capture_with
-from dy2st.capture.exceptions import raised, raised_from
-from dy2st.capture.iteration import capture_for
-from dy2st.capture.loop import capture_while
-from dy2st.capture.managers import managed
-from dy2st.capture.session import current, report_site
-from dy2st.capture.signals import Signal
-from dy2st.capture.truth import condition, decided, logical_not, truth_value
-from dy2st.capture.trying import capture_try
-from dy2st.capture.unwinding import finalized, handled
-from dy2st.capture.values import Undefined, is_symbolic
+from dy2st.capture.branching.assertions import capture_assert
+from dy2st.capture.branching.branch import capture_if, capture_if_exp
+from dy2st.capture.branching.trying import capture_try
+from dy2st.capture.calls.caught import capture_with
+from dy2st.capture.calls.managers import managed
+from dy2st.capture.looping.iteration import capture_for
+from dy2st.capture.looping.loop import capture_while
+from dy2st.capture.looping.truth import condition, decided, logical_not, truth_value
+from dy2st.capture.raising.exceptions import raised, raised_from
+from dy2st.capture.raising.unwinding import finalized, handled
+from dy2st.capture.session.session import current, report_site
+from dy2st.capture.values.signals import Signal
+from dy2st.capture.values.symbolic import Undefined, is_symbolic
 
 ACTS_FOR_USER = True
 

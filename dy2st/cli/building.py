@@ -8,7 +8,7 @@ import time
 from dy2st.cli.output import console, duration
 from dy2st.errors import Dy2stError
 
-_MODULE = "dy2st_runtime.executors.native_build"
+_MODULE = "dy2st_runtime.executors.native.build"
 
 
 def build(runner: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dy2st.cli.output import clean, console, size, told
 from dy2st.errors import LoadError
-from dy2st_runtime import archive
+from dy2st_runtime.archive import archive
 
 
 def check(paths: Sequence[Path], namespaces: Collection[str]) -> bool:

@@ -10,9 +10,9 @@ import torch
 from rich.console import Console
 
 from dy2st.cli.output import clean, console
-from dy2st_runtime import archive
-from dy2st_runtime.printing import short_dtype
-from dy2st_runtime.state import StateValue
+from dy2st_runtime.archive import archive
+from dy2st_runtime.archive.state import StateValue
+from dy2st_runtime.ir.printing import short_dtype
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 

@@ -20,9 +20,9 @@ from dy2st.cli import page
 from dy2st.cli.output import clean, console
 from dy2st.errors import CaptureError, ConversionError, Dy2stError, SignatureError
 from dy2st.saving import static_of
-from dy2st.signature import InputSpec
-from dy2st.static_function import StaticFunction, convert_root
-from dy2st_runtime.program import Program
+from dy2st.static.signature import InputSpec
+from dy2st.static.static_function import StaticFunction, convert_root
+from dy2st_runtime.ir.program import Program
 
 _DTYPES = {
     "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i8": torch.int8, "i16": torch.int16,

@@ -12,8 +12,8 @@ import sys
 import torch
 
 from dy2st.cli.output import console
+from dy2st_runtime.archive.serialize import VERSION
 from dy2st_runtime.executors import DEFAULT, available
-from dy2st_runtime.serialize import VERSION
 
 _FOR = {
     "numpy": "arrays of archives and of `dy2st run`",

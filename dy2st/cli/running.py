@@ -12,11 +12,11 @@ import torch
 
 from dy2st.cli.output import clean, console
 from dy2st.errors import SignatureError
-from dy2st_runtime.constants import dtype_name
+from dy2st_runtime.ir.constants import dtype_name
+from dy2st_runtime.ir.program import InputSlot, Program
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, ObjectOf, Structure, TupleOf
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.module import load as load_archive
-from dy2st_runtime.program import InputSlot, Program
-from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, ObjectOf, Structure, TupleOf
 
 _SUFFIXES = (".npy", ".npz", ".json")
 

@@ -11,11 +11,12 @@ import torch
 from rich.markup import escape
 
 from dy2st.cli.output import clean, console, size, table
-from dy2st_runtime import archive, scalars
-from dy2st_runtime.container import Container
-from dy2st_runtime.printing import format_structure, short_dtype, slot_type
-from dy2st_runtime.program import Program
-from dy2st_runtime.state import StateValue
+from dy2st_runtime.archive import archive
+from dy2st_runtime.archive.container import Container
+from dy2st_runtime.archive.state import StateValue
+from dy2st_runtime.ir.printing import format_structure, short_dtype, slot_type
+from dy2st_runtime.ir.program import Program
+from dy2st_runtime.primitives import scalars
 
 
 def show(path: Path, with_program: bool, as_json: bool, namespaces: Collection[str]) -> None:

@@ -23,8 +23,9 @@ from typing import Any
 import gast
 
 from dy2st import names
-from dy2st.capture import current, iterators, unpacking
-from dy2st.capture.values import Choice
+from dy2st.capture import current
+from dy2st.capture.looping import iterators, unpacking
+from dy2st.capture.values.symbolic import Choice
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template

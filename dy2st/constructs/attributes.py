@@ -9,7 +9,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import attributes
+from dy2st.capture.attributes import attributes
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template

@@ -16,7 +16,7 @@ from typing import Any
 import gast
 
 from dy2st import names
-from dy2st.capture import access
+from dy2st.capture.attributes import access
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.undefined import rewrite_name

@@ -15,7 +15,9 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import calls, current, keywords
+from dy2st.capture import current
+from dy2st.capture.branching import keywords
+from dy2st.capture.calls import call as calls
 from dy2st.constructs.context import Context
 from dy2st.constructs.debugger import starts_debugger
 from dy2st.constructs.registry import Phase, operator, rewrites

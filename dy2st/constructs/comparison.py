@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 
 import gast
 
-from dy2st.capture import capture_if_exp, comparisons, condition, is_symbolic, logical_not, relations
+from dy2st.capture import capture_if_exp, condition, is_symbolic, logical_not
+from dy2st.capture.operators import comparisons, relations
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.thunks import thunk

@@ -17,8 +17,10 @@ from typing import Any
 import gast
 
 from dy2st import names
-from dy2st.capture import access, calls, comprehensions, iteration
-from dy2st.capture.comprehensions import Clause
+from dy2st.capture.attributes import access
+from dy2st.capture.calls import call
+from dy2st.capture.looping import comprehensions, iteration
+from dy2st.capture.looping.comprehensions import Clause
 from dy2st.constructs.assignment import pattern_of
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -150,8 +152,8 @@ def set_comp(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
     """The set."""
-    made: set[Any] = calls.call(set)
-    comprehensions.fill(made, lambda item: calls.call(made.add, item), Clause(iterable, pattern, bound, element, conditions))
+    made: set[Any] = call.call(set)
+    comprehensions.fill(made, lambda item: call.call(made.add, item), Clause(iterable, pattern, bound, element, conditions))
     return made
 
 

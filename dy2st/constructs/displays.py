@@ -19,7 +19,11 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import construction, current, sets, spreading, tables, tuples
+from dy2st.capture import current
+from dy2st.capture.collections import sets, tables
+from dy2st.capture.containers import tuples
+from dy2st.capture.looping import spreading
+from dy2st.capture.objects import construction
 from dy2st.constructs.context import Context
 from dy2st.constructs.list_operators import spread_starred
 from dy2st.constructs.registry import Phase, operator, rewrites

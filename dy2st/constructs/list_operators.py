@@ -16,9 +16,12 @@ from typing import Any
 
 import gast
 
-from dy2st.capture import current, lists, spreading, tables, tuples
-from dy2st.capture.text import percent
-from dy2st.capture.values import StandInTuple
+from dy2st.capture import current
+from dy2st.capture.collections import tables
+from dy2st.capture.containers import lists, tuples
+from dy2st.capture.looping import spreading
+from dy2st.capture.texts.text import percent
+from dy2st.capture.values.symbolic import StandInTuple
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 

@@ -24,7 +24,7 @@ from typing import Any
 import gast
 
 from dy2st import names
-from dy2st.capture import patterns
+from dy2st.capture.calls import patterns
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template

@@ -33,7 +33,7 @@ import gast
 from dy2st import names
 from dy2st.analysis.blocks import is_block_statement
 from dy2st.analysis.exits import ends, may_leave
-from dy2st.capture.values import Choice
+from dy2st.capture.values.symbolic import Choice
 from dy2st.constructs.bodies import map_bodies, may_discard, start_handlers
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites

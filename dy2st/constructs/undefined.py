@@ -19,8 +19,9 @@ import gast
 
 from dy2st import names
 from dy2st.analysis.scopes import names_in, parameters
-from dy2st.capture import Undefined, access
-from dy2st.capture.values import unbound_free_message, unbound_message
+from dy2st.capture import Undefined
+from dy2st.capture.attributes import access
+from dy2st.capture.values.symbolic import unbound_free_message, unbound_message
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.constructs.walk import insert_at_start

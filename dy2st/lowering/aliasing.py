@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import fx
 
-from dy2st_runtime import control, scalars
-from dy2st_runtime.program import Block, node_blocks
+from dy2st_runtime.ir.program import Block, node_blocks
+from dy2st_runtime.primitives import control, scalars
 
 LIST_CHANGES = (
     control.list_append, control.list_extend, control.list_insert, control.list_set, control.list_pop, control.list_clear,

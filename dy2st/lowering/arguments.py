@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from dy2st.lowering.values import as_tensor
-from dy2st_runtime.binding import Binder
-from dy2st_runtime.program import Program
-from dy2st_runtime.structure import DictOf, Structure, TupleOf, unflatten
+from dy2st_runtime.call.binding import Binder
+from dy2st_runtime.ir.program import Program
+from dy2st_runtime.ir.structure import DictOf, Structure, TupleOf, unflatten
 
 
 def without_defaults(program: Program) -> Program:

@@ -16,7 +16,7 @@ import sympy
 import torch
 
 from dy2st.lowering.values import Number, as_tensor, form_of, is_number, kind_of, new_form, surely
-from dy2st_runtime import scalars
+from dy2st_runtime.primitives import scalars
 
 _COMPARISONS = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
 _ON_SIZES = ("add", "sub", "mul", "floordiv", "mod", "neg", "pos")
@@ -68,7 +68,7 @@ class NoTranslationError(Exception):
 
 
 def calculate(target: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a function of :mod:`dy2st_runtime.scalars` gives.
+    """What a function of :mod:`dy2st_runtime.primitives.scalars` gives.
 
     Args:
         target: the function.

@@ -14,8 +14,8 @@ from dy2st.lowering.arithmetic import truth
 from dy2st.lowering.context import Context, apart, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.slots import NoJoinError, Slot
 from dy2st.lowering.values import ListValue, flatten, unflatten
-from dy2st_runtime import control
-from dy2st_runtime.program import Block, nested_blocks
+from dy2st_runtime.ir.program import Block, nested_blocks
+from dy2st_runtime.primitives import control
 
 
 def branch(context: Context, node: fx.Node, pred: Any, blocks: Sequence[Block], operands: Sequence[Any]) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from dy2st.errors import ExportError
 from dy2st.lowering.aliasing import facts
 from dy2st.lowering.values import ListValue, Unbound
-from dy2st_runtime.program import Block
+from dy2st_runtime.ir.program import Block
 
 
 class Context(abc.ABC):

@@ -14,9 +14,9 @@ from dy2st.lowering.branch import branch, described
 from dy2st.lowering.context import Context, brief, place, refuse
 from dy2st.lowering.loop import loop
 from dy2st.lowering.values import Number
-from dy2st_runtime import control, modes, scalars
-from dy2st_runtime.program import Block
-from dy2st_runtime.transforms import transformed
+from dy2st_runtime.ir.program import Block
+from dy2st_runtime.primitives import control, modes, scalars
+from dy2st_runtime.primitives.transforms import transformed
 
 aten = torch.ops.aten
 _ITEMS = (aten.item.default, aten._local_scalar_dense.default)

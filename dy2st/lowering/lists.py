@@ -10,7 +10,7 @@ import torch
 
 from dy2st.lowering import sequences
 from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, as_tensor, is_number, kind_of, known_later, new_form, surely
-from dy2st_runtime import control
+from dy2st_runtime.primitives import control
 
 
 class NoListError(Exception):

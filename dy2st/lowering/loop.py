@@ -34,7 +34,7 @@ from dy2st.lowering.slots import (
     UnboundSlot,
 )
 from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, as_tensor, flatten, form_of, known_later, new_form, unflatten
-from dy2st_runtime.program import Block
+from dy2st_runtime.ir.program import Block
 
 _MOST_REHEARSALS = 8
 

@@ -20,11 +20,10 @@ from dy2st.lowering.context import brief, check_hazards
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.lists import prefix
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number, known_later, new_form
-from dy2st_runtime import effects
-from dy2st_runtime.module import LoadedModule
-from dy2st_runtime.paths import parse
-from dy2st_runtime.program import InputSlot, Program
-from dy2st_runtime.structure import (
+from dy2st_runtime.call import effects
+from dy2st_runtime.ir.paths import parse
+from dy2st_runtime.ir.program import InputSlot, Program
+from dy2st_runtime.ir.structure import (
     ChoiceOf,
     ClassOf,
     CollectionOf,
@@ -41,6 +40,7 @@ from dy2st_runtime.structure import (
     Structure,
     TupleOf,
 )
+from dy2st_runtime.module import LoadedModule
 
 _KEPT = "state_{}"
 

@@ -12,7 +12,7 @@ from torch.fx.experimental import _config as shape_settings
 from dy2st.errors import ExportError
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.values import as_tensor, is_number
-from dy2st_runtime.program import Program
+from dy2st_runtime.ir.program import Program
 
 
 class _Flat(nn.Module):

@@ -18,8 +18,8 @@ from dy2st.lowering import arithmetic
 from dy2st.lowering.context import place, refuse
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.values import ListValue, Number, as_tensor
-from dy2st_runtime import control, scalars
-from dy2st_runtime.program import Block
+from dy2st_runtime.ir.program import Block
+from dy2st_runtime.primitives import control, scalars
 
 _LIST_PLACES = (control.list_get, control.list_set, control.list_pop)
 _DIVISIONS = ("operator.truediv", "operator.floordiv", "operator.mod", "divmod")

@@ -17,21 +17,21 @@ from typing import Any
 import torch
 
 from dy2st.errors import ExportError
-from dy2st.lowering import onnx_models
+from dy2st.exporting import onnx_models
+from dy2st.exporting.inputs import example
+from dy2st.exporting.preparing import lower_prepared
+from dy2st.exporting.refusals import refuse_random_numbers
 from dy2st.lowering.aliasing import facts
 from dy2st.lowering.context import check_hazards, refuse
-from dy2st.lowering.inputs import example
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.module import LoweredModule, lower
-from dy2st.lowering.preparing import lower_prepared
-from dy2st.lowering.refusals import refuse_random_numbers
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
 from dy2st.onnx_backend.careful import Careful, operator_of
-from dy2st_runtime import control
+from dy2st_runtime.analyses.provenance import UntoldError, with_origins
+from dy2st_runtime.ir.program import InputSlot, Program, StateSlot
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, TupleOf
 from dy2st_runtime.module import LoadedModule
-from dy2st_runtime.passes.origins import UntoldError, with_origins
-from dy2st_runtime.program import InputSlot, Program, StateSlot
-from dy2st_runtime.structure import Const, DictOf, Leaf, TupleOf
+from dy2st_runtime.primitives import control
 
 aten = torch.ops.aten
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
-from dy2st import lowering, onnx_backend
+from dy2st import exporting, lowering, onnx_backend
 from dy2st.onnx_backend.graph import Graph, from_text, made, to_text
-from dy2st_runtime import passes, serialize
-from dy2st_runtime.document import dump
+from dy2st_runtime import analyses, ir, passes, primitives
+from dy2st_runtime.archive import serialize
 from dy2st_runtime.errors import Dy2stError
-from dy2st_runtime.executors import native_build
-from dy2st_runtime.program import Program
+from dy2st_runtime.executors.native import build
+from dy2st_runtime.ir.document import dump
+from dy2st_runtime.ir.program import Program
 
 
 def graph(program: Program, values: Sequence[Any]) -> Graph:
@@ -34,7 +35,7 @@ def graph(program: Program, values: Sequence[Any]) -> Graph:
 
 def folder() -> Path:
     """Where graphs are kept."""
-    return native_build.cache_folder() / "onnx"
+    return build.cache_folder() / "onnx"
 
 
 def _key(program: Program, values: Sequence[Any]) -> str | None:
@@ -50,7 +51,7 @@ def _key(program: Program, values: Sequence[Any]) -> str | None:
 @functools.cache
 def _makers() -> str:
     """The code that makes graphs."""
-    own = [Path(package.__file__ or "").parent for package in (lowering, onnx_backend, passes)]
+    own = [Path(package.__file__ or "").parent for package in (analyses, exporting, ir, lowering, onnx_backend, passes, primitives)]
     files = sorted(path for folder in own for path in folder.glob("*.py"))
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "onnxscript")]
     return hashlib.sha256(b"".join([path.read_bytes() for path in files])).hexdigest() + "".join(versions)
@@ -72,5 +73,5 @@ def _write(directory: Path, key: str, graph: Graph) -> None:
     text = to_text(graph).encode()
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with native_build.renamed(directory / key) as part:
+        with build.renamed(directory / key) as part:
             part.write_bytes(hashlib.sha256(text + graph.model).hexdigest().encode() + b" " + text + b"\n" + graph.model)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dy2st.errors import BackendError
 from dy2st_runtime import executors
-from dy2st_runtime.program import Program
+from dy2st_runtime.ir.program import Program
 
 NAME = "onnxruntime"
 """The name of the executor."""

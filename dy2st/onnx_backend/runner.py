@@ -19,11 +19,11 @@ from dy2st.frames import level_outside
 from dy2st.onnx_backend import kept
 from dy2st.onnx_backend.graph import Graph
 from dy2st.onnx_backend.session import Session
-from dy2st.static_function import capture_lock
+from dy2st.static.static_function import capture_lock
 from dy2st_runtime import executors
+from dy2st_runtime.analyses.provenance import MADE, NOTHING
 from dy2st_runtime.executors.plain_values import GRADIENTS, unusual
-from dy2st_runtime.passes.origins import MADE, NOTHING
-from dy2st_runtime.program import Program
+from dy2st_runtime.ir.program import Program
 
 log = logging.getLogger("dy2st.onnxruntime")
 

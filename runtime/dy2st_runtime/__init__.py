@@ -1,10 +1,10 @@
 """The back end of dy2st: programs, executors and archives. It needs torch and numpy, nothing of the front end."""
 
-from dy2st_runtime.archive import save_programs
+from dy2st_runtime.archive.archive import save_programs
 from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError, SignatureError, StepLimitError
+from dy2st_runtime.ir.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
 from dy2st_runtime.module import LoadedModule, load
 from dy2st_runtime.profiling import Profile, profile
-from dy2st_runtime.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
 
 __all__ = [
     "Block",

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control, modes, scalars
+from dy2st_runtime.analyses.aliasing import Aliasing, writes
+from dy2st_runtime.analyses.purity import is_pure
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.executors import python
-from dy2st_runtime.passes.aliasing import Aliasing, writes
+from dy2st_runtime.ir.program import Block, Program, StateSlot, copy_block, node_blocks
+from dy2st_runtime.ir.structure import ChoiceOf, DictOf, Leaf, ListOf, ObjectOf, SameAs, Shared, Structure, TupleOf, walk
 from dy2st_runtime.passes.constant_folding import fold_constants
 from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
-from dy2st_runtime.passes.purity import is_pure
-from dy2st_runtime.program import Block, Program, StateSlot, copy_block, node_blocks
-from dy2st_runtime.structure import ChoiceOf, DictOf, Leaf, ListOf, ObjectOf, SameAs, Shared, Structure, TupleOf, walk
+from dy2st_runtime.primitives import control, modes, scalars
 
 Fetch = int | str
 

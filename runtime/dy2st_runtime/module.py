@@ -12,17 +12,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from dy2st_runtime import archive, effects, leaving, other_tracers
-from dy2st_runtime.binding import Binder
-from dy2st_runtime.budget import limited
-from dy2st_runtime.effects import container
+from dy2st_runtime.archive import archive
+from dy2st_runtime.archive.state import State, StateValue, build
+from dy2st_runtime.call import effects, on_raise, other_tracers
+from dy2st_runtime.call.binding import Binder
+from dy2st_runtime.call.budget import limited
+from dy2st_runtime.call.effects import container
 from dy2st_runtime.errors import SignatureError, StepLimitError
 from dy2st_runtime.executors import choose, runner
+from dy2st_runtime.ir.paths import Path, parse
+from dy2st_runtime.ir.program import ObjectPlace, Program, StateSlot
+from dy2st_runtime.ir.structure import unflatten
 from dy2st_runtime.passes.devices import move_to_device
-from dy2st_runtime.paths import Path, parse
-from dy2st_runtime.program import ObjectPlace, Program, StateSlot
-from dy2st_runtime.state import State, StateValue, build
-from dy2st_runtime.structure import unflatten
 
 _MODES = ("train", "eval")
 _PLAIN = ("attribute", "number")
@@ -81,7 +82,7 @@ class _Entry:
     @functools.cached_property
     def running(self) -> _Entry:
         """What a call runs: the recording where a second run would not do what the first one did."""
-        return self if self.recording is None or leaving.is_repeatable(self.program) else self.recording
+        return self if self.recording is None or on_raise.is_repeatable(self.program) else self.recording
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Entry:
         return self
@@ -234,7 +235,7 @@ class LoadedModule(nn.Module):
         containers: dict[tuple[Any, ...], Any] = {}
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state), containers)
         made = self._existing(entry.program, containers) if entry.program.object_places else {}
-        leaving.begin()
+        on_raise.begin()
         with _default_dtype(entry.program.default_dtype):
             try:
                 outputs = runner(entry.moved, self._dy2st_backend)([*leaves, *state])
@@ -257,9 +258,9 @@ class LoadedModule(nn.Module):
 
     def _leave(self, recording: _Entry | None, containers: Mapping[tuple[Any, ...], Any]) -> None:
         """Write what a call that has raised had written by then."""
-        kept = leaving.taken()
+        kept = on_raise.taken()
         if kept is not None and recording is not None:
-            written = leaving.written(recording.program, kept[0])
+            written = on_raise.written(recording.program, kept[0])
             made = self._existing(written, containers)
             effects.apply(self, written, kept[1], made)
             self._keep(written, made)
@@ -269,7 +270,7 @@ class LoadedModule(nn.Module):
         recording = entry.recording
         if recording is None or isinstance(raised, StepLimitError) or entry.running is recording:
             return not isinstance(raised, StepLimitError)
-        leaving.begin()
+        on_raise.begin()
         try:
             runner(recording.moved, "python")([*leaves, *(self._value(path) for path in recording.paths)])
         except (Exception, SystemExit) as error:

@@ -10,9 +10,10 @@ import types
 from typing import Any
 
 from dy2st_runtime.errors import Dy2stError
-from dy2st_runtime.executors import native, native_build
-from dy2st_runtime.executors.lowering import Instruction
-from dy2st_runtime.program import Location
+from dy2st_runtime.executors import native
+from dy2st_runtime.executors.native import build
+from dy2st_runtime.executors.native.lowering import Instruction
+from dy2st_runtime.ir.program import Location
 
 _active = threading.Lock()
 
@@ -65,7 +66,7 @@ class Profile:
     def __enter__(self) -> Profile:
         if not _active.acquire(blocking=False):
             raise Dy2stError("a profile is being taken already: only one at a time can be")
-        library = native_build.library()
+        library = build.library()
         if library is not None:
             for running in native.running():
                 running.machine.taken()
@@ -75,7 +76,7 @@ class Profile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: types.TracebackType | None
     ) -> None:
-        library = native_build.library()
+        library = build.library()
         if library is not None:
             library.count_runs(False)
             self._collect()

@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-from dy2st_runtime.executors import native_build
+from dy2st_runtime.executors.native import build
 from tests.attacks import judging, killing, references
 
 
@@ -25,7 +25,7 @@ def main() -> int:
     references.BACKEND = options.backend
     torch.set_num_threads(1)
     if options.backend == "native":
-        native_build.build()
+        build.build()
     failed = 0
     if options.mutants:
         found = judging.attack(options.mutants, options.first)

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-from dy2st_runtime import container
+from dy2st_runtime.archive import container
 
 ODD = (
     None, True, False, 0, 1, -1, 2, 7, 100, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 10**40, -(2**63), 0.0, -0.0,

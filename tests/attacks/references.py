@@ -18,7 +18,7 @@ from torch import nn
 
 import dy2st_runtime
 from dy2st_runtime import StateSlot, save_programs
-from dy2st_runtime.structure import Leaf
+from dy2st_runtime.ir.structure import Leaf
 from tests.runtime.build import Make, Net, net_program, net_state, program, simple, tensor_input
 
 NAMES = ("small", "loops", "weights")

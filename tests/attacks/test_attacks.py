@@ -56,12 +56,12 @@ def test_killed_at_each_step(tmp_path, last):
     before = path.read_bytes()
     script = """
 import os, signal, sys
-import dy2st_runtime.container
+import dy2st_runtime.archive.container
 from tests.attacks import references
 def die(*_): os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[2] == "write":
-    whole = dy2st_runtime.container.write
-    dy2st_runtime.container.write = lambda file, members: (file.write(b"PK\\x03\\x04 half"), file.flush(), die())
+    whole = dy2st_runtime.archive.container.write
+    dy2st_runtime.archive.container.write = lambda file, members: (file.write(b"PK\\x03\\x04 half"), file.flush(), die())
 else:
     setattr(os, sys.argv[2], die)
 references.save_weights(sys.argv[1], 2.0, 64)

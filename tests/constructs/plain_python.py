@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dy2st.constructs.registry import namespace
-from dy2st.convert import ConvertedFunction, convert
+from dy2st.static.conversion import ConvertedFunction, convert
 
 _numbers = itertools.count()
 

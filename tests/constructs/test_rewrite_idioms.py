@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dy2st.convert import convert
+from dy2st.static.conversion import convert
 from tests.constructs.plain_python import converted, load, outcome
 
 MODULE = load((Path(__file__).parent / "idioms.txt").read_text())

@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
-from dy2st.convert import convert
 from dy2st.errors import SourceNotFoundError, UnsupportedSyntaxError
+from dy2st.static.conversion import convert
 from tests.constructs.plain_python import conversion
 
 REJECTED = {

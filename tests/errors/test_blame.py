@@ -10,7 +10,8 @@ import pytest
 
 import dy2st.capture
 import dy2st.constructs
-from dy2st.capture.blame import MARK, _innermost_is_users, _is_plain_torch
+from dy2st.capture.diagnostics.attribution import _innermost_is_users, _is_plain_torch
+from dy2st.capture.values.roles import Role
 
 TRACING = (
     "_decomp", "_dispatch", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops", "_inductor", "_library",
@@ -44,29 +45,32 @@ def _raised_in(module: str) -> Exception:
     raise AssertionError
 
 
-@pytest.mark.parametrize("module", ["dy2st.capture.access", "dy2st.capture.library.items", "dy2st.constructs.subscripts"])
+@pytest.mark.parametrize(
+    "module", ["dy2st.capture.attributes.access", "dy2st.capture.library.items", "dy2st.constructs.subscripts"]
+)
 def test_what_acts_for_the_user_raises_what_the_users_code_does(module: str) -> None:
     assert _innermost_is_users(_raised_in(module))
 
 
 @pytest.mark.parametrize(
-    "module", ["dy2st.capture.session", "dy2st.capture.journal", "dy2st.static_function", "dy2st_runtime.program"]
+    "module",
+    ["dy2st.capture.session.session", "dy2st.capture.writes.undo_log", "dy2st.static.static_function", "dy2st_runtime.ir.program"],
 )
 def test_what_keeps_the_books_raises_errors_of_ours(module: str) -> None:
     assert not _innermost_is_users(_raised_in(module))
 
 
 def test_a_mark_decides_and_not_the_name_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["dy2st.capture.access"]
-    monkeypatch.setattr(module, MARK, False, raising=False)
+    module = sys.modules["dy2st.capture.attributes.access"]
+    monkeypatch.setattr(module, Role.ACTS.value, False, raising=False)
     assert not _innermost_is_users(_raised_in(module.__name__))
 
 
 @pytest.mark.parametrize("package", [dy2st.capture, dy2st.constructs])
 def test_packages_whose_code_acts_for_the_user_say_so(package: object) -> None:
-    assert vars(package)[MARK] is True
+    assert vars(package)[Role.ACTS.value] is True
     marks = {
-        module.name: getattr(importlib.import_module(module.name), MARK, None)
+        module.name: getattr(importlib.import_module(module.name), Role.ACTS.value, None)
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     }  # type: ignore[attr-defined]
     assert set(marks.values()) <= {None, False}

@@ -43,7 +43,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import dy2st
-from dy2st.capture.signals import Signal
+from dy2st.capture.values.signals import Signal
 from tests.fuzz import classes
 from tests.fuzz.grammar import Program
 from tests.oracle import same

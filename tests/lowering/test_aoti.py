@@ -8,7 +8,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import dy2st
 from dy2st import ExportError
-from dy2st.lowering import aoti
+from dy2st.exporting import aoti
 from tests.lowering.programs import FUNCTIONS, made
 from tests.lowering.test_export_examples import model
 

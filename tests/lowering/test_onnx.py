@@ -191,7 +191,7 @@ def test_an_operator_without_translation_is_named_with_its_line(tmp_path):
 
 
 def test_weights_beyond_one_file_have_their_own(tmp_path, monkeypatch):
-    from dy2st.lowering import onnx_models
+    from dy2st.exporting import onnx_models
 
     monkeypatch.setattr(onnx_models, "_LARGEST", 0)
     layer = torch.nn.Linear(64, 64)
@@ -205,7 +205,7 @@ def test_weights_beyond_one_file_have_their_own(tmp_path, monkeypatch):
 
 
 def test_missing_packages_are_named(tmp_path, monkeypatch):
-    from dy2st.lowering import onnx_models
+    from dy2st.exporting import onnx_models
 
     monkeypatch.setattr(onnx_models, "NEEDED", ("onnx", "no_such_package"))
     layer, specification = made("two_ways")

@@ -13,7 +13,7 @@ pytest.importorskip("onnxscript")
 
 import onnx_ir as ir  # noqa: E402  # comes with onnxscript
 
-from dy2st.lowering.onnx_loops import simplify_loops  # noqa: E402
+from dy2st.exporting.onnx_loops import simplify_loops  # noqa: E402
 
 HEAD = """<ir_version: 10, opset_import: ["" : 20]>
 main (float[2] x, int64 n) => ({outputs}) <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 low = {{-3}}> {{

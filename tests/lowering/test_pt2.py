@@ -9,7 +9,7 @@ import torch
 
 import dy2st
 from dy2st import ExportError, InputSpec
-from dy2st.lowering.comparison import tensors_of
+from dy2st.exporting.comparison import tensors_of
 from tests.lowering.programs import FUNCTIONS, grows_sometimes, made, spec
 
 
@@ -337,7 +337,7 @@ def test_a_loop_without_end_does_not_hang(tmp_path):
 
 
 def test_a_wrong_result_is_seen(tmp_path, monkeypatch):
-    from dy2st.lowering import doors
+    from dy2st.exporting import targets as doors
 
     read = doors.read_pt2
 
@@ -351,7 +351,7 @@ def test_a_wrong_result_is_seen(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["count", "h"])
 def test_wrong_state_is_seen(name, tmp_path, monkeypatch):
-    from dy2st.lowering import doors
+    from dy2st.exporting import targets as doors
 
     read = doors.read_pt2
 

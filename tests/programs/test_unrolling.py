@@ -11,7 +11,7 @@ from torch import nn
 
 import dy2st
 from dy2st import config
-from dy2st_runtime import control
+from dy2st_runtime.primitives import control
 from tests.oracle import agree
 
 X = torch.arange(24.0).view(6, 4) / 10

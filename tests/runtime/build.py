@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from dy2st_runtime import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, control, scalars
-from dy2st_runtime.structure import Const, DictOf, Leaf, TupleOf, flatten
+from dy2st_runtime import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, TupleOf, flatten
+from dy2st_runtime.primitives import control, scalars
 
 aten = torch.ops.aten
 NO_KWARGS = DictOf((), ())

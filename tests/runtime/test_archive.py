@@ -14,7 +14,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from dy2st_runtime import LoadError, SaveError, container, load, save_programs
+from dy2st_runtime import LoadError, SaveError, load, save_programs
+from dy2st_runtime.archive import container
 from tests.runtime.build import Net, net_program, net_state, simple
 
 ROOT = Path(__file__).parents[2]
@@ -285,7 +286,7 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch):
                 save_net(path)
         assert os.listdir(path.parent) == ["model.dy2st"] and path.read_bytes() == old
     with monkeypatch.context() as patch:
-        patch.setattr("dy2st_runtime.container.write", lambda file, members: Full(file.fileno(), closefd=False).write(b""))
+        patch.setattr("dy2st_runtime.archive.container.write", lambda file, members: Full(file.fileno(), closefd=False).write(b""))
         with pytest.raises(SaveError, match="No space left on device"):
             save_net(path)
     with monkeypatch.context() as patch:

@@ -8,9 +8,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from dy2st_runtime import LoadError, StepLimitError, control, load, save_programs, weights
+from dy2st_runtime import LoadError, StepLimitError, load, save_programs
+from dy2st_runtime.archive import weights
 from dy2st_runtime.executors import BACKENDS
-from dy2st_runtime.structure import Leaf
+from dy2st_runtime.ir.structure import Leaf
+from dy2st_runtime.primitives import control
 from tests.runtime.build import Make, Net, net_program, net_state, program, simple, tensor_input
 from tests.runtime.test_archive import members, rewrite
 

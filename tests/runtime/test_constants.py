@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from dy2st_runtime import LoadError, SaveError
-from dy2st_runtime.constants import DTYPES, decode, dtype_name, encode
-from dy2st_runtime.document import Json, dump, parse
+from dy2st_runtime.ir.constants import DTYPES, decode, dtype_name, encode
+from dy2st_runtime.ir.document import Json, dump, parse
 
 
 class OwnError(KeyError):

@@ -5,7 +5,7 @@ import zlib
 import pytest
 
 from dy2st_runtime import LoadError
-from dy2st_runtime.container import ALIGNMENT, Container, write
+from dy2st_runtime.archive.container import ALIGNMENT, Container, write
 
 MEMBERS = {"manifest.json": b"{}", "empty": b"", "weights": bytes(range(256)) * 3}
 

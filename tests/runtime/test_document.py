@@ -1,7 +1,7 @@
 import pytest
 
 from dy2st_runtime import LoadError
-from dy2st_runtime.document import Json, dump, parse
+from dy2st_runtime.ir.document import Json, dump, parse
 
 
 @pytest.mark.parametrize(

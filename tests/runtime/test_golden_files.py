@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from dy2st_runtime import load, serialize
+from dy2st_runtime import load
+from dy2st_runtime.archive import serialize
 
 FILES = sorted((Path(__file__).parent / "golden").glob("format-*.dy2st"))
 

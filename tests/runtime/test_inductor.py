@@ -13,9 +13,10 @@ from torch import nn
 from torch.testing import assert_close
 
 import dy2st
-from dy2st_runtime import control
-from dy2st_runtime.executors import inductor_compile, regions
-from dy2st_runtime.passes import repetition
+from dy2st_runtime.analyses import repetition
+from dy2st_runtime.executors.inductor import compile as inductor_compile
+from dy2st_runtime.executors.inductor import regions
+from dy2st_runtime.primitives import control
 
 X = torch.arange(-4.0, 4.0).view(2, 4) / 4
 

@@ -40,7 +40,7 @@ def test_operands_of_branches_and_loops_without_trips():
 
 
 def test_guards_count_in_the_key_of_the_compilers_cache():
-    from dy2st_runtime.executors.inductor_guards import guarded
+    from dy2st_runtime.executors.inductor.guards import guarded
 
     settings = torch._inductor.config
     with guarded():

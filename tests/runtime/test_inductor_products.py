@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
-from dy2st_runtime.executors.inductor_products import join_sums
+from dy2st_runtime.executors.inductor.products import join_sums
 
 aten = torch.ops.aten
 

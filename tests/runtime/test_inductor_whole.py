@@ -12,8 +12,8 @@ from torch.testing import assert_close
 
 import dy2st
 from dy2st_runtime.errors import BackendError
-from dy2st_runtime.executors import inductor_whole, regions
-from dy2st_runtime.executors.inductor_compile import Compiled
+from dy2st_runtime.executors.inductor import regions, whole_program
+from dy2st_runtime.executors.inductor.compile import Compiled
 
 X = torch.arange(-4.0, 4.0).view(2, 4) / 4
 
@@ -31,8 +31,8 @@ def as_it_is(graph, args, dynamic, requires_grad):
 @pytest.fixture(autouse=True)
 def uncompiled(request, monkeypatch):
     if "slow" not in request.keywords:
-        monkeypatch.setattr(inductor_whole, "compile_region", as_it_is)
-        monkeypatch.setattr(inductor_whole, "_nothing", lambda *values: pytest.skip("goes region by region"))
+        monkeypatch.setattr(whole_program, "compile_region", as_it_is)
+        monkeypatch.setattr(whole_program, "_nothing", lambda *values: pytest.skip("goes region by region"))
 
 
 def static(function, **options):
@@ -230,7 +230,7 @@ def test_the_rest_goes_region_by_region(name, monkeypatch):
     function, reason = REFUSED[name]
     monkeypatch.undo()
     program = static(function).program(X, torch.tensor(1))
-    whole = inductor_whole.Whole(program, types.SimpleNamespace())
+    whole = whole_program.Whole(program, types.SimpleNamespace())
     assert whole.run([X, torch.tensor(1)]) is None
     assert reason in whole.report()
 
@@ -246,7 +246,7 @@ def test_what_raises_is_run_again_by_the_regions(monkeypatch):
         raise RuntimeError("no compiler")
 
     monkeypatch.undo()
-    monkeypatch.setattr(inductor_whole, "compile_region", as_it_is)
+    monkeypatch.setattr(whole_program, "compile_region", as_it_is)
     monkeypatch.setattr(regions, "compile_region", failing)
     fast = static(bound_sometimes)
     with torch.no_grad():
@@ -264,7 +264,7 @@ def test_gradients_go_region_by_region(monkeypatch):
         fast(y, torch.tensor(1.0))
     (whole,) = whole_of(fast)
     end = torch.tensor(1.0)
-    assert inductor_whole._fits([X, end]) and not inductor_whole._fits([y, end]) and not inductor_whole._fits([X[:0], end])
+    assert whole_program._fits([X, end]) and not whole_program._fits([y, end]) and not whole_program._fits([X[:0], end])
     assert whole.run([y, end]) is None
 
 
@@ -310,10 +310,10 @@ def test_dynamic_sizes():
 def test_the_environment_chooses(monkeypatch):
     monkeypatch.setenv("DY2ST_INDUCTOR", "regions")
     program = static(solve).program(X, torch.tensor(1.0))
-    assert "DY2ST_INDUCTOR says so" in inductor_whole.Whole(program, types.SimpleNamespace()).report()
+    assert "DY2ST_INDUCTOR says so" in whole_program.Whole(program, types.SimpleNamespace()).report()
     monkeypatch.setenv("DY2ST_INDUCTOR", "fast")
     with pytest.raises(BackendError, match="says 'fast'; choose one of 'whole', 'regions'"):
-        inductor_whole.Whole(program, types.SimpleNamespace())
+        whole_program.Whole(program, types.SimpleNamespace())
 
 
 @pytest.mark.slow

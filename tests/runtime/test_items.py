@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dy2st_runtime import items
+from dy2st_runtime.ir import items
 
 
 def test_the_option_of_a_tag():

@@ -16,8 +16,8 @@ from dy2st_runtime import (
     load,
     save_programs,
 )
-from dy2st_runtime.state import collect
-from dy2st_runtime.structure import Const, DictOf, Leaf, ListOf, TupleOf
+from dy2st_runtime.archive.state import collect
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, TupleOf
 from tests.runtime.build import Make, Net, aten, mode_program, net_program, net_state, program, tensor_input
 
 BATCHES = [torch.randn(n, 4, generator=torch.Generator().manual_seed(n)) for n in (1, 2, 5, 9)]

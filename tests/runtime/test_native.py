@@ -19,13 +19,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dy2st
-from dy2st_runtime import Block, control, executors, scalars
-from dy2st_runtime.executors import native_build
-from dy2st_runtime.executors.lowering import lower
+from dy2st_runtime import Block, executors
+from dy2st_runtime.executors.native import build
+from dy2st_runtime.executors.native.lowering import lower
+from dy2st_runtime.primitives import control, scalars
 from tests.oracle import same
 from tests.runtime.build import Make, aten, program
 
-pytestmark = pytest.mark.skipif(native_build.library() is None, reason="there is no compiler")
+pytestmark = pytest.mark.skipif(build.library() is None, reason="there is no compiler")
 
 
 def outcome(run: Any, values: Any) -> Any:

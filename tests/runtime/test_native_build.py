@@ -12,13 +12,13 @@ import torch
 import dy2st
 from dy2st_runtime import executors
 from dy2st_runtime.errors import BuildError
-from dy2st_runtime.executors import native_build
+from dy2st_runtime.executors.native import build
 
 
 @pytest.fixture
 def unbuilt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Nothing is built or loaded, and the cache is empty."""
-    monkeypatch.setattr(native_build, "_library", [])
+    monkeypatch.setattr(build, "_library", [])
     monkeypatch.setenv("DY2ST_CACHE", str(tmp_path))
     return tmp_path
 
@@ -43,9 +43,9 @@ def test_a_failing_compiler_is_quoted(unbuilt: Path, monkeypatch: pytest.MonkeyP
     script = "import sys\nif '--version' not in sys.argv:\n    sys.exit('value.h: this compiler is from 1998')"
     monkeypatch.setenv("CXX", str(compiler(unbuilt, script)))
     with pytest.raises(BuildError, match="this compiler is from 1998"):
-        native_build.build(quiet=True)
+        build.build(quiet=True)
     with pytest.warns(RuntimeWarning, match="from 1998"):
-        assert native_build.library() is None
+        assert build.library() is None
     assert not list(unbuilt.rglob("*.part")), "what was not finished is gone"
 
 
@@ -53,19 +53,19 @@ def test_what_is_built_is_found_again(unbuilt: Path, monkeypatch: pytest.MonkeyP
     made: list[Any] = []
     script = "import sys, pathlib\nif '-o' in sys.argv:\n    pathlib.Path(sys.argv[sys.argv.index('-o') + 1]).write_text('made')"
     monkeypatch.setenv("CXX", str(compiler(unbuilt, script)))
-    run = native_build._run
-    monkeypatch.setattr(native_build, "_run", lambda command: made.append(command) or run(command))
-    file = native_build.build(quiet=True)
-    assert file.read_text() == "made" and len(made) == 1 + len(list(native_build.SOURCES.glob("*.cpp")))
-    assert native_build.build(quiet=True) == file and len(made) == 1 + len(list(native_build.SOURCES.glob("*.cpp")))
+    run = build._run
+    monkeypatch.setattr(build, "_run", lambda command: made.append(command) or run(command))
+    file = build.build(quiet=True)
+    assert file.read_text() == "made" and len(made) == 1 + len(list(build.SOURCES.glob("*.cpp")))
+    assert build.build(quiet=True) == file and len(made) == 1 + len(list(build.SOURCES.glob("*.cpp")))
     file.unlink()
-    assert native_build.build(quiet=True) == file, "objects are kept"
-    assert len(made) == 2 + len(list(native_build.SOURCES.glob("*.cpp")))
+    assert build.build(quiet=True) == file, "objects are kept"
+    assert len(made) == 2 + len(list(build.SOURCES.glob("*.cpp")))
 
 
 def test_the_compiler_is_named_by_cxx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", f"{sys.executable} -x")
-    assert native_build.find_compiler() == [sys.executable, "-x"]
+    assert build.find_compiler() == [sys.executable, "-x"]
 
 
 def test_it_is_a_backend() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from dy2st_runtime import paths
-from dy2st_runtime.paths import Path
+from dy2st_runtime.ir import paths
+from dy2st_runtime.ir.paths import Path
 
 PLACES = [
     ("h", Path((), "h")),

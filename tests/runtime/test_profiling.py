@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import dy2st
-from dy2st_runtime.executors import native_build
+from dy2st_runtime.executors.native import build
 from dy2st_runtime.profiling import profile
 
-pytestmark = pytest.mark.skipif(native_build.library() is None, reason="there is no compiler")
+pytestmark = pytest.mark.skipif(build.library() is None, reason="there is no compiler")
 
 
 def collatz(x: Any, n: Any) -> Any:

@@ -4,11 +4,12 @@ import json
 import pytest
 import torch
 
-from dy2st_runtime import Effect, LoadError, SaveError, StateSlot, control, verify
-from dy2st_runtime.document import Json, dump, parse
-from dy2st_runtime.operators import resolve
-from dy2st_runtime.serialize import check_stamp, from_json, to_json
-from dy2st_runtime.structure import Const, Leaf
+from dy2st_runtime import Effect, LoadError, SaveError, StateSlot, verify
+from dy2st_runtime.archive.serialize import check_stamp, from_json, to_json
+from dy2st_runtime.ir.document import Json, dump, parse
+from dy2st_runtime.ir.operators import resolve
+from dy2st_runtime.ir.structure import Const, Leaf
+from dy2st_runtime.primitives import control
 from tests.runtime.build import Make, aten, every_constant, mode_program, net_program, program, simple, tensor_input
 
 

@@ -12,14 +12,14 @@ from torch import nn
 
 import dy2st
 from dy2st import InputSpec
-from dy2st_runtime.executors import native_build
+from dy2st_runtime.executors.native import build
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
 
 
 @pytest.fixture(scope="module")
 def runner():
-    return native_build.build_runner(quiet=True)
+    return build.build_runner(quiet=True)
 
 
 class Decides(nn.Module):

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from dy2st_runtime import LoadError, SaveError, StateSlot
-from dy2st_runtime.document import Json, dump, parse
-from dy2st_runtime.state import StateValue, check_slots, collect, from_json, module_state, to_json
+from dy2st_runtime.archive.state import StateValue, check_slots, collect, from_json, module_state, to_json
+from dy2st_runtime.ir.document import Json, dump, parse
 from tests.runtime.build import Make, Net, net_program, net_state, program
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from dy2st_runtime import LoadError, SaveError
-from dy2st_runtime.document import Json, dump, parse
-from dy2st_runtime.structure import ChoiceOf, Const, DictOf, Leaf, ListOf, TupleOf, flatten, from_json, to_json, unflatten
+from dy2st_runtime.ir.document import Json, dump, parse
+from dy2st_runtime.ir.structure import ChoiceOf, Const, DictOf, Leaf, ListOf, TupleOf, flatten, from_json, to_json, unflatten
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import dy2st
-from dy2st_runtime.executors import native_build
+from dy2st_runtime.executors.native import build
 
-pytestmark = pytest.mark.skipif(native_build.library() is None, reason="the native executor cannot be built here")
+pytestmark = pytest.mark.skipif(build.library() is None, reason="the native executor cannot be built here")
 
 
 def static(function):

@@ -14,6 +14,9 @@ from dy2st.capture.library.operator_functions import call_getter, call_method_ca
 from dy2st.capture.library.registry import handler_of, takes_choices
 from dy2st.capture.library.surroundings import check_manager, check_surroundings, surroundings_method
 
+MAKES_TEXTS_FOR_USER = True
+CALLS_METHODS_FOR_USER = True
+
 __all__ = [
     "FAST_PATHS", "LOG_METHODS", "CachedFunction", "call_getter", "call_method_caller", "check_manager",
     "check_surroundings", "handler_of", "log", "surroundings_method", "takes_choices",

@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.functions import handles_torch
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.library.registry import handles
-from dy2st.capture.patches import Patch
-from dy2st.capture.session import Session, current
-from dy2st.capture.signals import Signal
-from dy2st.capture.tracking import PATCH_MARK
-from dy2st.capture.values import own_meaning
+from dy2st.capture.recording.patches import Patch
+from dy2st.capture.session.function_mode import handles_torch
+from dy2st.capture.session.session import Session, current
+from dy2st.capture.values.signals import Signal
+from dy2st.capture.values.symbolic import own_meaning
 
 _MHA = torch.backends.mha
 _plain_encoder: Callable[..., Any] = torch.nn.TransformerEncoder.forward

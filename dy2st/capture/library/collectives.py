@@ -14,10 +14,10 @@ from torch import distributed
 
 from dy2st import errors
 from dy2st.capture.library.registry import handles, refuses
-from dy2st.capture.recorder import fresh_number
-from dy2st.capture.session import Session, current
-from dy2st.capture.values import RuntimeFunction
-from dy2st_runtime import control
+from dy2st.capture.recording.recorder import fresh_number
+from dy2st.capture.session.session import Session, current
+from dy2st.capture.values.symbolic import RuntimeFunction
+from dy2st_runtime.primitives import control
 
 _COLLECTIVES = (
     "all_reduce", "all_reduce_coalesced", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single",

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables
-from dy2st.capture.class_attributes import call_own
-from dy2st.capture.exceptions import raised
+from dy2st.capture.attributes import attribute_tables
+from dy2st.capture.attributes.class_attributes import call_own
+from dy2st.capture.environment.users_code import as_written, is_users_function
 from dy2st.capture.library.registry import handles
-from dy2st.capture.session import Session
-from dy2st.capture.users_code import as_written, is_users_function
-from dy2st.capture.values import Text
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import Text
 
 NOTHING: Any = object()
 """What :func:`given` gives where the user has written no method for it."""

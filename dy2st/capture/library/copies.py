@@ -16,16 +16,22 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import access, cells, comparisons, comprehensions, construction, iteration, lattice, storage, wording
-from dy2st.capture.attributes import attr
-from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.attributes import access
+from dy2st.capture.attributes.attributes import attr
+from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.library.registry import handles
-from dy2st.capture.places import ContentsPlace
-from dy2st.capture.session import Session
-from dy2st.capture.storage import MISSING
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, RuntimeList, StandIn, Text, may_be_undefined
-from dy2st_runtime.cells import Cell
-from dy2st_runtime.structure import HOLDERS, attributes, empty_like
+from dy2st.capture.looping import comprehensions, iteration
+from dy2st.capture.objects import cells, construction
+from dy2st.capture.operators import comparisons
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import wording
+from dy2st.capture.types import lattice
+from dy2st.capture.values import storage
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, RuntimeList, StandIn, Text, may_be_undefined
+from dy2st.capture.writes.places import ContentsPlace
+from dy2st_runtime.ir.structure import HOLDERS, attributes, empty_like
+from dy2st_runtime.primitives.cells import Cell
 
 _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 """With which a class says how its objects are copied."""

@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture import exceptions, text, wording
+from dy2st.capture.diagnostics.user_frames import FromUserFrames
 from dy2st.capture.library.registry import handles
-from dy2st.capture.session import Session
-from dy2st.capture.unwinding import Suppress
-from dy2st.capture.user_frames import FromUserFrames
-from dy2st.capture.values import Choice
-from dy2st_runtime import control
+from dy2st.capture.raising import exceptions
+from dy2st.capture.raising.unwinding import Suppress
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import text, wording
+from dy2st.capture.values.symbolic import Choice
+from dy2st_runtime.primitives import control
 
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 CachedFunction = functools._lru_cache_wrapper

@@ -11,14 +11,15 @@ import torch
 from torch.utils import _pytree as pytree
 
 from dy2st import errors
-from dy2st.capture import iteration, written_out
-from dy2st.capture.iterables import RuntimeIterable
-from dy2st.capture.iteration import as_runtime
+from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.ranges import RuntimeRange
-from dy2st.capture.session import Session
-from dy2st.capture.truth import truth
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, is_symbolic
+from dy2st.capture.looping import iteration
+from dy2st.capture.looping.iteration import as_runtime
+from dy2st.capture.looping.truth import truth
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, is_symbolic
 
 _NOTHING: Any = object()
 

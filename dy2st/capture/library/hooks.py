@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 
 from dy2st import errors
 from dy2st.capture.library.registry import handles, refuses
-from dy2st.capture.session import Session
+from dy2st.capture.session.session import Session
 
 _CHANGING = [vars(torch.nn.Module)[name] for name in dir(torch.nn.Module) if name.startswith("register") and name.endswith("hook")]
 

@@ -13,27 +13,20 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import (
-    comparisons,
-    comprehensions,
-    iteration,
-    iterators,
-    lattice,
-    lists,
-    ordering,
-    relations,
-    traits,
-    tuples,
-    written_out,
-)
-from dy2st.capture.assertions import check
-from dy2st.capture.branch import capture_if_exp
-from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.collections import ordering
+from dy2st.capture.containers import lists, tuples
+from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
+from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.session import Session
-from dy2st.capture.truth import logical_not, truth
-from dy2st.capture.values import Choice, is_symbolic, number_kind
-from dy2st_runtime import scalars
+from dy2st.capture.looping import comprehensions, iteration, iterators
+from dy2st.capture.looping.truth import logical_not, truth
+from dy2st.capture.operators import comparisons, relations
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values.symbolic import Choice, is_symbolic, number_kind
+from dy2st_runtime.primitives import scalars
 
 
 def _extreme(function: Any, target: Any, before: Any) -> Handler:
@@ -48,7 +41,7 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
             return function(values, **kwargs)
         if key is None and all(isinstance(v, (int, float, torch.SymInt, torch.SymFloat)) for v in values):
             kinds = {"float" if number_kind(value) == "float" else "int" for value in values}
-            if len(kinds) < 2 or traits.NUMBER not in session.apart:
+            if len(kinds) < 2 or tensor_traits.NUMBER not in session.apart:
                 lattice.mix_numbers(kinds)
                 return session.number(target, values, "float" if "float" in kinds else "int")
         score: Any = (lambda item: item) if key is None else functools.partial(session.call, key)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dy2st.capture import attributes
-from dy2st.capture.branch import capture_if
-from dy2st.capture.exceptions import raised
+from dy2st.capture.attributes import attributes
+from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.library.registry import handles
-from dy2st.capture.session import Session
-from dy2st.capture.values import Text
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import Text
 
 
 def _add_note(session: Session, error: BaseException, note: Any) -> None:

@@ -10,19 +10,22 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import identities, keys, lattice, lists
-from dy2st.capture.assertions import check
-from dy2st.capture.class_attributes import call_own
-from dy2st.capture.exceptions import raised
-from dy2st.capture.iterables import RuntimeIterable
+from dy2st.capture.attributes.class_attributes import call_own
+from dy2st.capture.branching import keys
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.containers import lists
+from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.environment.users_code import has_own, is_users_function
 from dy2st.capture.library.conversions import NOTHING, given, given_integer
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.ranges import RuntimeRange
-from dy2st.capture.session import Session
-from dy2st.capture.truth import truth
-from dy2st.capture.users_code import has_own, is_users_function
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Stale, contents, is_symbolic, number_kind
-from dy2st_runtime import scalars
+from dy2st.capture.looping.truth import truth
+from dy2st.capture.operators import identities
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import lattice
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, contents, is_symbolic, number_kind
+from dy2st_runtime.primitives import scalars
 
 _NO_SCALAR = "only one element tensors can be converted to Python scalars"
 

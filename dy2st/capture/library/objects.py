@@ -13,27 +13,21 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import (
-    attributes,
-    choices,
-    class_attributes,
-    construction,
-    hidden_state,
-    identities,
-    lattice,
-    text,
-    traits,
-    wording,
-)
+from dy2st.capture.attributes import attributes, class_attributes
+from dy2st.capture.branching import choices
+from dy2st.capture.diagnostics.user_frames import FromUserFrames
+from dy2st.capture.environment.users_code import is_users_function
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.places import AttributePlace
-from dy2st.capture.session import Session
-from dy2st.capture.signals import NeedsApart
-from dy2st.capture.truth import truth
-from dy2st.capture.user_frames import FromUserFrames
-from dy2st.capture.users_code import is_users_function
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
-from dy2st_runtime import control
+from dy2st.capture.looping.truth import truth
+from dy2st.capture.objects import construction, hidden_state
+from dy2st.capture.operators import identities
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import text, wording
+from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values.signals import NeedsApart
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
+from dy2st.capture.writes.places import AttributePlace
+from dy2st_runtime.primitives import control
 
 
 @handles(isinstance, takes_choices=True)
@@ -48,7 +42,7 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
     if isinstance(value, (text.Text, StandInTuple)):
         return isinstance("" if isinstance(value, text.Text) else (), kinds)
     if isinstance(value, torch.Tensor) and _tells_parameters(kinds):
-        return issubclass(traits.asked_class(session, value), kinds)
+        return issubclass(tensor_traits.asked_class(session, value), kinds)
     if isinstance(kinds, tuple) and any(map(_asks, kinds)):
         return session.call(any, [_isinstance(session, value, kind) for kind in kinds])
     return _said_by_class(session, value, kinds) if _asks(kinds) and type(value) is not kinds else isinstance(value, kinds)
@@ -80,8 +74,8 @@ def _tell_apart(session: Session, number: Any) -> None:
     """
     if number_kind(number) != "float" or not lattice.has_mixed_numbers():
         return
-    if traits.NUMBER not in session.apart:
-        raise NeedsApart(traits.NUMBER)
+    if tensor_traits.NUMBER not in session.apart:
+        raise NeedsApart(tensor_traits.NUMBER)
     raise errors.CaptureError(
         "whether this number is an int or a float is asked where a list of the program has both, and the list does not keep it",
         session.here(),
@@ -105,7 +99,7 @@ def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], StandIn):
         return args[0].__class__
     if len(args) == 1 and isinstance(args[0], torch.Tensor):
-        found = traits.asked_class(session, args[0])
+        found = tensor_traits.asked_class(session, args[0])
         return torch.Tensor if found is torch.nn.Buffer else found  # a buffer is a tensor that says so
     return type(*args) if len(args) == 1 else construction.registered(session, FromUserFrames(session, type)(*args, **kwargs))
 

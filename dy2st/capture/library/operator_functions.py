@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import torch
 
-from dy2st.capture import access, attributes, comparisons, lists, relations
+from dy2st.capture.attributes import access, attributes
+from dy2st.capture.containers import lists
 from dy2st.capture.library.conversions import NOTHING, given_integer
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.session import Session
-from dy2st.capture.truth import logical_not, truth
+from dy2st.capture.looping.truth import logical_not, truth
+from dy2st.capture.operators import comparisons, relations
+from dy2st.capture.session.session import Session
 
 _INPLACE = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor", "ilshift", "irshift")
 

@@ -13,9 +13,9 @@ import numpy
 import torch
 
 from dy2st.capture.library.registry import Handler, handler_of, handles, refuses
-from dy2st.capture.recorder import fresh_number
-from dy2st.capture.session import Session
-from dy2st_runtime import control
+from dy2st.capture.recording.recorder import fresh_number
+from dy2st.capture.session.session import Session
+from dy2st_runtime.primitives import control
 
 _DRAWS: dict[Any, str] = {
     random.random: "float", random.uniform: "float", random.gauss: "float", random.normalvariate: "float",

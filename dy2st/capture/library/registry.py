@@ -7,7 +7,7 @@ from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 from dy2st import errors
-from dy2st.capture.session import Session
+from dy2st.capture.session.session import Session
 
 Handler = Callable[..., Any]
 _HANDLERS: dict[Any, Handler] = {}

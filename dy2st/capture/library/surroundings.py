@@ -20,12 +20,13 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture import storage, text, wording
 from dy2st.capture.library.effects import at_each_call
 from dy2st.capture.library.randomness import drawn
 from dy2st.capture.library.registry import handles
-from dy2st.capture.session import Session
-from dy2st_runtime import control
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import text, wording
+from dy2st.capture.values import storage
+from dy2st_runtime.primitives import control
 
 _WHOLE_MODULES = (
     "subprocess", "shutil", "socket", "_socket", "tempfile", "glob", "secrets", "multiprocessing", "_multiprocessing",

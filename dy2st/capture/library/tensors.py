@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch.utils import checkpoint
 
-from dy2st.capture import lists
-from dy2st.capture.branch import capture_if_exp
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.containers import lists
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.session import Session
-from dy2st.capture.values import RuntimeList, contents
-from dy2st_runtime import scalars
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import RuntimeList, contents
+from dy2st_runtime.primitives import scalars
 
 
 def _of_list(function: Any, capture: Any) -> Handler:

@@ -10,10 +10,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _python_dispatch
 
-from dy2st.capture.functions import TorchFunctions
 from dy2st.capture.library.registry import handles
-from dy2st.capture.recorder import Recorder
-from dy2st.capture.session import Session
+from dy2st.capture.recording.recorder import Recorder
+from dy2st.capture.session.function_mode import TorchFunctions
+from dy2st.capture.session.session import Session
 
 _OWN = (Recorder, FakeTensorMode, TorchFunctions)
 """The modes of a capture."""

@@ -15,13 +15,13 @@ from torch._functorch import eager_transforms, vmap
 from torch.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_leaves, tree_unflatten
 
 from dy2st import errors
-from dy2st.capture import lattice
+from dy2st.capture.branching.transformed import Call, Captured, Kinds, capture, kind_of, outside, record, with_gradient
 from dy2st.capture.library.registry import handles, handles_made_by, refuses
-from dy2st.capture.places import CellPlace
-from dy2st.capture.session import Session, current
-from dy2st.capture.transformed import Call, Captured, Kinds, capture, kind_of, outside, record, with_gradient
-from dy2st.capture.values import RuntimeFunction
-from dy2st_runtime import control
+from dy2st.capture.session.session import Session, current
+from dy2st.capture.types import lattice
+from dy2st.capture.values.symbolic import RuntimeFunction
+from dy2st.capture.writes.places import CellPlace
+from dy2st_runtime.primitives import control
 
 
 def _closure(session: Session, function: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dy2st_runtime.errors import BackendError
 from dy2st_runtime.executors import cpp, native, python
-from dy2st_runtime.program import Program
+from dy2st_runtime.ir.program import Program
 
 Runner = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Runs one program: takes the values of the root block's inputs, gives those of its outputs."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import fx
 
-from dy2st_runtime.program import Program
+from dy2st_runtime.ir.program import Program
 
 Lower = Callable[[Program, Sequence[Any]], fx.GraphModule]
 """Takes a program and values of its inputs. The graph it gives takes those values and gives the outputs of the root block as

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dy2st_runtime.errors import ProgramError
-from dy2st_runtime.program import Program, verify
+from dy2st_runtime.ir.program import Program, verify
 
 Pass = Callable[[Program], Program]
 """Takes a valid program and gives a valid one that is called alike; the one it was given stays as it is."""

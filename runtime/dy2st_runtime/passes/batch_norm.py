@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime.passes.aliasing import Aliasing, is_quiet
-from dy2st_runtime.passes.purity import replace_all
-from dy2st_runtime.passes.value_types import tensor_type
-from dy2st_runtime.program import Program, copy_block, nested_blocks
+from dy2st_runtime.analyses.aliasing import Aliasing, is_quiet
+from dy2st_runtime.analyses.purity import replace_all
+from dy2st_runtime.ir.program import Program, copy_block, nested_blocks
+from dy2st_runtime.ir.value_types import tensor_type
 
 aten = torch.ops.aten
 _CONVOLUTIONS = frozenset({aten.conv1d.default, aten.conv2d.default, aten.conv3d.default})

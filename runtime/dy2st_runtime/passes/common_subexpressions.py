@@ -19,11 +19,11 @@ from typing import Any
 
 from torch import fx
 
-from dy2st_runtime import control, modes
-from dy2st_runtime.passes.aliasing import Aliasing
-from dy2st_runtime.passes.purity import is_pure, may_differentiate, replace_all
-from dy2st_runtime.passes.value_types import may_have_gradient, type_of
-from dy2st_runtime.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.analyses.aliasing import Aliasing
+from dy2st_runtime.analyses.purity import is_pure, may_differentiate, replace_all
+from dy2st_runtime.ir.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.ir.value_types import may_have_gradient, type_of
+from dy2st_runtime.primitives import control, modes
 
 
 def merge_common(program: Program, *, gradients: bool = True) -> Program:

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control, scalars
-from dy2st_runtime.passes.purity import replace_all, replace_uses
-from dy2st_runtime.passes.value_types import tensor_type
-from dy2st_runtime.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.analyses.purity import replace_all, replace_uses
+from dy2st_runtime.ir.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.ir.value_types import tensor_type
+from dy2st_runtime.primitives import control, scalars
 
 _EXACT = (int, float, bool)
 _LONG = 1 << 64

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control
-from dy2st_runtime.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.ir.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.primitives import control
 
 _MADE_HERE = frozenset(
     {

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control, scalars
-from dy2st_runtime.program import Block, Program, copy_block, nested_blocks, node_blocks
+from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks, node_blocks
+from dy2st_runtime.primitives import control, scalars
 
 _PURE: frozenset[Callable[..., Any]] = frozenset(
     {

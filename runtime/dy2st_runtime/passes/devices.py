@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import modes
-from dy2st_runtime.program import InputSlot, Program, copy_block, nested_blocks
+from dy2st_runtime.ir.program import InputSlot, Program, copy_block, nested_blocks
+from dy2st_runtime.primitives import modes
 
 
 def captured_device(program: Program) -> torch.device:

@@ -16,11 +16,11 @@ from typing import Any
 
 from torch import fx
 
-from dy2st_runtime import control, modes
-from dy2st_runtime.passes.aliasing import Aliasing
-from dy2st_runtime.passes.purity import is_part, is_pure, may_differentiate, never_raises, replace_all
-from dy2st_runtime.passes.value_types import is_number, may_have_gradient, type_of
-from dy2st_runtime.program import Block, Program, copy_block, nested_blocks, node_blocks
+from dy2st_runtime.analyses.aliasing import Aliasing
+from dy2st_runtime.analyses.purity import is_part, is_pure, may_differentiate, never_raises, replace_all
+from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks, node_blocks
+from dy2st_runtime.ir.value_types import is_number, may_have_gradient, type_of
+from dy2st_runtime.primitives import control, modes
 
 
 def hoist_invariants(program: Program, *, gradients: bool = True) -> Program:

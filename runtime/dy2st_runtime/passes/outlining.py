@@ -15,10 +15,10 @@ from typing import Any
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from dy2st_runtime import control
-from dy2st_runtime.passes.fusable import Kind, kind_of
-from dy2st_runtime.passes.repetition import pieces_of
-from dy2st_runtime.program import Block, Location
+from dy2st_runtime.analyses.fusable import Kind, kind_of
+from dy2st_runtime.analyses.repetition import pieces_of
+from dy2st_runtime.ir.program import Block, Location
+from dy2st_runtime.primitives import control
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dy2st_runtime.ir.program import Program
 from dy2st_runtime.passes.common_subexpressions import merge_common
 from dy2st_runtime.passes.constant_folding import fold_constants
 from dy2st_runtime.passes.dead_code import remove_dead_code
 from dy2st_runtime.passes.loop_invariants import hoist_invariants
 from dy2st_runtime.passes.simplify import simplify
 from dy2st_runtime.passes.unused_tensors import remove_unused_tensors
-from dy2st_runtime.program import Program
 
 
 def optimize(program: Program, *, gradients: bool = True) -> Program:

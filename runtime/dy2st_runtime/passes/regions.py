@@ -22,11 +22,11 @@ from typing import Any
 
 from torch import fx
 
-from dy2st_runtime import control
-from dy2st_runtime.passes.fusable import Kind, dtype_of, kind_of, names_of
+from dy2st_runtime.analyses.fusable import Kind, dtype_of, kind_of, names_of
+from dy2st_runtime.ir.printing import short_dtype
+from dy2st_runtime.ir.program import Block, InputSlot, Program, StateSlot, copy_block, node_blocks
 from dy2st_runtime.passes.outlining import Make, Region, outline
-from dy2st_runtime.printing import short_dtype
-from dy2st_runtime.program import Block, InputSlot, Program, StateSlot, copy_block, node_blocks
+from dy2st_runtime.primitives import control
 
 LEAST = 2
 """How many operations of a region must have kernels that a compiler can fuse."""

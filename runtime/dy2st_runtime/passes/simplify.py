@@ -20,12 +20,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import scalars
-from dy2st_runtime.passes.aliasing import Aliasing
-from dy2st_runtime.passes.purity import may_differentiate, replace_all
-from dy2st_runtime.passes.value_types import is_number, may_have_gradient, tensor_type, type_of
-from dy2st_runtime.printing import short_dtype
-from dy2st_runtime.program import Program, copy_block, nested_blocks
+from dy2st_runtime.analyses.aliasing import Aliasing
+from dy2st_runtime.analyses.purity import may_differentiate, replace_all
+from dy2st_runtime.ir.printing import short_dtype
+from dy2st_runtime.ir.program import Program, copy_block, nested_blocks
+from dy2st_runtime.ir.value_types import is_number, may_have_gradient, tensor_type, type_of
+from dy2st_runtime.primitives import scalars
 
 aten = torch.ops.aten
 _INT, _FLOAT, _BOOL = (frozenset({kind}) for kind in ("int", "float", "bool"))

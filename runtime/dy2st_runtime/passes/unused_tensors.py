@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from dy2st_runtime.passes.purity import is_part, is_pure, never_raises
-from dy2st_runtime.program import Program, copy_block, nested_blocks
+from dy2st_runtime.analyses.purity import is_part, is_pure, never_raises
+from dy2st_runtime.ir.program import Program, copy_block, nested_blocks
 
 
 def remove_unused_tensors(program: Program) -> Program:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import dy2st
-from dy2st.capture.signals import Signal
+from dy2st.capture.values.signals import Signal
 from tests.fuzz.oracle import Kind, Verdict, _quiet, _refused, _trace, _unload, load, without_grad_fn
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 import dy2st
-from dy2st.capture.signals import Signal
+from dy2st.capture.values.signals import Signal
 from tests.fuzz.oracle import Kind, Verdict, _quiet, _trace
 from tests.fuzz.stateful.comparison import Given, World, compared, different, outcome, told
 from tests.fuzz.stateful.picture import Numbers, Picture

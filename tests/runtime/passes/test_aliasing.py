@@ -1,7 +1,7 @@
 import pytest
 
-from dy2st_runtime import control
-from dy2st_runtime.passes.aliasing import Aliasing, is_quiet
+from dy2st_runtime.analyses.aliasing import Aliasing, is_quiet
+from dy2st_runtime.primitives import control
 from tests.runtime.build import Make, aten, net_program
 
 

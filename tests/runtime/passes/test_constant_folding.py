@@ -3,10 +3,11 @@ import operator
 import pytest
 import torch
 
-from dy2st_runtime import control, scalars, verify
+from dy2st_runtime import verify
 from dy2st_runtime.executors.python import run
 from dy2st_runtime.passes.constant_folding import fold_constants
 from dy2st_runtime.passes.dead_code import remove_dead_code
+from dy2st_runtime.primitives import control, scalars
 from tests.runtime.build import Make, aten, program, tensor_input
 
 X = torch.randn(3, 4)

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import dy2st
-from dy2st_runtime import control, executors, verify
+from dy2st_runtime import executors, verify
 from dy2st_runtime.executors import python
 from dy2st_runtime.passes.counted_loops import write_out_trips
+from dy2st_runtime.primitives import control
 from tests.oracle import agree
 
 TRIPS = (0, 1, 2, 3, 4, 5, 6, 7, 11)

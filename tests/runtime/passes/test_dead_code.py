@@ -5,11 +5,12 @@ import pytest
 import torch
 from torch import fx
 
-from dy2st_runtime import Effect, StateSlot, control, scalars, verify
+from dy2st_runtime import Effect, StateSlot, verify
 from dy2st_runtime.executors.python import run
+from dy2st_runtime.ir.program import copy_block, node_blocks
+from dy2st_runtime.ir.structure import Leaf
 from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
-from dy2st_runtime.program import copy_block, node_blocks
-from dy2st_runtime.structure import Leaf
+from dy2st_runtime.primitives import control, scalars
 from tests.runtime.build import Make, aten, net_program, program, tensor_input
 
 X = torch.randn(3, 4)

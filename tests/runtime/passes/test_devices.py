@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from dy2st_runtime import InputSlot, control, verify
+from dy2st_runtime import InputSlot, verify
 from dy2st_runtime.passes.devices import captured_device, move_to_device
+from dy2st_runtime.primitives import control
 from tests.runtime.build import Make, aten, program
 
 

@@ -10,11 +10,12 @@ from torch import nn
 from torch.nn import functional as F
 
 import dy2st
-from dy2st_runtime import Block, Program, control, executors, verify
+from dy2st_runtime import Block, Program, executors, verify
+from dy2st_runtime.analyses.gradient_flow import GradientFlow
 from dy2st_runtime.executors import python
-from dy2st_runtime.passes.gradient_flow import GradientFlow
+from dy2st_runtime.ir.structure import Const
 from dy2st_runtime.passes.regions import SLOW_ON_CPU, split_regions
-from dy2st_runtime.structure import Const
+from dy2st_runtime.primitives import control
 from tests.oracle import agree
 
 

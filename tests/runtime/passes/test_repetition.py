@@ -9,11 +9,12 @@ from torch.testing import assert_close
 from torch.utils._pytree import tree_leaves
 
 import dy2st
-from dy2st_runtime import Block, Program, control, executors, verify
+from dy2st_runtime import Block, Program, executors, verify
+from dy2st_runtime.analyses import repetition
 from dy2st_runtime.executors import python
-from dy2st_runtime.passes import repetition
+from dy2st_runtime.ir.structure import Const
 from dy2st_runtime.passes.regions import split_regions
-from dy2st_runtime.structure import Const
+from dy2st_runtime.primitives import control
 from tests.oracle import agree
 
 

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 import dy2st
-from dy2st_runtime import control, verify
+from dy2st_runtime import verify
 from dy2st_runtime.executors import python
-from dy2st_runtime.passes.thread_jumps import thread_jumps
-from dy2st_runtime.program import node_blocks
+from dy2st_runtime.ir.program import node_blocks
+from dy2st_runtime.passes.jump_threading import thread_jumps
+from dy2st_runtime.primitives import control
 
 X = torch.arange(-4.0, 4.0).view(2, 4) / 4
 

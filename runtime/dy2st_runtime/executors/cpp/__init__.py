@@ -18,7 +18,7 @@ from torch import fx
 
 from dy2st_runtime.executors.cpp.outline import outlined
 from dy2st_runtime.executors.cpp.unit import Unit
-from dy2st_runtime.program import Block, Program
+from dy2st_runtime.ir.program import Block, Program
 
 __all__ = ["Runner", "runner"]
 

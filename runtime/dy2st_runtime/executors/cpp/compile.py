@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dy2st_runtime.errors import BuildError
 from dy2st_runtime.executors.cpp.emit import ENTRY
-from dy2st_runtime.executors.native_build import cache_folder, find_compiler
+from dy2st_runtime.executors.native.build import cache_folder, find_compiler
 
 FLAGS = (
     "-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",

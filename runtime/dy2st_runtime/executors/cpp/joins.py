@@ -14,7 +14,7 @@ from torch import fx
 
 from dy2st_runtime.executors.cpp import numbers
 from dy2st_runtime.executors.cpp.values import Branch, Buffer, Copy, Item, Loop, Number, Opaque, Region, Tensor, Unsupported, Value
-from dy2st_runtime.program import Block
+from dy2st_runtime.ir.program import Block
 
 if TYPE_CHECKING:
     from dy2st_runtime.executors.cpp.trace import Tracer

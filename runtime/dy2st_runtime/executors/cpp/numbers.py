@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dy2st_runtime import scalars
 from dy2st_runtime.executors.cpp.values import NUMBERS, Number, Tensor, Unsupported
+from dy2st_runtime.primitives import scalars
 
 if TYPE_CHECKING:
     from dy2st_runtime.executors.cpp.trace import Tracer

@@ -16,9 +16,9 @@ from typing import Any
 
 from torch import fx
 
-from dy2st_runtime import control
 from dy2st_runtime.executors.cpp.supported import gather_parts, runs_of, why_not
-from dy2st_runtime.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.ir.program import Block, Program, copy_block, node_blocks
+from dy2st_runtime.primitives import control
 
 Make = Callable[[Block, fx.Node, bool], Callable[..., tuple[Any, ...]]]
 """Makes the function that runs a block: gives whether it did, then the block's outputs. Takes the first operation, and whether the

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import fx
 
-from dy2st_runtime import control, scalars
 from dy2st_runtime.executors.cpp import kernels  # noqa: F401  # it registers its operators
 from dy2st_runtime.executors.cpp.numbers import TARGETS
 from dy2st_runtime.executors.cpp.operators import rule_of
-from dy2st_runtime.program import Block, node_blocks
+from dy2st_runtime.ir.program import Block, node_blocks
+from dy2st_runtime.primitives import control, scalars
 
 MIN_OPERATIONS = 6
 """So many operations in a row make a unit worth while, where there is no branch or loop among them."""

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from dy2st_runtime import control, scalars
 from dy2st_runtime.executors.cpp import joins, numbers
 from dy2st_runtime.executors.cpp.values import (
     CTYPES,
@@ -36,7 +35,8 @@ from dy2st_runtime.executors.cpp.values import (
     Unsupported,
     Value,
 )
-from dy2st_runtime.program import Block
+from dy2st_runtime.ir.program import Block
+from dy2st_runtime.primitives import control, scalars
 
 MAX_ELEMENTS = 1 << 18
 """Tensors larger than this are left to PyTorch's kernels, which run on several threads."""

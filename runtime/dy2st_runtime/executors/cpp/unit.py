@@ -16,7 +16,7 @@ from dy2st_runtime.executors.cpp.compile import CompileError
 from dy2st_runtime.executors.cpp.values import Unsupported
 from dy2st_runtime.executors.cpp.variant import Variant
 from dy2st_runtime.executors.plain_values import unusual
-from dy2st_runtime.program import Block, Location
+from dy2st_runtime.ir.program import Block, Location
 
 log = logging.getLogger("dy2st.cpp")
 

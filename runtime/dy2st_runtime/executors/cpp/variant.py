@@ -13,7 +13,7 @@ from dy2st_runtime.executors.cpp import compile as compiling
 from dy2st_runtime.executors.cpp.emit import Ports, dense_strides, emit, regions_of
 from dy2st_runtime.executors.cpp.trace import Tracer
 from dy2st_runtime.executors.cpp.values import CTYPES, NUMBERS, Buffer, Number, Opaque, Tensor, Unsupported
-from dy2st_runtime.program import Block
+from dy2st_runtime.ir.program import Block
 
 Description = tuple[Any, ...]
 """Of an input: dtype, shape and stride of a tensor; the type of a number; ``(None, value)`` of what is a constant."""

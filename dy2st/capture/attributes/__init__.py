@@ -1,0 +1,1 @@
+"""Attributes, items and names, as Python reads and writes them."""

@@ -1,0 +1,446 @@
+"""Reads and writes of attributes, items and names by converted code.
+
+Reads of what lies outside of the captured function are remembered and guarded; writes are noted so that they can be undone,
+joined, and done again at each call.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import operator as python
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.attributes import attribute_tables
+from dy2st.capture.attributes.attributes import attr
+from dy2st.capture.attributes.class_attributes import LIBRARIES, call_own
+from dy2st.capture.branching import choices, keys, lookup, optional
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.branching.branch import capture_if, capture_if_exp
+from dy2st.capture.containers import lists, ranges, tuples
+from dy2st.capture.environment.sources import behind
+from dy2st.capture.environment.standard_library import is_followed_class
+from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, user_method
+from dy2st.capture.objects import cells, hidden_state
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.texts import text
+from dy2st.capture.values import storage
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, Undefined, is_number, may_be_undefined
+from dy2st.capture.writes.places import ContentsPlace, ItemPlace
+from dy2st_runtime.primitives.cells import Cell
+
+_OF_MODULES = (torch.nn.ModuleList, torch.nn.Sequential)
+_FEW = 8
+"""Of so many lists the one at a position known only at run time is one of several values."""
+
+
+def ld(value: Any, kind: type[NameError], message: str) -> Any:
+    """Read a name that may be unbound.
+
+    Raises:
+        UnboundLocalError, NameError: it is unbound, in Python's own words.
+    """
+    if isinstance(value, Undefined):
+        raise raised(kind(message))
+    if isinstance(value, Choice):
+        for tag, option in value.options.items():
+            if isinstance(option, Undefined):
+                check(need(), value.tag != tag, kind, message)
+                return value.without_unbound()
+    return value
+
+
+def look_into(session: Session, *values: Any) -> None:
+    """Code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code read it.
+
+    Args:
+        session: the capture.
+        values: any; objects and containers in them too.
+    """
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, (torch.Tensor, torch.nn.Module, type, types.ModuleType, StandIn, Choice)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += value
+        fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+        names = {field.name for field in fields} | (storage.table_of(value) or {}).keys()
+        if type(value).__module__.partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
+            known = session.tracker.source_of(value) is not None
+            waiting += [attr(value, name) if known else getattr(value, name) for name in names if hasattr(value, name)]
+
+
+def item(value: Any, key: Any) -> Any:
+    """``value[key]``."""
+    session = current()
+    if session is None:
+        return value[key]
+    if isinstance(value, Choice):
+        return session.over(value, lambda option: item(option, key))
+    if keys.is_open(key):
+        if has_factory(value):
+            unless_there(session, value, key, lambda: set_item(value, key, session.call(value.default_factory)))
+        if keys.has_choice(key) or isinstance(value, lookup.MAPPINGS):
+            resolve = keys.over if isinstance(value, lookup.MAPPINGS) else keys.over_choices
+            return resolve(session, key, lambda known: _item(session, value, known))
+    return _item(session, value, key)
+
+
+def _item(session: Session, value: Any, key: Any) -> Any:
+    value = behind(value)
+    key = lookup.by_identity(session, value, lookup.known(key))
+    if isinstance(value, StandIn):
+        return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
+    known = session.lists.of(value)
+    if known is not None and not has_own(value, "__getitem__"):
+        return lists.get(session, known, key)
+    if isinstance(value, (list, tuple, str, bytes)) and is_users_function(as_written(getattr(type(key), "__index__", None))):
+        key = session.call(python.index, key)
+    if isinstance(value, (torch.Tensor, types.GenericAlias)):
+        return value[lists.as_index(session, key)]
+    at_runtime = lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else _is_runtime(key)
+    if at_runtime and not is_users_function(getattr(type(value), "__getitem__", None)):
+        return _item_at_runtime(session, value, key)
+    if isinstance(getattr(type(value), "__getitem__", None), types.FunctionType) and not isinstance(value, type):
+        return call_own(session, value, "__getitem__", key)
+    return _plain_item(session, value, key)
+
+
+def _item_of_container(session: Session, value: Any, key: Any) -> Any:
+    """What ``dict.__getitem__`` gives, and its like."""
+    known = session.lists.of(value)
+    if known is not None:
+        return lists.get(session, known, key)
+    if _is_runtime(key) and not isinstance(value, dict):
+        return _item_at_runtime(session, value, key)
+    return _plain_item(session, value, key, storage.base_of(value).__getitem__)
+
+
+def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any], Any] = python.getitem) -> Any:
+    if id(value) in session.tables:
+        return attribute_tables.item(session, value, key)
+    if id(value) in session.class_tables:
+        return attribute_tables.item_of_class(session, value, key, get)
+    makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and not dict.__contains__(value, key)
+    if makes and has_factory(value):
+        return item_or_put(session, value, key, lambda: session.call(value.default_factory))
+    if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
+        session.write(ItemPlace(value, key))
+    found = get(value, key)
+    if type(found) is Cell:
+        return cells.read(session, found)
+    if isinstance(value, dict) and may_be_undefined(found):
+        return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else choices.certain(found)
+    if isinstance(found, list) and (makes or isinstance(key, slice)):
+        session.lists.own(found)
+    return found
+
+
+def has_factory(table: Any) -> bool:
+    """Whether a dict makes what is missing with its ``default_factory``: a class of the user's may have its own way."""
+    if not isinstance(table, collections.defaultdict) or table.default_factory is None:
+        return False
+    return type(table).__missing__ is collections.defaultdict.__missing__
+
+
+def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]) -> None:
+    """Put an item into a dict if none is there under a key known only at run time."""
+    there = keys.over(session, key, lambda known: lookup.presence(session, table, known))
+    if not isinstance(there, bool):
+        session.births.own_variables(put)
+        capture_if(there, lambda: None, put, ())
+    elif not there:
+        put()
+
+
+def _is_runtime(key: Any) -> bool:
+    if isinstance(key, slice):
+        return any(map(_is_runtime, (key.start, key.stop, key.step)))
+    return isinstance(key, (torch.Tensor, *SYMBOLIC_NUMBERS))
+
+
+def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
+    if isinstance(value, range):
+        return ranges.item(session, value, key)
+    session.outside.check_changed(value)
+    if isinstance(value, (list, tuple, str)):
+        key = ranges.index_of(session, key, value)
+    if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice):
+        few_lists = len(value) <= _FEW and all(type(part) is list for part in value)  # a list of the program would have copies
+        if few_lists or not _fits_list(value):
+            return _at_position(session, value, key)
+    if isinstance(value, _OF_MODULES) and len(value) and not isinstance(key, slice):
+        return _module_at(session, value, key)
+    if isinstance(value, (list, tuple)) and value:
+        if isinstance(value, tuple) and not isinstance(key, slice):
+            key = _in_tuple(session, key, len(value))
+        copied = list(value)
+        session.lists.own(copied)
+        return lists.get(session, session.lists.make(copied), key)
+    if isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key):
+        return lookup.item(session, value, key)
+    raise errors.CaptureError(
+        f"a {type(value).__name__} is indexed with a number that is known only at run time",
+        session.here(),
+        fix="stack what is in it into a tensor, or choose with if statements",
+    )
+
+
+def _in_tuple(session: Session, key: Any, length: int) -> Any:
+    """A position in a tuple, checked: the list that the program makes of it has other words."""
+    position = session.to_number(key)
+    for holds in (position < length, position >= -length):
+        check(session, holds, IndexError, "tuple index out of range")
+    return position
+
+
+def _fits_list(items: Any) -> bool:
+    """Whether the items can be those of a list of the program."""
+    parts = [part for item in items for part in (item if type(item) is tuple else (item,))]
+    return all(isinstance(part, (torch.Tensor, list)) or (is_number(part) and not isinstance(part, enum.Enum)) for part in parts)
+
+
+def _at_position(session: Session, items: Any, key: Any) -> Any:
+    """The item of a sequence of Python objects at a position known only at run time."""
+    position, length = session.to_number(key), len(items)
+    wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
+    error = IndexError(f"{'string' if isinstance(items, str) else type(items).__name__} index out of range")
+    return lookup.position(items, wanted, error)
+
+
+def _module_at(session: Session, value: Any, key: Any) -> Any:
+    """One of the modules of a ``ModuleList`` or ``Sequential``."""
+    position, length = session.to_number(key), len(value)
+    wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
+
+    def missing() -> NoReturn:
+        raise raised(session.call(IndexError, text.fstring("index ", (position, None, ""), " is out of range")))
+
+    return lookup.first(range(length), lambda place: wanted == place, lambda place: value[place], missing)
+
+
+def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
+    """An item that is there on some ways only, of a dict that makes what is missing."""
+    makes = has_factory(table)
+    if not makes and type(table).__missing__ is collections.defaultdict.__missing__:
+        return choices.certain(found)
+    default: Any = (lambda: session.call(table.default_factory)) if makes else (lambda: type(table).__missing__(table, key))
+    if makes:
+        return item_or_put(session, table, key, default)
+    there = choices.presence(found)
+    return default() if there is False else capture_if_exp(there, found.without_unbound, default)
+
+
+def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any]) -> Any:
+    """The item of a dict under a key; where none is there, one is made and put in."""
+    if lookup.is_runtime(key):  # one of those that are there
+        return lookup.find(session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, key))
+    found = dict.get(table, key, MISSING)
+    there = found is not MISSING and choices.presence(found)
+    if there is True:
+        return found
+    made = capture_if_exp(there, found.without_unbound, make) if there is not False else make()
+    _set_in_container(session, table, key, made)
+    return made
+
+
+def _refuse_new(session: Session, key: Any) -> NoReturn:
+    raise keys.refused(session, key, "is put into a dict")
+
+
+def set_item(target: Any, key: Any, value: Any) -> None:
+    """``target[key] = value``."""
+    session = current()
+    if isinstance(target, Choice):
+        target.session.over(target, lambda option: set_item(option, key, value))
+    elif session is not None and keys.is_open(key) and (keys.has_choice(key) or isinstance(target, dict)):
+        resolve = keys.over if isinstance(target, dict) else keys.over_choices
+        resolve(session, key, lambda known: _set_item(session, target, known, value))
+    elif isinstance(value, Choice) and isinstance(key, slice) and isinstance(target, list):
+        value.session.over(value, lambda option: set_item(target, key, option))
+    else:
+        _set_item(session, target, key, value)
+
+
+def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> None:
+    target, key = behind(target), lookup.known(key)
+    if session is None or isinstance(target, torch.Tensor):
+        target[key if session is None else lists.as_index(session, key)] = value
+        return
+    key = lookup.by_identity(session, target, key)
+    known = session.lists.of(target)
+    if known is not None and not has_own(target, "__setitem__"):
+        lists.set_item(session, known, key, value)
+        return
+    if isinstance(getattr(type(target), "__setitem__", None), types.FunctionType):
+        call_own(session, target, "__setitem__", key, value)
+        return
+    _set_plainly(session, target, key, value)
+
+
+def _set_plainly(
+    session: Session, target: Any, key: Any, value: Any, put: Callable[[Any, Any, Any], None] = python.setitem
+) -> None:
+    if isinstance(target, list) and (_is_runtime(key) or (isinstance(key, slice) and session.lists.of(value) is not None)):
+        lists.set_item(session, lists.required(session, target), key, value)
+        return
+    if _is_runtime(key):
+        session.outside.check_changed(target)
+    if isinstance(target, dict) and lookup.is_runtime(key):
+        lookup.put(session, target, key, lambda known: _set_plainly(session, target, known, value, put))
+        return
+    if id(target) in session.tables:
+        attribute_tables.put(session, target, key, value)
+        return
+    held = dict.get(target, key) if isinstance(target, dict) else None
+    if type(held) is Cell:
+        cells.write(session, held, value)
+        return
+    _note_items(session, target, key)
+    if isinstance(target, dict) and may_be_undefined(held):
+        session.key_orders.write(target, key, choices.where_there)
+    put(target, key, value)
+
+
+def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> None:
+    """What ``dict.__setitem__`` does, and its like."""
+    known = session.lists.of(target)
+    if known is not None:
+        lists.set_item(session, known, key, value)
+        return
+    _set_plainly(session, target, key, value, storage.base_of(target).__setitem__)
+
+
+def _length(session: Session, owner: Any) -> Any:
+    known = session.lists.of(owner)
+    return storage.base_of(owner).__len__(owner) if known is None else lists.length(session, known)
+
+
+def _note_items(session: Session, target: Any, key: Any) -> None:
+    if isinstance(target, dict) and isinstance(dict.get(target, key), Undefined):
+        session.write(ItemPlace(target, key))
+        session.key_orders.moved(target, key)  # it has been taken out on this way, and comes last now
+    elif isinstance(target, dict):
+        session.write(ItemPlace(target, key))
+    elif isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
+        session.write(ContentsPlace(target))
+    else:
+        hidden_state.set_item(session, target)
+
+
+def settled_key(value: Any, key: Any) -> Any:
+    """The key of an item that is read and written: see :func:`~dy2st.capture.branching.lookup.settled`."""
+    session = current()
+    return key if session is None or not isinstance(value, dict) else lookup.settled(session, value, key)
+
+
+def del_item(target: Any, key: Any) -> None:
+    """``del target[key]``."""
+    session = current()
+    if session is not None and isinstance(target, Choice):
+        session.over(target, lambda option: del_item(option, key))
+    elif session is not None and keys.is_open(key) and (keys.has_choice(key) or isinstance(target, dict)):
+        resolve = keys.over if isinstance(target, dict) else keys.over_choices
+        resolve(session, key, lambda known: _del_item(session, target, known))
+    else:
+        _del_item(session, target, key)
+
+
+def _del_item(session: Session | None, target: Any, key: Any) -> None:
+    if session is not None and isinstance(target, (list, dict, collections.deque)) and has_own(target, "__delitem__"):
+        call_own(session, target, "__delitem__", key)
+    else:
+        _del_in_container(session, target, key)
+
+
+def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
+    """What ``dict.__delitem__`` does, and its like."""
+    if session is not None:
+        known = session.lists.of(target)
+        if known is not None:
+            lists.del_item(session, known, key)
+            return
+        key = lookup.by_identity(session, target, key)
+        if isinstance(target, dict):
+            if lookup.is_runtime(key):
+                missing = lambda: choices.certain(Undefined("key", KeyError, (key,)))  # noqa: E731
+                lookup.find(session, target, key, lambda known: _del_in_container(session, target, known), missing)
+                return
+            if id(target) in session.tables:
+                attribute_tables.remove(session, target, key)
+                return
+            held = dict.get(target, key, MISSING)
+            if may_be_undefined(held):
+                choices.certain(held)
+            elif held is not MISSING or not hasattr(type(target), "__missing__"):
+                _item_of_container(session, target, key)
+            else:
+                raise raised(KeyError(key))
+            optional.remove(session, target, key)
+            return
+        if isinstance(target, list) and _is_runtime(key):
+            lists.del_item(session, lists.required(session, target), key)
+            return
+        if isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
+            session.write(ContentsPlace(target))
+            storage.base_of(target).__delitem__(target, key)
+            return
+        hidden_state.set_item(session, target)
+    del target[key]
+
+
+OF_CONTAINERS: dict[str, Callable[..., Any]] = {
+    "__getitem__": _item_of_container, "__setitem__": _set_in_container, "__len__": _length,
+    "__delitem__": _del_in_container,
+}  # fmt: skip
+"""What special methods do that a container has from the class of Python's own."""
+_SET_CHANGES: dict[Callable[[Any, Any], Any], str] = {
+    python.ior: "update",
+    python.isub: "difference_update",
+    python.iand: "intersection_update",
+    python.ixor: "symmetric_difference_update",
+}
+"""The methods that do what ``|=`` and its kin do to a set."""
+
+
+def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any:
+    """``target += value`` and its kin; gives the new value of the target."""
+    session = current()
+    if session is None:
+        return function(target, value)
+    if isinstance(target, Choice):
+        return session.over(target, lambda option: inplace(function, option, value))
+    if isinstance(value, Choice) and isinstance(target, (set, dict, collections.deque, StandIn)):
+        return session.over(value, lambda option: inplace(function, target, option))
+    if isinstance(target, (list, collections.deque)) and function is python.iadd and not isinstance(target, StandIn):
+        session.call(target.extend, value)
+        return target
+    hidden_state.set_item(session, target)
+    if function is python.iadd and tuples.are(target, value):
+        return tuples.concat(session, target, value)
+    if isinstance(target, (list, collections.deque)) and function is python.imul and not isinstance(target, StandIn):
+        made = lists.repeat(session, target, value) if isinstance(target, list) else target * value
+        session.call(target.clear)
+        session.call(target.extend, made)
+        return target
+    if isinstance(target, dict) and function is python.ior and not isinstance(target, collections.Counter):
+        session.call(dict.update, target, value)
+        return target
+    if isinstance(target, set) and function in _SET_CHANGES and isinstance(value, (set, frozenset)):
+        session.call(getattr(set, _SET_CHANGES[function]), target, value)
+        return target
+    if isinstance(target, (list, dict, set, collections.deque)) and not isinstance(target, StandIn):
+        session.write(ContentsPlace(target))
+    return function(target, value)

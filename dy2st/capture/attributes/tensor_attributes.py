@@ -1,0 +1,129 @@
+"""Attributes that the user's code gives to tensors: ``x.tag = 1``.
+
+What is put on the stand-in of a tensor from outside would be lost: it is put on the tensor itself, as on any object, and taken off
+again when the capture is done. A tensor that the program makes has its attributes on its stand-in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.environment.tracking import CONSTANTS
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import tensor_traits
+from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsApart
+from dy2st.capture.writes.places import AttributePlace
+
+
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """What Python knows of a tensor that a program gives, and the program does not.
+
+    Attributes:
+        kind: its class.
+        attributes: what the user's code has put on it.
+    """
+
+    kind: type
+    attributes: Mapping[str, Any]
+
+    def put_on(self, tensor: torch.Tensor) -> None:
+        """Give them to the tensor."""
+        if type(tensor) is torch.Tensor and self.kind is not torch.Tensor:
+            tensor.__class__ = self.kind
+        for name, value in self.attributes.items():
+            setattr(tensor, name, value)
+
+
+def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
+    """Those of the outputs of a program, by position.
+
+    Raises:
+        CaptureError: an attribute of one is known only when the program runs.
+        NeedsApart: a tensor decides of which class one is.
+    """
+    found = {}
+    for position, value in enumerate(outputs):
+        if isinstance(value, torch.Tensor) and session.outside.behind(value) is value:
+            if tensor_traits.CLASS in tensor_traits.mixed(value) and tensor_traits.CLASS not in session.apart:
+                raise NeedsApart(tensor_traits.CLASS)  # the caller can see whether it gets a parameter
+            made = _with_flags(Marks(tensor_traits.class_of(value), _attributes(session, value)), value)
+            if made.attributes or made.kind is not torch.Tensor:
+                found[position] = made
+    return found
+
+
+def _with_flags(marks: Marks, value: torch.Tensor) -> Marks:
+    """A buffer is a tensor with attributes that say so, and no class of its own."""
+    if marks.kind is not torch.nn.Buffer:
+        return marks
+    flags: dict[str, Any] = {"persistent": getattr(value, "persistent", True), "_is_buffer": True}
+    return Marks(torch.Tensor, flags | dict(marks.attributes))
+
+
+def _attributes(session: Session, value: torch.Tensor) -> dict[str, Any]:
+    if tensor_traits.MADE_ATTRIBUTES in tensor_traits.mixed(value) and id(value) not in session.tagged:
+        raise _of_several(session, f"{session.name} gives away a tensor that is one of several, of which some have attributes")
+    names = session.tagged.get(id(value), (value, ()))[1]
+    held = {name: item for name in names if (item := storage.own(value, name)) is not storage.MISSING}
+    for name, item in held.items():
+        if not isinstance(item, CONSTANTS):
+            line = session.written_at.get(AttributePlace(value, name).key)
+            raise errors.CaptureError(
+                f"{session.name} gives away a tensor with an attribute {name!r} that only the program knows",
+                None if line is None else errors.Location(line.file, line.line, line.function),
+                fix="return the value beside the tensor",
+            )
+    return held
+
+
+def is_users(value: Any, name: str) -> bool:
+    """Whether an attribute of a tensor is one that no tensor has by its class."""
+    if not isinstance(value, torch.Tensor) or tensor_traits.is_of_stand_ins(value, name):
+        return False
+    return name == "__dict__" or storage.of_class(torch.Tensor, name) is storage.MISSING
+
+
+def holder(session: Session, value: torch.Tensor, name: str) -> torch.Tensor:
+    """What holds the attributes of a tensor during the capture: one from outside itself.
+
+    Raises:
+        CaptureError: the tensor is one of several, of which some have attributes.
+    """
+    real = session.outside.behind(value)
+    if not session.is_stand_in(real):
+        return real
+    if name == "__dict__":
+        raise errors.CaptureError(
+            "the __dict__ of a tensor that the program makes", session.here(), fix="use getattr(x, name), hasattr(x, name)"
+        )
+    if tensor_traits.is_made(real) and id(real) not in session.tagged:
+        if tensor_traits.ATTRIBUTES in tensor_traits.mixed(real) or (
+            name == "persistent" and tensor_traits.class_of(real) is torch.nn.Buffer
+        ):
+            raise _of_several(session, f"{name!r} is asked of a tensor that is one of several, of which some have attributes")
+        for _, _, source in session.outside.arguments.values():
+            session.tracker.guards.missing(session.tracker.table.attribute(source, name))
+    return real
+
+
+def _of_several(session: Session, what: str) -> errors.CaptureError:
+    return errors.CaptureError(
+        what, session.here(), fix="ask before the branch or loop, or keep the attribute beside the tensor, in a tuple or object"
+    )
+
+
+def written(session: Session, tensor: torch.Tensor, name: str) -> None:
+    """The code puts something on a tensor, or takes it off."""
+    session.tagged.setdefault(id(tensor), (tensor, []))[1].append(name)
+    if session.is_stand_in(tensor):
+        tensor_traits.mark(tensor, (tensor_traits.ATTRIBUTES, tensor_traits.MADE_ATTRIBUTES))
+    else:
+        for stand_in in session.outside.stand_ins_of(tensor):
+            tensor_traits.mark(stand_in, (tensor_traits.ATTRIBUTES,))

@@ -1,0 +1,44 @@
+"""Assertions whose test is known only at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dy2st.capture.branching.branch import capture_if
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.texts import wording
+from dy2st_runtime.primitives import control
+
+
+def capture_assert(test: Any, message: Callable[[], Any] | None) -> None:
+    """An ``assert`` whose test is known only at run time; its message is evaluated when it fails."""
+    session: Session = need()
+    session.site("assert", "captured", "the test depends on a tensor")
+
+    def fail() -> None:
+        raise raised(AssertionError(*([] if message is None else [message()])))
+
+    capture_if(test, _go_on, fail, ())
+
+
+def check(session: Session, condition: Any, exception: type[Exception], *arguments: Any) -> None:
+    """Record a check that Python makes on its own, and raises an exception where it fails: a name that is bound, an item found.
+
+    Args:
+        condition: whether it holds, known only at run time.
+        exception, arguments: what is raised if not; a text is put together where it is needed.
+    """
+    if session.pending or session.has_written():  # others see the exception pass, or see what was done before it
+
+        def fail() -> None:
+            raise raised(exception(*arguments))
+
+        capture_if(condition, _go_on, fail, ())
+        return
+    session.builder.call(control.assert_, (condition, exception, *(wording.node_value(session, value) for value in arguments)))
+
+
+def _go_on() -> None:
+    """The branch of a check that holds."""

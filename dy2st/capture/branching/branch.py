@@ -1,0 +1,452 @@
+"""Two ways through the code, one value: capture both branches as blocks and join what they leave."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from dy2st import errors
+from dy2st.capture.diagnostics.access_path import spelled
+from dy2st.capture.objects.uniting import with_parts
+from dy2st.capture.raising import rests
+from dy2st.capture.raising.exceptions import records
+from dy2st.capture.recording.block import BlockBuilder, align_operands
+from dy2st.capture.session.chosen_tuples import part_of
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.texts import text
+from dy2st.capture.types import abstract_values, lattice
+from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import (
+    CAPTURE_VALUES,
+    SYMBOLIC_NUMBERS,
+    Choice,
+    StandInDeque,
+    StandInTuple,
+    Text,
+    is_mutable,
+    number_kind,
+    options_of,
+    unpack_list,
+)
+from dy2st.capture.writes.places import AttributePlace, ContentsPlace, Place
+from dy2st.capture.writes.undo_log import Write
+from dy2st_runtime.ir.structure import children, shallow, unflatten
+from dy2st_runtime.primitives import control
+
+ACTS_FOR_USER = False
+
+_ATTEMPTS = 64
+_ZEROS = {"bool": False, "int": 0, "float": 0.0}
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one branch did.
+
+    Attributes:
+        start: when it began.
+        builder: its block, still open.
+        writes: the places it changed.
+        result: the value of the expression; ``None`` for a statement.
+        dead: whether it always raises.
+        has_left: whether it leaves for a handler.
+    """
+
+    start: int
+    builder: BlockBuilder
+    writes: dict[tuple[Any, ...], Write]
+    result: Any
+    dead: bool
+    has_left: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The value of the expression, if it gets that far."""
+        return abstract_values.ABSENT if self.dead else self.result
+
+    def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
+        """What a place holds when the branch is done."""
+        if self.dead:
+            return abstract_values.ABSENT
+        return self.writes[key].new if key in self.writes else otherwise
+
+
+def capture_if(test: Any, then: Any, orelse: Any, live: Sequence[str]) -> None:
+    """An ``if`` statement whose test is known only at run time.
+
+    Args:
+        test: a tensor with one element or a symbolic number.
+        then, orelse: functions without arguments, the branches.
+        live: the names that are read afterwards.
+    """
+    _capture(test, then, orelse, live)
+
+
+def capture_if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """An expression of which one of two operands is evaluated; gives the joined value."""
+    return _capture(test, then, orelse, None)
+
+
+def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> Any:
+    session = need()
+    session.site("if" if live is not None else "expression", "captured", "the test depends on a tensor")
+    cells = session.cells_of(*(f for f in (then, orelse) if hasattr(f, "__code__")))
+    for _ in range(_ATTEMPTS):
+        try:
+            fact = test.node.expr if isinstance(test, torch.SymBool) else None
+            outcomes = [
+                run_branch(session, then, cells, fact, live),
+                run_branch(session, orelse, cells, None if fact is None else sympy.Not(fact), live),
+            ]
+            made = join(session, test, outcomes, live)
+        except NeedsRuntimeList as need_list:
+            if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
+                raise
+            items = need_list.items
+        else:
+            rests.go_on(session, cells)
+            return made
+        session.lists.make(items)
+    raise errors.CaptureError("too many lists change length in one branch", session.here())
+
+
+def run_branch(
+    session: Session, branch: Callable[[], Any], cells: Sequence[Place], fact: sympy.Basic | None = None,
+    live: Sequence[str] | None = None,
+) -> Outcome:  # fmt: skip
+    """Capture one branch, in which ``fact`` holds; what it wrote is undone when this returns."""
+    with session.block(cells) as region:
+        depth = session.nesting
+        if fact is not None:
+            session.shapes.learn(fact)
+        try:
+            result, dead = branch(), False
+        except Unreachable:
+            result, dead = None, True
+        except BaseException as error:
+            if not records(session, error):
+                raise
+            dead = session.left.read() is None
+            result = None if dead else abstract_values.ABSENT
+        result, dead = rests.settled(session, depth, result, dead, live, join)
+        session.emit_checks()
+        return Outcome(region.start, region.builder, session.writes_of(region), result, dead)
+
+
+def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequence[str] | None) -> Any:
+    """Record which of two ways is taken, and leave in each place what stands for both; gives what stands for their results."""
+    then, orelse = outcomes
+    joiner = Joiner(session, (then.builder, orelse.builder), then.start)
+    joined: list[tuple[Place, Any]] = []
+    for key, write in {**then.writes, **orelse.writes}.items():
+        if live is not None and session.is_dead(write.place, live):
+            continue
+        final = joiner.join(then.final(key, write.old), orelse.final(key, write.old), write.place)
+        joined.append((_one_place(session, write, outcomes), final))
+    result = joiner.join(then.value, orelse.value)
+    blocks = [
+        outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh) if outcome.has_left else leaves))
+        for outcome, leaves in zip(outcomes, joiner.leaves)
+    ]
+    operands = align_operands(then.builder, orelse.builder)
+    node = session.builder.call_raw(control.if_, (session.builder.argument(test), *blocks, operands))
+    session.builder.bind(tuple(joiner.fresh), node)
+    if then.dead and orelse.dead:
+        raise Unreachable
+    for place, value in joined:
+        session.put(place, value)
+    return result
+
+
+def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> Place:
+    """The place that two branches leave a value in.
+
+    Raises:
+        CaptureError: each keeps it in another table of a module.
+    """
+    place = write.place
+    if not isinstance(place, AttributePlace) or not isinstance(place.owner, torch.nn.Module):
+        return place
+    otherwise = Write(place.now, write.old, write.old)
+    left = [outcome.writes.get(place.key, otherwise) for outcome in outcomes if not outcome.dead]
+    told = [(getattr(way.place, "table", ""), way.new) for way in left if way.new is not MISSING]
+    tables = sorted({table for table, _ in told})
+    if len(tables) < 2:
+        return AttributePlace(place.owner, place.name, *tables)
+    for one in filter(None, tables):
+        if all(table == one or (not table and storage.is_kept_there(place.owner, place.name, value, one)) for table, value in told):
+            return AttributePlace(place.owner, place.name, one)
+    raise errors.CaptureError(
+        f"a tensor decides where a module keeps its attribute '{place.name}': among its parameters, buffers, modules, or others",
+        session.here(),
+        fix="register it in the same way in both branches, or under two names",
+    )
+
+
+def _any_numbers(leaves: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
+    """Numbers for those that nobody looks at: what is computed of them must not fail."""
+    return [
+        _ZEROS[number_kind(made)] if leaf is None and isinstance(made, SYMBOLIC_NUMBERS) else leaf
+        for leaf, made in zip(leaves, fresh)
+    ]
+
+
+class Joiner:
+    """Joins values pair by pair; collects the leaves that each branch gives and the fresh values that stand for them.
+
+    A list, dict or dataclass that is older than the branches is passed on as the object that it is, since others may hold
+    it. Of two that the branches have made, one is made afresh, the same wherever these two stand.
+    """
+
+    def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder], start: int) -> None:
+        self.session, self.builders, self._start = session, builders, start
+        self._made: dict[tuple[int, ...], Any] = {}
+        """What stands for objects of the branches, by their identities."""
+        self._stands_for: dict[int, Any] = {}
+        self._ordered: dict[int, tuple[Any, Any]] = {}
+        """Dicts of the branches as what tells the order of their keys."""
+        self.leaves: tuple[list[Any], list[Any]] = ([], [])
+        self.fresh: list[Any] = []
+
+    def join(self, a: Any, b: Any, place: Place | None = None) -> Any:
+        """One value for both.
+
+        Raises:
+            BranchMismatchError: there is none.
+        """
+        a, b = (abstract_values.absent(place) if value is MISSING else value for value in (a, b))
+        if a is b:
+            return None if a is abstract_values.ABSENT else a
+        ways = a, b
+        a, b = (self._told(builder, value, place) for builder, value in zip(self.builders, (a, b)))
+        if (id(a), id(b)) in self._made:
+            return self._made[id(a), id(b)]
+        self._give_deques_lists(a, b)
+        are_alike = self._are_alike(a, b)
+        value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
+        self.session.own_all(value)
+        self.session.copies.follow(value, a, b)
+        self._choose_tuple(value, ways)
+        if not are_alike:
+            self._choose_parts(value, ways)
+        if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
+            self._first((id(a), id(b)), value)
+        return value
+
+    def _choose_tuple(self, value: Any, ways: tuple[Any, Any]) -> None:
+        """A value may be one of the tuples from before the branches."""
+        if not any(isinstance(option, (tuple, StandInTuple)) for option in options_of(value)):
+            return
+        tuples, tag = self.session.tuples, None
+        others = tuples.given(ways, self._start)
+        if others and tuples.are_told:
+            for builder, way, leaves in zip(self.builders, ways, self.leaves):
+                with self.session.recording_into(builder):
+                    leaves.append(tuples.number(way, others))
+            tag = self.session.new_value(lattice.NumberType("int"))
+            self.fresh.append(tag)
+        tuples.link(value, others, tag)
+
+    def _choose_parts(self, value: Any, ways: tuple[Any, Any]) -> None:
+        """The same of what is in it."""
+        for option in options_of(value):
+            if isinstance(option, CAPTURE_VALUES) or self._is_older(option) or children(option) is None:
+                continue
+            for index, part in enumerate(shallow(option)[0]):
+                if any(children(one) is not None for one in options_of(part)):
+                    first, second = (part_of(way, option, index) for way in ways)
+                    self._choose_tuple(part, (first, second))
+                    self._choose_parts(part, (first, second))
+
+    def _told(self, builder: BlockBuilder, value: Any, place: Place | None) -> Any:
+        """What the program can pass on of a value: of a text a string, of a dict that a branch has made its keys in their order."""
+        if not isinstance(place, ContentsPlace):
+            with self.session.recording_into(builder):
+                value = self.session.key_orders.told(self.session, value, self._is_older, self._ordered)
+        return self._without_text(builder, value)
+
+    def _without_text(self, builder: BlockBuilder, value: Any) -> Any:
+        """The string of the program that a text is; any other value as it is."""
+        if not isinstance(value, Text):
+            return value
+        with self.session.recording_into(builder):
+            return Text.of(text.made_string(self.session, value))
+
+    def _are_alike(self, a: Any, b: Any) -> bool:
+        """Whether two values are containers of one structure, to be joined part by part."""
+        if (
+            isinstance(a, Text)
+            or isinstance(b, Text)
+            or children(a) is None
+            or children(b) is None
+            or any(map(self._is_older, (a, b)))
+        ):
+            return False
+        return self._lists(a) is a and self._lists(b) is b and shallow(a)[1] == shallow(b)[1]
+
+    def _alike(self, a: Any, b: Any, place: Place | None) -> Any:
+        (parts, structure), (others, _) = shallow(a), shallow(b)
+        inside = None if isinstance(place, ContentsPlace) else place
+        return unflatten(structure, [self.join(x, y, inside) for x, y in zip(parts, others)])
+
+    def _give_deques_lists(self, *values: Any) -> None:
+        """Deques that branches make differ in their length: they have lists of the program in them then."""
+        made = [
+            (builder, option.items)
+            for builder, value in zip(self.builders, values)
+            for option in options_of(value)
+            if isinstance(option, StandInDeque) and not self._is_older(option)
+        ]
+        kinds = {None if self.session.lists.of(items) is not None else len(items) for _, items in made}
+        for builder, items in made if len(kinds) > 1 else ():
+            if self.session.lists.of(items) is None:
+                with self.session.recording_into(builder):
+                    self.session.lists.make(items)
+
+    def _fresh(self, a: Any, b: Any, place: Place | None) -> Any:
+        a, b = self._lists(a), self._lists(b)
+        try:
+            kind = self._kind(a, b, lattice.VALUES if isinstance(place, ContentsPlace) else ())
+        except lattice.LengthMismatch as error:
+            self._need_list(place, a, b)
+            raise self._mismatch(place, a, b, error) from None
+        except lattice.Mismatch as error:
+            raise self._mismatch(place, a, b, error) from None
+        made: list[Any] = []
+        value = abstract_values.fresh(kind, self.session, made)
+        for builder, leaves, given in zip(self.builders, self.leaves, (a, b)):
+            with self.session.recording_into(builder):
+                self._take_apart(kind, given, leaves, place)
+        self.fresh += made
+        if isinstance(value, torch.SymInt):
+            self.session.shapes.one_of(value, *(given for given in (a, b) if given is not abstract_values.ABSENT))
+        given = [part for part in (a, b) if part is not abstract_values.ABSENT]
+        return self._united(kind, unpack_list(value), given, is_object=not isinstance(place, ContentsPlace))
+
+    def _united(self, kind: lattice.Type, value: Any, given: Sequence[Any], *, is_object: bool = True) -> Any:
+        """A value that has been made, with the objects in it that stand for the same ones of the branches elsewhere.
+
+        Args:
+            kind: of the value.
+            value: what has been made.
+            given: what it stands for in the branches.
+            is_object: whether it is an object itself; else what is in one.
+        """
+        options = [option for part in given for option in options_of(part)]
+        if isinstance(kind, lattice.ChoiceType):
+            return self._united_options(kind, value, options)
+        if not isinstance(kind, lattice.CONTAINERS):
+            return value
+        if is_object and is_mutable(value):
+            first = self._first(tuple(id(unpack_list(option)) for option in options), value)
+            if first is not value:
+                return first
+        if not isinstance(kind, lattice.ContainerType):
+            return value
+        parts = shallow(value)[0]
+        rows = zip(*(shallow(option)[0] for option in options))
+        made = [self._united(item, part, row) for item, part, row in zip(kind.items, parts, rows)]
+        if all(new is old for new, old in zip(made, parts)):
+            return value
+        return with_parts(value, made)
+
+    def _first(self, key: tuple[int, ...], value: Any) -> Any:
+        """What has been made for objects of the branches before, or else ``value``.
+
+        What stands for two objects stands for each of them on its own way.
+        """
+        known = self._made.get(key, self._stands_for.get(key[0]) if len(key) == 1 else None)
+        if known is None:
+            self._made[key] = known = value
+        if not isinstance(known, Choice):
+            self._stands_for.update(dict.fromkeys(key, known))
+        return known
+
+    def _united_options(self, kind: lattice.ChoiceType, value: Choice, given: Sequence[Any]) -> Any:
+        by_option: dict[int, list[Any]] = {}
+        for option in given:
+            by_option.setdefault(abstract_values.place(kind.options, option), []).append(option)
+        made = {
+            tag: self._united(item, value.options[tag], by_option.get(tag, ())) if tag in by_option else value.options[tag]
+            for tag, item in enumerate(kind.options)
+        }
+        return (
+            value if all(made[tag] is option for tag, option in value.options.items()) else Choice(value.session, value.tag, made)
+        )
+
+    def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
+        first, second = (None if value is abstract_values.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
+        if first is None or second is None:
+            return second if first is None else first  # type: ignore[return-value]  # one of them gets there
+        return lattice.join(first, second, single)
+
+    def _is_older(self, container: Any) -> bool:
+        return self.session.is_older(container, self._start)
+
+    def _lists(self, value: Any) -> Any:
+        """The list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
+        return value if self._is_older(value) else self.session.lists.of(value) or value
+
+    def _take_apart(self, kind: lattice.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
+        try:
+            abstract_values.leaves(kind, value, leaves)
+        except lattice.Mismatch as error:
+            raise self._mismatch(place, value, value, error) from None
+
+    def _need_list(self, place: Place | None, a: Any, b: Any) -> None:
+        if isinstance(place, ContentsPlace) and isinstance(place.owner, list):
+            raise NeedsRuntimeList(place.owner)
+
+    def _mismatch(self, place: Place | None, a: Any, b: Any, error: Exception) -> errors.BranchMismatchError:
+        if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
+            kind = type(place.owner).__name__
+            name = spelled(self.session, place, a, b)
+            if self.session.is_new(place.owner):
+                base = "set" if isinstance(place.owner, set) else "deque"
+                return errors.BranchMismatchError(
+                    f"'{name}', a {base} of the class {kind}, is changed where a tensor decides",
+                    self.session.here(),
+                    seen=in_words(place, error),
+                    fix=f"keep a {base} in an attribute of the class: self.items = {base}()",
+                )
+            subject = f"a {kind} that comes from outside" if name == f"a {kind}" else f"'{name}', a {kind} from outside,"
+            return errors.BranchMismatchError(
+                f"{subject} is changed where a tensor decides",
+                self.session.here(),
+                seen=in_words(place, error),
+                fix=f"make a copy in the function, change and return that: {kind}(items); or keep a list or dict",
+            )
+        what = f"'{spelled(self.session, place, a, b)}'" if place is not None else "the value of this expression"
+        return errors.BranchMismatchError(
+            f"{what} is not the same kind of value on both branches",
+            _origin(self.session, a) or self.session.here(),
+            _origin(self.session, b) or self.session.here(),
+            seen=in_words(place, error),
+            fix=_FIX,
+        )
+
+
+_FIX = "make both branches give the same dtype, number of dimensions and structure, or use another name in one of them"
+
+
+def in_words(place: Place | None, error: Exception) -> str:
+    """A mismatch, in terms of the container whose contents differ."""
+    kind = type(place.owner).__name__ if isinstance(place, ContentsPlace) else "list"
+    return str(error).replace("a list of (", f"a {kind} of (")
+
+
+def _origin(session: Session, value: Any) -> errors.Location | None:
+    """The user's line that computed a value."""
+    if isinstance(value, Choice):
+        value = next(iter(value.options.values()))
+    if not isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        return None
+    location = session.origins.get(id(value))
+    return errors.Location(location.file, location.line, location.function) if location else None

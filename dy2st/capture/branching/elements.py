@@ -1,0 +1,306 @@
+"""Items of lists of the program: what may be one, as which value the program holds it, and what the capture has for it.
+
+names.append("odd")               the program's list holds the string; what is read from it later is one of the strings that
+                                  have been put in
+outs.append({"h": h, "k": k})     the program makes a dict; what is read is a dict of its parts
+
+A dict or object in a list of the program is a copy for the capture. So nobody may change it afterwards, neither what was put in nor
+what is read.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+import types
+from typing import Any
+
+import torch
+from torch import fx
+
+from dy2st import errors
+from dy2st.capture.branching import choices
+from dy2st.capture.objects import cells
+from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import text
+from dy2st.capture.types import lattice
+from dy2st.capture.values.signals import NeedsRuntimeList
+from dy2st.capture.values.symbolic import (
+    SYMBOLIC_NUMBERS,
+    Choice,
+    RuntimeList,
+    RuntimeString,
+    Stale,
+    StandIn,
+    StandInTuple,
+    Text,
+    is_number,
+    may_be_undefined,
+    number_kind,
+    unpack_list,
+)
+from dy2st_runtime.ir.items import is_plain_object
+from dy2st_runtime.ir.structure import TupleOf, children, shallow, unflatten
+from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.cells import Cell
+
+CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type, types.BuiltinFunctionType, torch.nn.Module)
+"""What is an item as the object that it is."""
+
+
+def settled(session: Session, value: Any, inside: bool = False) -> Any:
+    """A value as an item: lists in it become lists of the program, texts are made.
+
+    Args:
+        inside: whether it is part of an object, which may have a cell for it.
+
+    Raises:
+        CaptureError: it cannot be an item.
+    """
+    if type(value) is Cell and not inside:
+        Cell.refuse()
+    if isinstance(value, Choice):
+        value = choices.bound(value)
+        if not isinstance(value, Choice):
+            return settled(session, value)
+        options = {tag: option for tag, option in value.options.items() if session.shapes.known(value.tag == tag) is not False}
+        if len(options) == 1:
+            return settled(session, *options.values())
+        return Choice(session, value.tag, {tag: settled(session, option) for tag, option in options.items()})
+    value = session.lists.of(value) or value
+    if isinstance(value, RuntimeList):
+        value.alone = False
+        return value
+    if type(value) is list:
+        return _list(session, value)
+    if isinstance(value, Text):
+        return text.made_string(session, value)
+    if isinstance(value, StandInTuple):
+        raise errors.CaptureError(
+            "a tuple of a length that is known only at run time is put in a list that changes length inside a captured block",
+            session.here(),
+            fix="put in a list: list(items)",
+        )
+    if isinstance(value, (torch.Tensor, RuntimeString, *SYMBOLIC_NUMBERS)) or is_number(value) or _is_constant(value):
+        return value
+    return _container(session, value)
+
+
+def _list(session: Session, items: list[Any]) -> RuntimeList:
+    if session.births.born(items) is None and session.tracker.source_of(items) is None:
+        session.lists.own(items)  # code that was not converted has just made it: the __init__ of a dataclass
+    if not session.lists.owner_is_here(items):
+        raise NeedsRuntimeList(items)
+    made = session.lists.make(items)
+    made.alone = False
+    return made
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, types.FunctionType):
+        return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__)
+    return isinstance(value, CONSTANTS)
+
+
+def _container(session: Session, value: Any) -> Any:
+    if isinstance(value, Stale):
+        value.fail()
+    parts = children(value)
+    if parts is None or any(map(may_be_undefined, parts[0])) or type(value) is torch.Size or isinstance(value, StandIn):
+        raise errors.CaptureError(
+            f"a value of class {value.__class__.__name__} is put in a list that changes length inside a captured block",
+            session.here(),
+            fix="put in tensors, numbers, strings, None, tuples, lists, dicts and dataclasses of them",
+        )
+    _, structure = shallow(value)
+    return unflatten(structure, [unpack_list(settled(session, part, inside=True)) for part in parts[0]])
+
+
+def item_node(session: Session, value: Any, settled: Any) -> Any:
+    """A value that is put in, as an argument of a node; an object that the program has made already is that one.
+
+    Args:
+        settled: the value, settled.
+    """
+    if not _is_object(value):
+        return argument(session, settled)
+    known = session.builder.object_node(value)
+    if known is None:
+        known = argument(session, settled)
+        session.builder.stands_for(value, known)
+    return known
+
+
+def _is_object(value: Any) -> bool:
+    return children(value) is not None and not isinstance(value, (list, tuple, Cell))
+
+
+def check_kept(session: Session, value: Any) -> None:
+    """A dict or object goes into a list, where the program has a copy of it.
+
+    Raises:
+        CaptureError: it is the same one at each trip of a loop, or comes from outside.
+    """
+    for part in _mutable_parts(session, value):
+        cells.give_items(session, part)
+    for part in _new_parts(session, value):
+        born = session.births.born(part)
+        if born is None or session.repeats_since(born):
+            kind = type(part).__name__
+            raise errors.CaptureError(
+                f"the same {kind} is put in a list that changes length inside a captured block, maybe more than once",
+                session.here(),
+                fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
+            )
+        session.copies.add(part)
+
+
+def _new_parts(session: Session, value: Any) -> list[Any]:
+    """The mutable parts of a value of which the program has made none yet."""
+    if isinstance(value, Choice):
+        return [part for option in value.options.values() for part in _new_parts(session, option)]
+    parts = children(value)
+    if parts is None or isinstance(value, list) or (_is_object(value) and session.builder.knows(value)):
+        return []
+    own = [] if isinstance(value, tuple) or _is_frozen(value) else [value]
+    return [*own, *(inner for part in parts[0] for inner in _new_parts(session, part))]
+
+
+def _mutable_parts(session: Session, value: Any) -> list[Any]:
+    if isinstance(value, Choice):
+        return [part for option in value.options.values() for part in _mutable_parts(session, option)]
+    parts = children(value)
+    if parts is None or isinstance(value, list):
+        return []
+    own = [] if isinstance(value, tuple) or _is_frozen(value) else [value]
+    return [*own, *(inner for part in parts[0] for inner in _mutable_parts(session, part))]
+
+
+def is_changeable(session: Session, value: Any) -> bool:
+    """Whether a value is an object of which an item of a list of the program would be a copy, or which cannot be one."""
+    if children(value) is not None:
+        return type(value) is not list and bool(_mutable_parts(session, value))
+    kept = (torch.Tensor, RuntimeString, RuntimeList, Choice, Text, StandInTuple, *SYMBOLIC_NUMBERS)
+    return not isinstance(value, kept) and not is_number(value) and not _is_constant(value)
+
+
+def _is_frozen(value: Any) -> bool:
+    parameters = getattr(type(value), "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
+
+
+def type_of(value: Any) -> lattice.Type:
+    """The type of a list's items of which this settled value is one: a number is any number of its kind."""
+    if isinstance(value, Choice):
+        kind: lattice.Type | None = None
+        for option in value.options.values():
+            kind = lattice.join_elements(kind, type_of(option))
+        assert kind is not None
+        return kind
+    found = lattice.type_of(value)
+    if isinstance(found, lattice.ContainerType):
+        return lattice.ContainerType(found.structure, tuple(map(type_of, shallow(value)[0])))
+    plain = isinstance(found, lattice.SameType) and is_number(value) and not isinstance(value, enum.Enum)
+    return lattice.NumberType(number_kind(value)) if plain else found
+
+
+def argument(session: Session, value: Any) -> Any:
+    """A settled value as an argument of a node."""
+    builder = session.builder
+    if isinstance(value, Choice):
+        options = tuple(argument(session, option) for option in value.options.values())
+        return builder.call_raw(control.item_choose, (builder.argument(value.tag), tuple(value.options), options))
+    value = session.lists.of(value) or value
+    parts = None if isinstance(value, RuntimeList) else children(value)
+    if parts is None:
+        return builder.argument(value)
+    items = tuple(argument(session, part) for part in parts[0])
+    if type(value) is tuple:
+        return items
+    return builder.call_raw(control.item_make, (shallow(value)[1], items))
+
+
+def stands_in(session: Session, items: RuntimeList, value: Any) -> None:
+    """A value is an item of a list: what is put into a list in it changes the type of the items."""
+    for part in _lists_in(session, value):
+        if part is items:
+            raise errors.CaptureError("a list that changes length inside a captured block is put in itself", session.here())
+        part.places.append((items, value))
+
+
+def _lists_in(session: Session, value: Any) -> list[RuntimeList]:
+    known = value if isinstance(value, RuntimeList) else session.lists.of(value)
+    if known is not None:
+        return [known]
+    parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+    return [found for part in parts for found in _lists_in(session, part)]
+
+
+def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
+    """What the capture has for an item of a list that a node gives."""
+    assert items.element is not None
+    value = _taken(session.builder, session, items.element, node)
+    stands_in(session, items, value)
+    for part in _mutable_parts(session, value):
+        session.births.own(part)
+        session.copies.add(part)
+    session.tuples.take(value)
+    return value
+
+
+def _taken(builder: BlockBuilder, session: Session, kind: lattice.Type, node: fx.Node, certain: bool = True) -> Any:
+    match kind:
+        case lattice.SameType(value):
+            return value
+        case lattice.StringType():
+            string = RuntimeString()
+            builder.bind(string, node)
+            return Text.of(string)
+        case lattice.ContainerType(structure, items):
+            if certain and type(structure) is TupleOf:
+                nodes = [builder.call_raw(operator.getitem, (node, i)) for i in range(len(items))]
+            else:
+                what = structure if is_plain_object(structure) else len(items)
+                parts = builder.call_raw(control.item_parts, (node, what))
+                nodes = [builder.call_raw(operator.getitem, (parts, i)) for i in range(len(items))]
+            made = unflatten(structure, [_taken(builder, session, item, n, certain) for item, n in zip(items, nodes)])
+            if _is_object(made):
+                builder.stands_for(made, node)
+            return made
+        case lattice.ChoiceType(options):
+            return _option(builder, session, options, node)
+    value = session.new_value(kind)
+    builder.bind(value, node)
+    return unpack_list(value)
+
+
+def _option(builder: BlockBuilder, session: Session, options: tuple[lattice.Type, ...], node: fx.Node) -> Any:
+    order = sorted(range(len(options)), key=lambda i: not isinstance(options[i], lattice.SameType))  # a known string comes first
+    kinds = tuple(_kind(options[i]) for i in order)
+    tag = session.new_value(lattice.NumberType("int"))
+    builder.bind(tag, builder.call_raw(control.item_kind, (node, kinds)))
+    made: dict[int, Any] = {}
+    for position, i in enumerate(order):
+        own = node
+        if not isinstance(options[i], lattice.SameType):
+            own = builder.call_raw(control.item_of_kind, (node, kinds[position]))
+        made[position] = _taken(builder, session, options[i], own, certain=False)
+    return session.new_choice(tag, made)
+
+
+def _kind(kind: lattice.Type) -> tuple[Any, ...]:
+    match kind:
+        case lattice.SameType(value):
+            return ("is", value)
+        case lattice.TensorType(dtype, _, sizes):
+            return ("tensor", dtype, len(sizes))
+        case lattice.NumberType(name):
+            return ("bool",) if name == "bool" else ("number",)
+        case lattice.StringType():
+            return ("str",)
+        case lattice.ListType():
+            return ("list",)
+        case lattice.ContainerType(structure, _):
+            return ("made", structure)
+    raise AssertionError(f"{kind} is no item")

@@ -1,0 +1,144 @@
+"""Keys of dicts, members of sets and names of attributes that only the program knows: what uses one is done for each option.
+
+d.get(k)                k is "a" or "b": a branch with d.get("a"), and one with d.get("b")
+d[f"{k}_{n}"], d[k, 1]  the same for each text, and for each tuple
+d[n] = x                n is 0 or 1: a branch for each; of a number of which no more is known, see lookup.py
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import text
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, Text
+from dy2st_runtime.primitives import scalars
+
+_OPEN = (Choice, Text, *SYMBOLIC_NUMBERS)
+_PLAIN = frozenset((str, int, type(None), bool, float, bytes))
+
+
+def is_open(key: Any) -> bool:
+    """Whether a key is known only when the program runs, or part of it is."""
+    return type(key) not in _PLAIN and _first(key, _OPEN) is not None
+
+
+def any_open(keys: Iterable[Any]) -> bool:
+    """Whether one of some keys is known only when the program runs."""
+    return any(map(is_open, keys))
+
+
+def over(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
+    """Do something with a key, once for each that it may be; it is left open where it may be any number or text."""
+    for part in _all(key, _OPEN) if type(key) not in _PLAIN else ():
+        choice = part if isinstance(part, Choice) else _ways(session, part)
+        if choice is not None:
+            return _over_part(session, key, part, choice, use)
+    return use(key)
+
+
+def _over_part(session: Session, key: Any, part: Any, choice: Choice, use: Callable[[Any], Any]) -> Any:
+    return session.over(choice, lambda option: over(session, _replaced(key, part, option), use))
+
+
+def over_choices(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
+    """The same for tagged unions alone: numbers of the program may be indices of tensors."""
+    choice = _first(key, (Choice,)) if type(key) not in _PLAIN else None
+    if choice is None:
+        return use(key)
+    return session.over(choice, lambda option: over_choices(session, _replaced(key, choice, option), use))
+
+
+def has_choice(key: Any) -> bool:
+    """Whether a key is a tagged union, or part of it is."""
+    return type(key) not in _PLAIN and _first(key, (Choice,)) is not None
+
+
+def over_all(session: Session, keys: Sequence[Any], use: Callable[[list[Any]], Any]) -> Any:
+    """The same for several keys at once."""
+    return over(session, tuple(keys), lambda known: use(list(known)))
+
+
+def is_any(session: Session, key: Any) -> bool:
+    """Whether a key may be any number or text, or part of it may."""
+    parts = [] if type(key) in _PLAIN else [part for part in _all(key, _OPEN) if not isinstance(part, (Choice, torch.SymBool))]
+    return any(not isinstance(part, torch.SymInt) or session.shapes.possible(part.node.expr) is None for part in parts)
+
+
+def refused(session: Session, key: Any, what: str) -> errors.DataDependentError:
+    """The error for a key that may be any number or text."""
+    kind = "text" if isinstance(key, Text) else "number"
+    every = "for each text" if kind == "text" else "for each number: dict.fromkeys(range(n), 0)"
+    return errors.DataDependentError(
+        f"a {kind} that is known only at run time {what}",
+        session.here(),
+        fix=f"give the dict all keys before, {every}; or keep a list of pairs, (key, value), and search it",
+    )
+
+
+def _ways(session: Session, part: Any) -> Choice | None:
+    """A number as one of few; ``None`` if it may be any, or is no number."""
+    if isinstance(part, torch.SymBool):
+        return Choice(session, session.number(scalars.where, (part, 1, 0), "int"), {1: True, 0: False})
+    values = session.shapes.possible(part.node.expr) if isinstance(part, torch.SymInt) else None
+    return None if values is None else Choice(session, part, {value: value for value in values})
+
+
+def _parts(key: Any) -> Sequence[Any]:
+    if isinstance(key, tuple):
+        return storage.plain(key)  # type: ignore[no-any-return]
+    if isinstance(key, Text):
+        return [part[0] for part in key.parts if not isinstance(part, str)]
+    if isinstance(key, slice):
+        return key.start, key.stop, key.step
+    return [getattr(key, name, None) for name in _fields(key)]
+
+
+def _fields(key: Any) -> list[str]:
+    """The fields by which an object is found in a dict."""
+    parameters = getattr(type(key), "__dataclass_params__", None)
+    if parameters is None or not (parameters.frozen and parameters.eq) or isinstance(key, type):
+        return []
+    return [field.name for field in dataclasses.fields(key)]
+
+
+def _all(key: Any, kinds: tuple[type, ...]) -> Iterable[Any]:
+    if isinstance(key, kinds) and not isinstance(key, Text):
+        yield key
+        return
+    for part in _parts(key):
+        yield from _all(part, kinds)
+    if isinstance(key, Text) and Text in kinds:
+        yield key
+
+
+def _first(key: Any, kinds: tuple[type, ...]) -> Any:
+    return next(iter(_all(key, kinds)), None)
+
+
+def _replaced(key: Any, part: Any, option: Any) -> Any:
+    """A key with another value in the place of a part."""
+    if key is part:
+        return option
+    if isinstance(key, tuple):
+        items = [_replaced(item, part, option) for item in key]
+        return type(key)._make(items) if hasattr(key, "_make") else tuple(items)
+    if isinstance(key, slice):
+        return slice(*(_replaced(bound, part, option) for bound in (key.start, key.stop, key.step)))
+    if isinstance(key, Text):
+        pieces = (piece if isinstance(piece, str) else (_replaced(piece[0], part, option), *piece[1:]) for piece in key.parts)
+        return text.fstring(*pieces)
+    changed = {name: _replaced(getattr(key, name, None), part, option) for name in _fields(key)}
+    if all(value is getattr(key, name, None) for name, value in changed.items()):
+        return key
+    made = copy.copy(key)
+    for name, value in changed.items():
+        object.__setattr__(made, name, value)
+    return made

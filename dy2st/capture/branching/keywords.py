@@ -1,0 +1,75 @@
+"""`**mapping` in a call, where the keys of the mapping, or their order, may be known only when the program runs.
+
+    f(x, **chosen)          a branch for each dict that it may be, each set of keys and each order of them
+
+Python itself would step through the mapping; it gets one of a single item, which :func:`call` replaces by those of the mapping.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from dy2st.capture.branching import optional
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import Choice
+
+_numbers = itertools.count()
+
+
+class Keywords:
+    """Stands for the items of a mapping among the keyword arguments of a call."""
+
+    def __init__(self, mapping: Any) -> None:
+        self.mapping = mapping
+
+
+def keywords(mapping: Any) -> dict[str, Keywords]:
+    """What a call gets for ``**mapping``; the key is one that no other has."""
+    return {f"**{next(_numbers)}": Keywords(mapping)}
+
+
+def first(kwargs: dict[str, Any]) -> str | None:
+    """The key of the first mapping among keyword arguments."""
+    return next((key for key, value in kwargs.items() if type(value) is Keywords), None)
+
+
+def call(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: str) -> Any:
+    """A call with a mapping among its keyword arguments, for each set of keys that it may have."""
+
+    def once(items: dict[str, Any]) -> Any:
+        return session.call(function, *args, **_with_items(function, kwargs, key, items))
+
+    return _settled(session, function, kwargs[key].mapping, once)
+
+
+def _settled(session: Session, function: Any, mapping: Any, use: Callable[[dict[str, Any]], Any]) -> Any:
+    if isinstance(mapping, Choice):
+        return session.over(mapping, lambda option: _settled(session, function, option, use))
+    if not hasattr(type(mapping), "keys"):
+        raise raised(TypeError(f"{_name(function)} argument after ** must be a mapping, not {type(mapping).__name__}"))
+    items = mapping if type(mapping) is dict else session.call(dict, mapping)
+    if isinstance(items, Choice):
+        return session.over(items, lambda option: _settled(session, function, option, use))
+    return optional.settled(session, items, use, ordered=True)
+
+
+def _with_items(function: Any, kwargs: dict[str, Any], key: str, items: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments with the items of a mapping in its place."""
+    made: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        for item, given in items.items() if name == key else [(name, value)]:
+            if item in made:
+                raise raised(TypeError(f"{_name(function)} got multiple values for keyword argument {item!r}"))
+            made[item] = given
+    return made
+
+
+def _name(function: Any) -> str:
+    """A function as Python names it in an error."""
+    name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
+    if name is None:
+        return str(function)
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"

@@ -1,0 +1,190 @@
+"""Lookups in dicts and sequences of Python objects where only the program knows the key: a branch for each that it may be."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.branching import choices, keys, optional
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import tensor_traits
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Text, is_number
+
+MAPPINGS = (dict, types.MappingProxyType)
+"""Where Python itself looks a key up."""
+
+
+def is_runtime(key: Any) -> bool:
+    """Whether a key is, or holds, a number or text of which no more is known. (Tensors are found in dicts by identity.)"""
+    if isinstance(key, tuple):
+        return any(map(is_runtime, key))
+    return isinstance(key, (*SYMBOLIC_NUMBERS, Text))
+
+
+def by_identity(session: Session, table: Any, key: Any) -> Any:
+    """A tensor as a key of a dict, which finds it by its identity; any other key as it is.
+
+    Raises:
+        CaptureError: only the program knows which tensor it is.
+    """
+    if not isinstance(key, torch.Tensor) or not isinstance(table, MAPPINGS):
+        return key
+    known = session.outside.real(key)
+    source = session.tracker.source_of(known)
+    if not session.is_stand_in(known):
+        if source is not None:
+            session.tracker.guards.same(source, known)
+        return known
+    is_known = not tensor_traits.is_made(key) or id(key) in session.outside.arguments
+    if (is_known and session.births.born(table) is not None) or any(key is other for other in table):
+        return key
+    raise errors.CaptureError(
+        f"a {type(table).__name__} is asked for a tensor, which it finds by its identity",
+        session.here(),
+        fix="keep tensors in a list, or under names or numbers in the dict",
+    )
+
+
+def item(session: Session, table: Any, key: Any) -> Any:
+    """``table[key]``.
+
+    Raises:
+        CaptureError: the dict would put in what is missing, under a key that nobody knows.
+    """
+    missing: Callable[[], Any] = lambda: _raise(KeyError(key))  # noqa: E731
+    if isinstance(table, collections.Counter):
+        missing = lambda: 0  # noqa: E731
+    elif hasattr(type(table), "__missing__") and getattr(table, "default_factory", table) is not None:
+        raise errors.DataDependentError(
+            f"a number known only when the program runs is looked up in a {type(table).__name__}, which puts in what is missing",
+            session.here(),
+            fix="use .get(key, default), give it all the keys before as a dict, or keep a list with an item for each number",
+        )
+    return find(session, table, key, lambda known: table[known], missing)
+
+
+def get(session: Session, table: Any, key: Any, default: Any = None) -> Any:
+    """``table.get(key, default)``."""
+    return find(session, table, key, lambda known: table[known], lambda: default)
+
+
+def presence(session: Session, table: Any, key: Any) -> Any:
+    """``key in table``: a Python bool, or a symbolic one."""
+    if is_runtime(key):
+        return find(session, table, key, lambda known: True, lambda: False)
+    return key in table and choices.presence(table[key])
+
+
+def put(session: Session, table: dict[Any, Any], key: Any, write: Callable[[Any], None]) -> None:
+    """Put something in under a key of which nobody knows more than that it is there.
+
+    Raises:
+        DataDependentError: it may be another one.
+    """
+
+    def missing() -> None:
+        raise keys.refused(session, key, "is put into a dict")
+
+    find(session, table, key, write, missing)
+
+
+def position(items: Sequence[Any], wanted: Any, error: Exception) -> Any:
+    """``items[wanted]``, with an error for a position that is not there."""
+    places = range(len(items))
+    return first(places, lambda place: wanted == place, lambda place: items[place], lambda: _raise(error))
+
+
+def settled(session: Session, table: Any, key: Any) -> Any:
+    """A key of an item that is read and written: one of those that are there, if nobody knows which it is otherwise.
+
+    Raises:
+        DataDependentError: the dict has a value for those too that are not there.
+    """
+    if not isinstance(table, dict) or not keys.is_any(session, key):
+        return key
+
+    def settle(one: Any) -> Any:
+        if hasattr(type(table), "__missing__") and is_runtime(one):
+            raise keys.refused(session, one, f"is looked up in a {type(table).__name__}, which has an item for each")
+        return find(session, table, one, Known, lambda: _raise(KeyError(one)))
+
+    return keys.over(session, key, settle)
+
+
+class Known:
+    """A key that is known where it is met: branches pass it on as it is."""
+
+    __dy2st_key__ = True
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+
+def known(key: Any) -> Any:
+    """A key as it is looked up."""
+    return key.key if isinstance(key, Known) else key
+
+
+def find(session: Session, table: Any, key: Any, use: Callable[[Any], Any], missing: Callable[[], Any]) -> Any:
+    """Do something with the key of a dict that is equal to one that nobody knows; something else if there is none."""
+
+    def search(known: Any) -> Any:
+        return first([*known], lambda other: equal(session, key, other), use, missing)
+
+    return optional.settled(session, table, search) if isinstance(table, dict) else search(table)
+
+
+def first(known: Sequence[Any], test: Callable[[Any], Any], use: Callable[[Any], Any], missing: Callable[[], Any]) -> Any:
+    """The first of some keys for which a test holds."""
+    for index, key in enumerate(known):
+        alike = test(key)
+        if not isinstance(alike, bool):
+            return _this_or_another(alike, key, known[index + 1 :], test, use, missing)
+        if alike:
+            return use(key)
+    return missing()
+
+
+def _this_or_another(
+    alike: Any, key: Any, rest: Sequence[Any], test: Callable[[Any], Any], use: Callable[[Any], Any], missing: Callable[[], Any]
+) -> Any:
+    return capture_if_exp(alike, lambda: use(key), lambda: first(rest, test, use, missing))
+
+
+def equal(session: Session, key: Any, other: Any) -> Any:
+    """Whether two keys are equal, of which one is known."""
+    if isinstance(key, tuple):
+        if not isinstance(other, tuple) or len(key) != len(other):
+            return False
+        return _all_equal(session, [*zip(key, other)])
+    if isinstance(key, Text):
+        return operator.eq(key, other) if isinstance(other, str) else False
+    if isinstance(key, SYMBOLIC_NUMBERS):
+        made = key == other if is_number(other) else False
+        known = session.shapes.known(made)
+        return made if known is None else known
+    return key is other or bool(key == other)
+
+
+def _all_equal(session: Session, pairs: list[tuple[Any, Any]]) -> Any:
+    for index, pair in enumerate(pairs):
+        alike = equal(session, *pair)
+        if not isinstance(alike, bool):
+            rest = pairs[index + 1 :]
+            return capture_if_exp(alike, functools.partial(_all_equal, session, rest), lambda: False) if rest else alike
+        if not alike:
+            return False
+    return True
+
+
+def _raise(error: Exception) -> Any:
+    raise raised(error)

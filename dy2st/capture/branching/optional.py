@@ -1,0 +1,168 @@
+"""Items of dicts and attributes of objects that are there on some ways only.
+
+if x.sum() > 0:             d["c"] is a choice between a tensor and nothing. Reading it checks that it is there, ``"c" in d`` asks
+    d["c"] = x              for its tag, and what needs to know the keys (``len(d)``, ``d.items()``) is done once with the item
+                            and once without.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from dy2st.capture.branching import choices, keys
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.values import storage
+from dy2st.capture.values.dict_views import is_view, name_of
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import Choice, StandInSet, Undefined, may_be_undefined
+from dy2st.capture.writes.places import ItemPlace
+
+_ABSENT = object()
+METHODS = frozenset(("pop", "popitem", "clear", "copy", "get", "keys", "values", "items"))
+"""The methods of dicts that need to know which items are there."""
+TAKING = frozenset(("pop", "popitem", "clear"))
+"""Those that take items out."""
+
+
+def has_optional(value: Any) -> bool:
+    """Whether a value is a dict or set with items that are there on some ways only."""
+    if isinstance(value, StandInSet):
+        value = value.table
+    return isinstance(value, dict) and any(map(may_be_undefined, dict.values(value)))
+
+
+def is_open(value: Any, *methods: str) -> bool:
+    """The same, for a question that these special methods answer: where the user has written one, it says what it looks at."""
+    return has_optional(value) and not any(has_own(value, name) for name in methods)
+
+
+def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered: bool = False) -> Any:
+    """Do something with a dict or set: once for each set of keys that it may have, and if asked, for each order of them."""
+    if isinstance(table, StandInSet):
+        return settled(session, table.table, lambda known: use(set(known)))
+    key = next((key for key, value in dict.items(table) if may_be_undefined(value)), _ABSENT)
+    if key is _ABSENT:
+        return session.key_orders.ordered(session, table, use) if ordered else use(table)
+    value = dict.__getitem__(table, key)
+    without, full = (session.key_orders.follow(_alike(session, table), table) for _ in range(2))
+    ItemPlace(without, key).write(MISSING)
+
+    def once(known: Any) -> Any:
+        return settled(session, known, use, ordered=ordered)
+
+    if isinstance(value, Undefined):
+        return once(without)
+    ItemPlace(full, key).write(value.without_unbound())
+    return capture_if_exp(choices.presence(value), lambda: once(full), lambda: once(without))
+
+
+def _alike(session: Session, table: Any) -> Any:
+    """What stands for a dict on one of the ways; no method of its class makes it."""
+    made = storage.copy_of(table)
+    session.births.own(made)
+    return made
+
+
+def copied(session: Session, table: Any) -> Any:
+    """``table.copy()``, with its items as they are and its keys in their order."""
+    made = table.copy()
+    session.births.own(made)
+    return session.key_orders.follow(made, table)
+
+
+def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs: Any) -> Any:
+    """A method of a dict with such items."""
+    if name == "pop":
+        return pop(session, table, *args)
+    if name == "popitem":
+        return pop_item(session, table, *args, **kwargs)
+    if name == "clear":
+        return clear(session, table)
+    if name == "copy":
+        return copied(session, table)
+    if name == "get":
+        return get(session, table, *args)
+    return of_each_way(session, table, name, *args, **kwargs)
+
+
+def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """A method of what a dict is on each way: of a copy, since a view would show what is written when that way ends."""
+
+    def of_way(known: Any) -> Any:
+        return session.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
+
+    return settled(session, table, of_way, ordered=True)
+
+
+def now(session: Session, value: Any) -> Any:
+    """What a view of a dict shows now, where that is not what Python's own shows; any other value as it is."""
+    if isinstance(value, Choice):
+        views = [option for option in value.options.values() if is_view(option)]
+        if not any(map(session.views.is_stale, views)):
+            return value
+        tables = {id(session.views.table(view)) for view in views}
+        return now(session, views[0]) if len(tables) == 1 and len(views) == len(value.options) else choices.over(value, _now)
+    if not is_view(value):
+        return value
+    table = session.views.table(value)
+    own = gc.get_referents(value)[0] is table
+    return of_each_way(session, table, name_of(value)) if session.views.is_stale(value) or (own and has_optional(table)) else value
+
+
+def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
+    """Do something with each option of a choice, of views of dicts with what they show now."""
+    shown = now(need(), choice)
+    return choices.over(shown, function) if isinstance(shown, Choice) else function(shown)
+
+
+def _now(option: Any) -> Any:
+    return now(need(), option)
+
+
+def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    """``table.get(key, default)``."""
+    stored = dict.get(table, key, default)
+    return settled(session, {key: stored}, lambda known: known.get(key, default)) if may_be_undefined(stored) else stored
+
+
+def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tuple[Any, Any]:
+    """``table.popitem(last)``: the key is one of those that may be at the end."""
+
+    def at_end(known: dict[Any, Any]) -> Any:
+        if not known:
+            words = "dictionary is empty" if isinstance(table, collections.OrderedDict) else "popitem(): dictionary is empty"
+            raise raised(KeyError(words))
+        return next(reversed(known) if last else iter(known))
+
+    end = settled(session, table, at_end, ordered=True)
+    return end, keys.over(session, end, lambda key: pop(session, table, key))
+
+
+def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any:
+    """``table.pop(key)``, with or without a default."""
+    stored = dict.get(table, key, _ABSENT)
+    if stored is _ABSENT:
+        return storage.base_of(table).pop(table, key, *default)
+    stored = get(session, table, key, default[0]) if default else choices.certain(stored)
+    remove(session, table, key)
+    return stored
+
+
+def clear(session: Session, table: dict[Any, Any]) -> None:
+    """``table.clear()``: items that come back then are in another order."""
+    for key in [key for key, value in dict.items(table) if not isinstance(value, Undefined)]:
+        remove(session, table, key)
+
+
+def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
+    """Take an item that is there out of a dict."""
+    place = ItemPlace(table, key)
+    session.write(place)
+    session.key_orders.removed(table, key)
+    session.take_out(place, Undefined(f"[{key!r}]", KeyError, (key,)))

@@ -1,0 +1,1 @@
+"""The call operator, modules, context managers and patterns."""

@@ -1,0 +1,65 @@
+"""``try`` and ``with`` statements: an exception that a tensor decides goes to its handler as a value of the program.
+
+try:                        branch 1 leaves that there was a ValueError
+    if x.sum() > 0:
+        raise ValueError
+    y = f(x)                runs in a branch of its own, where there was none (see rests.py)
+except ValueError:
+    y = x                   runs in a branch, where there was one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dy2st.capture.branching.branch import join
+from dy2st.capture.branching.trying import Handlers, capture_try, handle
+from dy2st.capture.calls.managers import Managed, managed
+from dy2st.capture.raising import rests
+from dy2st.capture.raising.departures import Attempt
+from dy2st.capture.raising.unwinding import Suppress
+from dy2st.capture.session.session import current
+
+
+def capture_with(manager: Any, body: Any, live: Sequence[str], caught: Sequence[str]) -> None:
+    """A ``with`` statement.
+
+    Args:
+        manager: the context manager.
+        body: a function of what it gives.
+        live: the names that are read afterwards.
+        caught: those that what follows may see as they were when an exception was raised that the manager ends.
+    """
+    session, manager = current(), managed(manager)
+    if isinstance(manager, Suppress):
+        return capture_try(_Entered(body), ((lambda: manager.kinds, _nothing),), None, live, caught)
+
+    def whole() -> None:
+        with manager as entered:
+            body(entered)
+
+    if session is None or not isinstance(manager, Managed):
+        return whole()
+    cells, depth = session.cells_of(body), session.nesting
+    handlers: Handlers = ((None, _nothing),)
+    manager.attempt = attempt = Attempt(session, handlers, cells, caught)
+    value, dead = rests.run(session, depth, whole)
+    if session.has_rest(depth):
+        rests.settled(session, depth, value, dead, live, join)
+        handle(session, attempt, handlers, live)
+        rests.go_on(session, cells)
+
+
+class _Entered:
+    """The body of a ``with`` statement, whose manager gives nothing."""
+
+    def __init__(self, body: Any) -> None:
+        self.body, self.__code__, self.__closure__ = body, body.__code__, body.__closure__
+
+    def __call__(self) -> None:
+        self.body(None)
+
+
+def _nothing(error: BaseException) -> None:
+    """What is done about an exception that a context manager ends."""

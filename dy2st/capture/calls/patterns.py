@@ -1,0 +1,300 @@
+"""What the patterns of a ``match`` statement ask of a subject, and what they take from it.
+
+A pattern looks at a subject twice: :func:`matches` tells whether it fits, and where it does :func:`found` gives the values of its
+names. What the structure of the subject decides is decided during the capture; equality with a value, the length of a list of the
+program, and which of several values a subject is, may be decided by a tensor.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from dy2st.capture.attributes import access, attributes
+from dy2st.capture.branching import optional
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.calls import call
+from dy2st.capture.looping.truth import condition, truth_value
+from dy2st.capture.operators import comparisons
+from dy2st.capture.session.session import need
+from dy2st.capture.values.symbolic import Choice, contents, is_symbolic
+
+Found: TypeAlias = dict[str, Any]
+_SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+"""Builtin classes whose one positional pattern takes the subject itself."""
+_NO_SEQUENCES = (str, bytes, bytearray)
+
+
+class Pattern:
+    """One pattern; this one fits everything and binds nothing."""
+
+    names: tuple[str, ...] = ()
+    """What it binds, in order of appearance."""
+
+    def fits(self, subject: Any) -> Any:
+        """Whether the pattern fits: a Python bool, or a symbolic one."""
+        return True
+
+    def bind(self, subject: Any, found: Found) -> None:
+        """Put the values of the names into ``found``; the pattern fits."""
+
+
+def matches(pattern: Pattern, subject: Any) -> Any:
+    """Whether a pattern fits a subject."""
+    if isinstance(subject, Choice):
+        return subject.session.over(subject, lambda option: matches(pattern, option))
+    if optional.has_optional(subject):
+        return optional.settled(need(), subject, lambda one: matches(pattern, one))
+    return condition(pattern.fits(subject))
+
+
+def found(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
+    """The values of a pattern's names, where it fits; a subject that is one of several is one of those it fits."""
+    if isinstance(subject, Choice):
+        fitting = {tag: option for tag, option in subject.options.items() if matches(pattern, option) is not False}
+        if len(fitting) > 1 and not isinstance(pattern, (Anything, As)):
+            narrowed = Choice(subject.session, subject.tag, fitting)
+            return subject.session.over(narrowed, lambda option: found(pattern, option))  # type: ignore[no-any-return]
+        subject = next(iter(fitting.values())) if len(fitting) == 1 else Choice(subject.session, subject.tag, fitting)
+    if optional.has_optional(subject) and not isinstance(pattern, (Anything, As)):
+        return _found_in_each(pattern, subject)
+    values: Found = {}
+    pattern.bind(subject, values)
+    return tuple(values[name] for name in pattern.names)
+
+
+def _found_in_each(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
+    """The same of a dict with items that are there on some ways only: of those of its ways that fit."""
+
+    def fitting(one: Any) -> Any:
+        return found(pattern, one) if matches(pattern, one) is not False else (None,) * len(pattern.names)
+
+    return optional.settled(need(), subject, fitting)  # type: ignore[no-any-return]
+
+
+def _bind_part(pattern: Pattern, subject: Any, values: Found) -> None:
+    if pattern.names:
+        values.update(zip(pattern.names, found(pattern, subject), strict=True))
+
+
+class Anything(Pattern):
+    """``name``, or ``_`` without a name."""
+
+    def __init__(self, name: str | None) -> None:
+        self.names = () if name is None else (name,)
+
+    def bind(self, subject: Any, found: Found) -> None:
+        found.update(dict.fromkeys(self.names, subject))
+
+
+class Star(Anything):
+    """``*name`` in a sequence."""
+
+
+class Value(Pattern):
+    """A value, compared as ``==`` does."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def fits(self, subject: Any) -> Any:
+        return comparisons.equal(subject, self.value)
+
+
+class Singleton(Pattern):
+    """``None``, ``True`` or ``False``."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def fits(self, subject: Any) -> Any:
+        return comparisons.is_(subject, self.value)
+
+
+class As(Pattern):
+    """``pattern as name``."""
+
+    def __init__(self, name: str, inner: Pattern) -> None:
+        self.inner, self.name, self.names = inner, name, (*inner.names, name)
+
+    def fits(self, subject: Any) -> Any:
+        return matches(self.inner, subject)
+
+    def bind(self, subject: Any, found: Found) -> None:
+        _bind_part(self.inner, subject, found)
+        found[self.name] = subject
+
+
+class Or(Pattern):
+    """``one | other``."""
+
+    def __init__(self, *alternatives: Pattern) -> None:
+        self.alternatives, self.names = alternatives, alternatives[0].names
+
+    def fits(self, subject: Any) -> Any:
+        return _any([functools.partial(matches, alternative, subject) for alternative in self.alternatives])
+
+    def bind(self, subject: Any, values: Found) -> None:
+        if self.names:
+            values.update(zip(self.names, self._values(subject, 0), strict=True))
+
+    def _values(self, subject: Any, position: int) -> Any:
+        pattern = self.alternatives[position]
+        take = functools.partial(self._take, pattern, subject)
+        if position == len(self.alternatives) - 1:
+            return take()
+        test = matches(pattern, subject)
+        if is_symbolic(test):
+            return capture_if_exp(test, take, lambda: self._values(subject, position + 1))
+        return take() if test else self._values(subject, position + 1)
+
+    def _take(self, pattern: Pattern, subject: Any) -> tuple[Any, ...]:
+        values: Found = {}
+        _bind_part(pattern, subject, values)
+        return tuple(values[name] for name in self.names)
+
+
+class _Parts(Pattern):
+    """A pattern with patterns for parts of the subject."""
+
+    def __init__(self, patterns: tuple[Pattern, ...]) -> None:
+        self.patterns, self.names = patterns, tuple(name for pattern in patterns for name in pattern.names)
+
+    def structure(self, subject: Any) -> Any:
+        """Whether the parts are there."""
+        raise NotImplementedError
+
+    def part(self, subject: Any, position: int) -> Any:
+        """The part for one of the patterns."""
+        raise NotImplementedError
+
+    def fits(self, subject: Any) -> Any:
+        return _all(list(self._tests(subject)))
+
+    def _tests(self, subject: Any) -> Iterator[Callable[[], Any]]:
+        yield functools.partial(self.structure, subject)
+        for position, pattern in enumerate(self.patterns):
+            if not isinstance(pattern, Anything):
+                yield functools.partial(self._part_fits, pattern, subject, position)
+
+    def _part_fits(self, pattern: Pattern, subject: Any, position: int) -> Any:
+        return matches(pattern, self.part(subject, position))
+
+    def bind(self, subject: Any, values: Found) -> None:
+        for position, pattern in enumerate(self.patterns):
+            if pattern.names:
+                _bind_part(pattern, self.part(subject, position), values)
+
+
+class Sequence(_Parts):
+    """``[a, b, *rest]``."""
+
+    def __init__(self, *patterns: Pattern) -> None:
+        super().__init__(patterns)
+        stars = [position for position, pattern in enumerate(patterns) if isinstance(pattern, Star)]
+        self.star = stars[0] if stars else None
+
+    def structure(self, subject: Any) -> Any:
+        subject = contents(subject)
+        if not isinstance(subject, collections.abc.Sequence) or isinstance(subject, _NO_SEQUENCES):
+            return False
+        length = call.call(len, subject)
+        return length == len(self.patterns) if self.star is None else length >= len(self.patterns) - 1
+
+    def part(self, subject: Any, position: int) -> Any:
+        subject = contents(subject)
+        after = position - len(self.patterns)  # counted from the end
+        if self.star is None or position < self.star:
+            return access.item(subject, position)
+        length = call.call(len, subject)
+        if position > self.star:
+            return access.item(subject, length + after)
+        last = length + after + 1
+        if isinstance(subject, list):
+            return access.item(subject, slice(position, last))
+        return [access.item(subject, index) for index in range(position, last)]
+
+
+class Mapping(_Parts):
+    """``{"key": a, **rest}``."""
+
+    def __init__(self, keys: tuple[Any, ...], rest: str | None, *patterns: Pattern) -> None:
+        super().__init__(patterns)
+        self.keys, self.rest = keys, rest
+        self.names = (*self.names, *(() if rest is None else (rest,)))
+
+    def structure(self, subject: Any) -> Any:
+        if not isinstance(subject, collections.abc.Mapping):
+            return False
+        return _all([functools.partial(comparisons.in_, key, subject) for key in self.keys])
+
+    def part(self, subject: Any, position: int) -> Any:
+        return access.item(subject, self.keys[position])
+
+    def bind(self, subject: Any, values: Found) -> None:
+        super().bind(subject, values)
+        if self.rest is not None:
+            values[self.rest] = {key: access.item(subject, key) for key in subject if key not in self.keys}
+
+
+class Class(_Parts):
+    """``Point(a, y=b)``."""
+
+    def __init__(self, kind: Any, count: int, keywords: tuple[str, ...], *patterns: Pattern) -> None:
+        super().__init__(patterns)
+        self.kind, self.count, self.keywords = kind, count, keywords
+
+    def structure(self, subject: Any) -> Any:
+        if not isinstance(self.kind, type):
+            raise TypeError("called match pattern must be a class")
+        if not call.call(isinstance, subject, self.kind):
+            return False
+        attributes = [name for name in self._attributes() if name is not None]
+        return all(call.call(hasattr, subject, name) for name in attributes)
+
+    def _attributes(self) -> list[str | None]:
+        """The attribute for each pattern; ``None`` for the subject itself."""
+        known = self._positional()
+        if len(known) < self.count:
+            patterns = f"{len(known)} positional sub-pattern{'' if len(known) == 1 else 's'} ({self.count} given)"
+            raise TypeError(f"{self.kind.__name__}() accepts {patterns}")
+        made = [*known[: self.count], *self.keywords]
+        twice = next((name for position, name in enumerate(made) if name in made[:position]), None)
+        if twice is not None:
+            raise TypeError(f"{self.kind.__name__}() got multiple sub-patterns for attribute {twice!r}")
+        return made
+
+    def _positional(self) -> tuple[str | None, ...]:
+        if hasattr(self.kind, "__match_args__"):
+            return self.kind.__match_args__  # type: ignore[no-any-return]
+        return (None,) if issubclass(self.kind, _SELF_MATCHING) else ()
+
+    def part(self, subject: Any, position: int) -> Any:
+        name = self._attributes()[position]
+        return subject if name is None else attributes.attr(subject, name)
+
+
+def _all(tests: list[Callable[[], Any]]) -> Any:
+    """Whether all tests hold; none is made after one that fails."""
+    return _fold(tests, decided=False)
+
+
+def _any(tests: list[Callable[[], Any]]) -> Any:
+    """Whether one test holds; none is made after it."""
+    return _fold(tests, decided=True)
+
+
+def _fold(tests: list[Callable[[], Any]], decided: bool) -> Any:
+    if not tests:
+        return not decided
+    first, *rest = tests
+    value = condition(first())
+    if not is_symbolic(value):
+        return decided if bool(value) is decided else _fold(rest, decided)
+    if not rest:
+        return truth_value(value)
+    others = lambda: truth_value(_fold(rest, decided))  # noqa: E731
+    known = lambda: decided  # noqa: E731
+    return capture_if_exp(value, *((known, others) if decided else (others, known)))

@@ -1,0 +1,1 @@
+"""Dicts, sets, deques and sorting, where a tensor decides."""

@@ -1,0 +1,219 @@
+"""Sorting, and the methods of lists that compare: by what is known only at run time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from dy2st.capture.attributes import access
+from dy2st.capture.branching import elements, keys, lookup
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.containers import lists
+from dy2st.capture.containers.iterables import Stream
+from dy2st.capture.looping import comprehensions, iteration
+from dy2st.capture.looping.truth import truth
+from dy2st.capture.operators import relations
+from dy2st.capture.operators.comparisons import position, same
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import text
+from dy2st.capture.types import lattice
+from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsRuntimeList
+from dy2st.capture.values.symbolic import Choice, RuntimeList, Text, contents, is_symbolic
+from dy2st.capture.writes.places import ContentsPlace
+from dy2st_runtime.primitives import control, scalars
+
+CALLS_METHODS_FOR_USER = True
+
+
+def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None, reverse: Any) -> list[Any]:
+    """``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
+    if session.lists.of(items) is not None:
+        return _in_order(session, items, _ranked(session, _keys(session, items, key)), reverse).items
+    keys = [item if key is None else session.call(key, item) for item in items]
+    if any(map(relations.has_own_order, keys)):
+        keys = _ranks(session, keys)
+    if not any(map(_is_runtime, keys)) and not is_symbolic(reverse):
+        made = [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
+        session.lists.own(made)
+        return made
+    session.lists.own(keys)
+    count = len(keys)
+    if any(elements.is_changeable(session, item) for item in items) and not any(isinstance(item, Choice) for item in items):
+        return _permuted(session, items, keys, reverse)
+    taken = _in_order(session, items, keys, reverse)
+    made = [lists.get(session, taken, position) for position in range(count)]
+    session.lists.own(made)
+    return made
+
+
+def _permuted(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
+    """Objects in order: each is one of those that there are, and not a copy in a list of the program."""
+    order = _order(session, session.lists.of(keys) or session.lists.make(keys), reverse)
+    at = dict(enumerate(items))
+    made = [session.new_choice(lists.get(session, order, position), at) for position in range(len(items))]
+    session.lists.own(made)
+    return made
+
+
+def _is_runtime(key: Any) -> bool:
+    return is_symbolic(key) or (isinstance(key, tuple) and any(map(_is_runtime, key)))
+
+
+def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) -> list[Any]:
+    return items if key is None else comprehensions.mapped(items, lambda item: session.call(key, item))
+
+
+def _ranked(session: Session, keys: list[Any]) -> list[Any]:
+    """Keys that the program can put in order: for objects with a method of the user's for that, their ranks."""
+    known = session.lists.of(keys)
+    kinds = () if known is None or known.element is None else lattice.options_of_type(known.element)
+    return _ranks(session, keys) if any(map(_has_own_order, kinds)) else keys
+
+
+def _has_own_order(kind: lattice.Type) -> bool:
+    if not isinstance(kind, lattice.ContainerType):
+        return False
+    factory = getattr(kind.structure, "factory", None)
+    return (factory is not None and relations.is_ordered_by_user(factory)) or any(map(_has_own_order, kind.items))
+
+
+def _ranks(session: Session, keys: list[Any]) -> list[Any]:
+    """How many keys are less than each one: those that are alike have the same rank, and stay in their order."""
+    return comprehensions.mapped(
+        keys, lambda key: session.call(sum, comprehensions.mapped(keys, functools.partial(_is_less, session, key)))
+    )
+
+
+def _is_less(session: Session, key: Any, other: Any) -> Any:
+    return False if key is other else _as_number(session, truth(session, relations.related("<", other, key)))
+
+
+def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:
+    known_keys, known_items = (session.lists.of(part) or session.lists.make(part) for part in (keys, items))
+    order = _order(session, known_keys, reverse)
+    made = session.lists.new(known_items.element)
+    session.builder.call(control.list_take, (known_items, order), {}, made)
+    return made
+
+
+def _order(session: Session, keys: RuntimeList, reverse: Any) -> RuntimeList:
+    """The positions of the items of a list in the order of its keys."""
+    order = session.lists.new(lattice.NumberType("int"))
+    session.builder.call(control.list_order, (keys, reverse), {}, order)
+    return order
+
+
+def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a list, called by converted code."""
+    if name == "extend" and len(args) == 1:
+        if isinstance(args[0], Choice):
+            return session.over(args[0], lambda option: method(session, target, name, (option,), kwargs))
+        args = (_with_known_end(session, args[0]),)
+        if session.lists.of(args[0]) is not None:
+            _known(session, target)
+    handler = _COMPARING.get(name)
+    is_known = session.lists.of(target) is None
+    parts = (*storage.plain(target), *args)
+    if name in ("index", "count", "remove") and is_known and any(map(keys.has_choice, parts)):
+        return search(session, target, name, *args)
+    runtime = not is_known or any(map(_is_runtime, parts))
+    if handler is None or not (runtime or name == "sort"):
+        return lists.method(session, target, name, args, kwargs)
+    return handler(session, target, *args, **kwargs)
+
+
+def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) -> Any:
+    """``items.index(value)``, ``items.count(value)`` and ``items.remove(value)`` of Python's lists and tuples, item by item."""
+    first, last, _ = slice(*(bounds or (None,)), *((None,) if len(bounds) == 1 else ())).indices(len(items))
+    alike: Any = lambda index: same(session, value, items[index])  # noqa: E731
+    places = range(first, last)
+    if name == "count":
+        return sum(_as_number(session, alike(index)) for index in places)
+    use = (lambda index: access.del_item(items, index)) if name == "remove" else lambda index: index
+    return lookup.first(places, alike, use, lambda: _not_there(session, items, name, value))
+
+
+def is_in(session: Session, items: list[Any], value: Any) -> Any:
+    """Whether a value is in a list of the program."""
+    return position(session, items, value) >= 0
+
+
+def _as_number(session: Session, test: Any) -> Any:
+    return session.number(scalars.to_int, (test,), "int") if is_symbolic(test) else int(test)
+
+
+def _not_there(session: Session, items: Any, name: str, value: Any) -> NoReturn:
+    if name == "remove":
+        raise raised(ValueError("list.remove(x): x not in list"))
+    if isinstance(items, tuple):
+        raise raised(ValueError("tuple.index(x): x not in tuple"))
+    raise raised(session.call(ValueError, text.fstring((value, "r", ""), " is not in list")))
+
+
+def _with_known_end(session: Session, values: Any) -> Any:
+    """What a list is extended by: if its length is known only at run time, a list of the program."""
+    values = contents(values)
+    runtime = isinstance(values, Stream) or iteration.as_runtime(values) is not None
+    return iteration.collected(values) if runtime and session.lists.of(values) is None else values
+
+
+def _known(session: Session, target: list[Any]) -> RuntimeList:
+    """The list of the program that a list is, or has to become."""
+    known = session.lists.of(target)
+    if known is None and not session.lists.owner_is_here(target):
+        raise NeedsRuntimeList(target)
+    return known or session.lists.make(target)
+
+
+def _index(session: Session, target: list[Any], value: Any) -> Any:
+    found = position(session, target, value) if session.lists.of(target) is not None else _first(session, value, target, 0)
+    message = Text(((value, "r", ""), " is not in list"))
+    check(session, found >= 0, ValueError, message)
+    return found
+
+
+def _first(session: Session, value: Any, items: list[Any], start: int) -> Any:
+    """The first position from ``start`` at which a value stands; -1 if there is none."""
+    for index in range(start, len(items)):
+        test = same(session, value, items[index])
+        if is_symbolic(test):
+            return capture_if_exp(test, lambda: index, functools.partial(_first, session, value, items, index + 1))  # noqa: B023
+        if test:
+            return index
+    return -1
+
+
+def _count(session: Session, target: list[Any], value: Any) -> Any:
+    count: Any = 0
+
+    def look(item: Any) -> None:
+        nonlocal count
+        count = count + session.number(scalars.to_int, (truth(session, same(session, value, item)),), "int")
+
+    session.births.own_variables(look)
+    iteration.capture_for(target, look, ("count",), None)
+    return count
+
+
+def _remove(session: Session, target: list[Any], value: Any) -> None:
+    known = _known(session, target)
+    found = position(session, target, value)
+    check(session, found >= 0, ValueError, "list.remove(x): x not in list")
+    lists.del_item(session, known, found)
+
+
+def _sort(session: Session, target: list[Any], *, key: Callable[..., Any] | None = None, reverse: Any = False) -> None:
+    made = in_order(session, iteration.collected(target), key, reverse)
+    known = session.lists.of(target)
+    if known is not None:
+        lists.set_item(session, known, slice(None), made)
+        return
+    session.write(ContentsPlace(target))
+    list.__setitem__(target, slice(None), made)
+
+
+_COMPARING: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove, "sort": _sort}

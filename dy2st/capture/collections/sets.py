@@ -1,0 +1,283 @@
+"""Sets that captured code makes: their members may depend on what is known only when the program runs.
+
+seen = {"a"}                a table of the members. In a branch each is an item of a dict: one that is there on some ways only is a
+if x.sum() > 0:             choice between being there and not. ``"b" in seen`` asks for its tag; what needs to know all members
+    seen.add("b")           (``len(seen)``, a loop) is done once with the member and once without.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Sequence
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture.branching import keys, lookup, optional
+from dy2st.capture.looping import iteration
+from dy2st.capture.looping.iterators import over
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.values.symbolic import StandInSet, may_be_undefined
+from dy2st.capture.writes.places import ItemPlace
+
+
+class CapturedSet(StandInSet):
+    """A set during a capture."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def length(self) -> Any:
+        """``len(self)``, known only at run time or before."""
+        return _settled(self, len)
+
+    # -- changes -----------------------------------------------------------------------------------------------------------
+
+    def add(self, item: Any) -> None:
+        keys.over(need(), item, self._add)
+
+    def _add(self, item: Any) -> None:
+        check_member(need(), item)
+        if item in self.table and not may_be_undefined(self.table[item]):
+            return
+        need().write(ItemPlace(self.table, item))
+        self.table[item] = None
+
+    def discard(self, item: Any) -> None:
+        keys.over(need(), item, lambda known: lookup.find(need(), self.table, known, self._discard, _nothing))
+
+    def _discard(self, item: Any) -> None:
+        if item in self.table:
+            optional.remove(need(), self.table, item)
+
+    def remove(self, item: Any) -> None:
+        def known(one: Any) -> None:
+            lookup.find(need(), self.table, one, self._remove, lambda: self._remove(one))
+
+        keys.over(need(), item, known)
+
+    def _remove(self, item: Any) -> None:
+        optional.pop(need(), self.table, item)
+
+    def pop(self) -> Any:
+        if any(map(may_be_undefined, self.table.values())) and optional.settled(need(), self.table, len) is not len(self.table):
+            self._refuse("pop() takes a member of a set whose members depend on a branch", "remove a member that you name")
+        if not self.table:
+            raise raised(KeyError("pop from an empty set"))
+        item = next(iter(set(self.table)))
+        self.remove(item)
+        return item
+
+    def clear(self) -> None:
+        for item in list(self.table):
+            self.discard(item)
+
+    def update(self, *others: Any) -> None:
+        for other in others:
+            _settled(other, lambda items: _each(self.add, items))
+
+    def difference_update(self, *others: Any) -> None:
+        for other in others:
+            _settled(other, lambda items: _each(self.discard, items))
+
+    def intersection_update(self, *others: Any) -> None:
+        for other in others:
+            _settled(other, lambda items: self._keep(set(items)))
+
+    def symmetric_difference_update(self, other: Any) -> None:
+        _settled(other, lambda items: _settled(self, lambda own: self._toggle(own, set(items))))
+
+    def _keep(self, kept: set[Any]) -> None:
+        for item in [item for item in self.table if item not in kept]:
+            self.discard(item)
+
+    def _toggle(self, own: set[Any], other: set[Any]) -> None:
+        for item in other:
+            (self.discard if item in own else self.add)(item)
+
+    # -- new sets ----------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> CapturedSet:
+        return _made(self.table.copy())
+
+    def union(self, *others: Any) -> CapturedSet:
+        return self._changed(CapturedSet.update, *others)
+
+    def difference(self, *others: Any) -> CapturedSet:
+        return self._changed(CapturedSet.difference_update, *others)
+
+    def intersection(self, *others: Any) -> CapturedSet:
+        return self._changed(CapturedSet.intersection_update, *others)
+
+    def symmetric_difference(self, other: Any) -> CapturedSet:
+        return self._changed(CapturedSet.symmetric_difference_update, other)
+
+    def _changed(self, change: Callable[..., None], *others: Any) -> CapturedSet:
+        made = self.copy()
+        change(made, *others)
+        return made
+
+    # -- questions ---------------------------------------------------------------------------------------------------------
+
+    def isdisjoint(self, other: Any) -> Any:
+        return self._asked(set.isdisjoint, other)
+
+    def issubset(self, other: Any) -> Any:
+        return self._asked(set.issubset, other)
+
+    def issuperset(self, other: Any) -> Any:
+        return self._asked(set.issuperset, other)
+
+    def _asked(self, question: Callable[[set[Any], Any], Any], other: Any) -> Any:
+        return _settled(self, lambda own: _settled(other, lambda items: question(own, items)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._members("is iterated"))
+
+    def __len__(self) -> int:
+        return len(self._members("has its length taken"))
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._members("is searched")
+
+    def __repr__(self) -> str:
+        return repr(self._members("is turned into text"))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return set, (list(self),)
+
+    def _members(self, use: str) -> set[Any]:
+        if optional.has_optional(self):
+            self._refuse(
+                f"a set whose members depend on a branch {use} in code that was not converted",
+                "do it in converted code, or in the branch",
+            )
+        return set(self.table)
+
+    def _refuse(self, message: str, fix: str) -> None:
+        raise errors.CaptureError(message, need().here(), fix=fix)
+
+
+def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:
+    for item in items:
+        change(item)
+
+
+def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
+    """The set that the code that runs now has made."""
+    return _made(dict.fromkeys(items))
+
+
+def display(session: Session, items: Sequence[Any]) -> CapturedSet:
+    """The set that a display makes."""
+    made = _made({})
+    for item in items:
+        made.add(item)
+    return made
+
+
+def collected(session: Session, kind: type, items: Any) -> Any:
+    """``set(items)``, ``frozenset(items)``."""
+    if not isinstance(items, (set, frozenset, dict)):
+        found = iteration.collected(items)
+        if session.lists.of(found) is not None:
+            raise errors.CaptureError(
+                f"a {kind.__name__} of a size that is known only at run time",
+                session.here(),
+                fix="keep the items in a list; torch.unique gives distinct numbers",
+            )
+        items = found
+    if kind is set:
+        return display(session, items) if keys.any_open(items) else owned(session, set(items))
+    return keys.over_all(session, items, lambda known: _frozen(session, known)) if keys.any_open(items) else frozenset(items)
+
+
+def _frozen(session: Session, items: Sequence[Any]) -> frozenset[Any]:
+    for item in items:
+        check_member(session, item)
+    return frozenset(items)
+
+
+def _nothing() -> None:
+    """What there is to do for a member that is not there."""
+
+
+def of_outside(members: set[Any]) -> CapturedSet:
+    """What stands for a set that was there before the capture."""
+    made = CapturedSet()
+    made.table = dict.fromkeys(members)
+    return made
+
+
+def _followed(made: Any) -> Any:
+    return owned(need(), made) if type(made) is set else made
+
+
+def _made(table: dict[Any, Any]) -> CapturedSet:
+    session, made = need(), CapturedSet()
+    made.table = table
+    for part in (made, table):
+        session.births.own(part)
+        session.created[id(part)] = part
+    return made
+
+
+def check_member(session: Session, item: Any) -> None:
+    """A set and a dict look up what is in them by its value.
+
+    Raises:
+        CaptureError: it is a number known only at run time.
+    """
+    if lookup.is_runtime(item):
+        raise errors.DataDependentError(
+            "a number that is known only at run time is put into a set",
+            session.here(),
+            fix="keep the numbers in a list or a tensor: `n in numbers` searches a list, torch.unique gives the distinct ones",
+        )
+
+
+def _settled(value: Any, use: Callable[[Any], Any]) -> Any:
+    """Do something with the members of a set, once for each that it may have, or with the items of anything else."""
+    if isinstance(value, CapturedSet):
+        return optional.settled(need(), value.table, lambda table: use(set(table)))
+    if optional.has_optional(value):
+        return optional.settled(need(), value, use)
+    return use(value if isinstance(value, (set, frozenset)) else over(value))
+
+
+_SETS = (set, frozenset)
+_LIKE_SETS = (*_SETS, KeysView, ItemsView)
+
+
+def _of_sets(do: Callable[[Any, Any], Any], kinds: tuple[type, ...] = _LIKE_SETS) -> Callable[[Any, Any], Any]:
+    """An operator: Python's take sets, or views of dicts too, which know what to do with a set."""
+    return lambda self, other: do(self, other) if isinstance(other, kinds) else NotImplemented
+
+
+def _as_set(items: Any) -> Any:
+    return items if isinstance(items, _SETS) else set(items)
+
+
+def _operators() -> None:
+    """``a | b``, ``a |= b``, ``a <= b``…"""
+
+    def binary(method: str) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: getattr(self, method)(other))
+
+    def reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: _settled(self, lambda own: _followed(function(other, own))))
+
+    def inplace(method: str) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: [getattr(self, method)(other), self][1], _SETS)
+
+    def compared(question: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return _of_sets(lambda self, other: self._asked(lambda own, items: question(own, _as_set(items)), other))
+
+    for name, method in [("or", "union"), ("and", "intersection"), ("sub", "difference"), ("xor", "symmetric_difference")]:
+        setattr(CapturedSet, f"__{name}__", binary(method))
+        setattr(CapturedSet, f"__r{name}__", reflected(getattr(operator, f"{name}_" if name in ("or", "and") else name)))
+        setattr(CapturedSet, f"__i{name}__", inplace("update" if name == "or" else f"{method}_update"))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(CapturedSet, f"__{name}__", compared(getattr(operator, name)))
+
+
+_operators()

@@ -1,0 +1,247 @@
+"""Dicts that are filled and asked under keys, or with items, that only the program knows: each is put in by itself."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture.attributes import access, attributes
+from dy2st.capture.branching import choices, keys, lookup, optional
+from dy2st.capture.branching.branch import capture_if
+from dy2st.capture.environment.users_code import has_own, is_library
+from dy2st.capture.looping import iteration
+from dy2st.capture.operators import comparisons
+from dy2st.capture.session.session import Session
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import Choice, StandInSet, is_symbolic, may_be_undefined
+from dy2st.capture.writes.places import ContentsPlace, ItemPlace
+
+_KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))
+"""The methods of dicts that get a key."""
+
+FAMILY = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+_OWN: dict[str, Callable[..., Any]] = {
+    "__getitem__": access.item, "__setitem__": access.set_item, "__delitem__": access.del_item,
+    "__contains__": lambda table, key: comparisons.in_(key, table),
+}  # fmt: skip
+
+
+def method(session: Session, table: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a dict that gets a key known only at run time."""
+    name, (key, *rest) = function.__name__, args
+    if name in _OWN:
+        return _OWN[name](table, key, *rest)
+    if name == "setdefault":
+        value = rest[0] if rest else None
+        return keys.over(session, key, lambda known: access.item_or_put(session, table, known, lambda: value))
+
+    def use(known: Any) -> Any:
+        if not lookup.is_runtime(known):
+            return session.call(function, known, *rest, **kwargs)
+        if name == "get":
+            return lookup.get(session, table, known, *rest)
+        missing = (lambda: rest[0]) if name == "pop" and rest else lambda: lookup.item(session, {}, known)
+        return lookup.find(session, table, known, lambda one: session.call(function, one, *rest, **kwargs), missing)
+
+    return keys.over(session, key, use)
+
+
+COUNTING = (collections.Counter.update, collections.Counter.subtract)
+"""The methods of a ``Counter`` that count what they get."""
+
+
+def is_keyed(owner: Any, name: str, args: tuple[Any, ...]) -> bool:
+    """Whether this is a method of a dict that gets a key known only at run time."""
+    return name in _KEYED and isinstance(owner, lookup.MAPPINGS) and bool(args) and keys.is_open(args[0])
+
+
+def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A dict that is made of keys known only at run time; ``None`` for any other."""
+    if kind not in FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
+        return None
+    *before, source = args
+    source = _looked_at(session, source)
+    if not _is_special(session, kind, source):
+        table = kind(*before, source)
+        session.births.own(table)
+        session.key_orders.follow(table, source)
+        update(session, table, **kwargs)
+    else:
+        table = kind(*before)
+        session.births.own(table)
+        session.created[id(table)] = table
+        update(session, table, source, **kwargs)
+    return table
+
+
+def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any:
+    """``dict.fromkeys(items, value)``."""
+    if isinstance(items, Choice):
+        return session.over(items, lambda option: from_keys(session, kind, option, value))
+    if optional.is_open(items, "__iter__") or session.key_orders.asks(items) is not None:
+        return optional.settled(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
+    items = _looked_at(session, items)
+    if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
+        return kind.fromkeys(items, value)
+    table: Any = kind()
+    session.births.own(table)
+    session.created[id(table)] = table
+    for item in items:
+        access.set_item(table, item, value)
+    return table
+
+
+def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
+    """A dict display: of pairs, and of dicts whose items go into it."""
+    for index, part in enumerate(parts):
+        if len(part) == 1 and isinstance(part[0], Choice):
+            put = lambda option, index=index: display(session, (*parts[:index], (option,), *parts[index + 1 :]))  # noqa: E731
+            return session.over(part[0], put)  # type: ignore[no-any-return]
+    table: dict[Any, Any] = {}
+    session.births.own(table)
+    for part in parts:
+        if len(part) == 1 and not table and type(part[0]) in FAMILY:
+            session.key_orders.follow(table, part[0])
+            table.update(part[0])
+        elif len(part) == 1:
+            update(session, table, part[0])
+        elif keys.is_open(part[0]) or (part[0] in table and may_be_undefined(table[part[0]])):
+            access.set_item(table, *part)
+        else:
+            table[part[0]] = part[1]
+    return table
+
+
+def merged(session: Session, left: Any, right: Any) -> Any:
+    """``left | right``."""
+    known = not any(optional.has_optional(table) or session.key_orders.of(table) is not None for table in (left, right))
+    if known or isinstance(left, collections.Counter) or type(left) not in FAMILY:
+        for table in (left, right):
+            session.key_orders.check(table, session.here())
+        made = left | right
+        session.births.own(made)
+        return made
+    made = optional.copied(session, left)
+    update(session, made, right)
+    return made
+
+
+def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> None:
+    """``table.move_to_end(key, last)``."""
+    if session.nesting == 1 and session.key_orders.of(table) is None and not optional.has_optional(table):
+        session.write(ContentsPlace(table))
+        table.move_to_end(key, last)
+        return
+    access.OF_CONTAINERS["__getitem__"](session, table, key)
+    session.key_orders.moved(table, key, last)
+
+
+def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = False, **named: Any) -> None:
+    """``table.update(source, **named)``; a ``Counter`` counts."""
+    for source in sources:
+        if isinstance(source, Choice):
+            session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
+            continue
+        source = _looked_at(session, source)
+        if not _is_special(session, type(table), source) and not optional.has_optional(table) and not optional.has_optional(source):
+            session.key_orders.check(source, session.here())
+            session.write(ContentsPlace(table))
+            (table.subtract if subtracts else table.update)(source)
+        elif isinstance(table, collections.Counter):
+            _count(session, table, source, -1 if subtracts else 1)
+        else:
+            _put(session, table, source)
+    if isinstance(table, collections.Counter):
+        _count(session, table, named, -1 if subtracts else 1)
+    else:
+        _put(session, table, list(named.items()))
+
+
+def _put(session: Session, table: Any, source: Any) -> None:
+    if isinstance(source, dict) and not has_own(source, "__iter__"):
+        session.key_orders.check(source, session.here())
+        for key, value in storage.plain(source).items():
+            if key in table:
+                _put_one(session, table, key, value)
+            else:  # it is there on the same ways
+                session.write(ItemPlace(table, key))
+                table[key] = value
+        return
+    if hasattr(source, "keys"):
+        return _put_named(session, table, source, session.call(attributes.attr(source, "keys")))
+    for pair in source:
+        key, value = iteration.iterated(pair)
+        _store(session, table, key, value)
+
+
+def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
+    """Put in the items of a mapping of the user's, under the keys that it tells."""
+    if isinstance(names, Choice):
+        session.over(names, lambda option: _put_named(session, table, source, option))
+        return
+    for key in iteration.iterated(session.call(list, names)):
+        _store(session, table, key, access.item(source, key))
+
+
+def _store(session: Session, table: Any, key: Any, value: Any) -> None:
+    """Put in an item as ``dict.update`` does, which asks no class of the user's; that of ``OrderedDict`` does."""
+    if isinstance(table, collections.OrderedDict) or not has_own(table, "__setitem__"):
+        access.set_item(table, key, value)
+    elif keys.is_open(key):
+        keys.over(session, key, lambda known: _store(session, table, known, value))
+    else:
+        access.OF_CONTAINERS["__setitem__"](session, table, key, value)
+
+
+def _counted(table: Any, key: Any, sign: int, times: Any) -> Any:
+    return access.item(table, key) + sign * times
+
+
+def _put_one(session: Session, table: Any, key: Any, value: Any, made: Callable[[Any], Any] = lambda known: known) -> None:
+    """Put in what is made of an item of another dict, which may be there on some ways only."""
+    there = choices.presence(value)
+    known = value.without_unbound() if there is not False and may_be_undefined(value) else value
+    put: Any = lambda: _store(session, table, key, made(known))  # noqa: E731
+    if is_symbolic(there):
+        session.births.own_variables(put)
+        capture_if(there, put, lambda: None, ())
+    elif there:
+        put()
+
+
+def _count(session: Session, table: Any, source: Any, sign: int) -> None:
+    pairs = source.items() if isinstance(source, Mapping) else [(item, 1) for item in source]
+    for key, times in pairs:
+        _put_one(session, table, key, times, functools.partial(_counted, table, key, sign))
+
+
+def _looked_at(session: Session, source: Any) -> Any:
+    """What a dict is made of: a dict, or a list of what an iterator gives."""
+    if isinstance(source, StandInSet) or hasattr(source, "keys"):
+        return source
+    items = iteration.collected(source) if not isinstance(source, (list, tuple)) else source
+    if session.lists.of(items) is not None:
+        raise errors.CaptureError(
+            "a dict of a size that is known only at run time",
+            session.here(),
+            fix="keep the items in a list; torch.unique gives distinct numbers",
+        )
+    return items
+
+
+def _is_special(session: Session, kind: type, source: Any) -> bool:
+    """Whether the items have to be put in one by one."""
+    if isinstance(source, dict):
+        return has_own(source, "__iter__") or (optional.has_optional(source) and kind is collections.Counter)
+    if not isinstance(source, (list, tuple)):
+        names = getattr(type(source), "keys", None)
+        return kind is not collections.Counter and isinstance(names, types.FunctionType) and not is_library(names.__module__)
+    if kind is collections.Counter:
+        return keys.any_open(source)
+    return any(
+        keys.is_open(pair) or (isinstance(pair, (list, tuple)) and len(pair) == 2 and keys.is_open(pair[0])) for pair in source
+    )

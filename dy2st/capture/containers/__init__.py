@@ -1,0 +1,1 @@
+"""Lists, tuples and ranges whose length only the program knows."""

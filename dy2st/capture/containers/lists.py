@@ -1,0 +1,378 @@
+"""Lists of the program: lists that change their length inside a captured block.
+
+The Python list object stays the user's handle; each operation on it becomes an operation of the program, in place, so every name
+that holds the list sees the change, as in Python.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.branching import elements
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.containers import ranges
+from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import lattice
+from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsRuntimeList
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, contents
+from dy2st.capture.writes.places import ContentsPlace
+from dy2st_runtime.primitives import control
+
+CALLS_METHODS_FOR_USER = True
+
+
+def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
+    """The rows of a tensor whose first size is known only at run time."""
+    with session.quiet():
+        row = tensor.new_empty(tensor.shape[1:])
+        if tensor.requires_grad:
+            row = row.requires_grad_().clone()
+    made = session.lists.new(lattice.type_of(row))
+    session.builder.call(torch.ops.aten.unbind.int, (tensor, 0), {}, made)
+    return made
+
+
+def iterable(session: Session, items: RuntimeList) -> RuntimeIterable:
+    """A list of the program as something to loop over."""
+    return RuntimeIterable(lambda: length(session, items), lambda k: _at(session, items, k), "a list")
+
+
+def length(session: Session, items: RuntimeList) -> Any:
+    """``len(items)``."""
+    made = session.shapes.fresh_int(size=True)
+    session.builder.call(control.list_len, (items,), {}, made)
+    return made
+
+
+def get(session: Session, items: RuntimeList, index: Any) -> Any:
+    """``items[index]``."""
+    if isinstance(index, slice):
+        made = session.lists.new(items.element, alone=True)
+        session.builder.call(control.list_slice, (items, index), {}, made)
+        return made.items
+    index = _reached(session, items, ranges.index_of(session, index, items.items), "list index out of range")
+    return _at(session, items, index)
+
+
+def _at(session: Session, items: RuntimeList, index: Any) -> Any:
+    """An item that is there."""
+    return _take(session, items, control.list_get, (items, index), "list index out of range")
+
+
+def required(session: Session, items: list[Any]) -> RuntimeList:
+    """A Python list as a list of the program, which it has to be for what comes next.
+
+    Raises:
+        NeedsRuntimeList: it was made in a block around this one, which has to make it one.
+    """
+    known = session.lists.of(items)
+    if known is None and not session.lists.owner_is_here(items):
+        raise NeedsRuntimeList(items)
+    return known or session.lists.make(items)
+
+
+def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> Any:
+    """An index as a number; the operation itself finds out that nothing is there, unless others see the exception pass."""
+    index = session.to_number(index)
+    if items.element is not None and (session.pending or session.has_written()):
+        count = length(session, items)
+        if not isinstance(index, int) or index >= 0:
+            check(session, count > index, IndexError, message)
+        if not isinstance(index, int) or index < 0:
+            check(session, count >= -index, IndexError, message)
+    return index
+
+
+def tail(session: Session, items: list[Any]) -> Any:
+    """``items[1:]`` of a list of the program."""
+    known = session.lists.of(items)
+    assert known is not None
+    return get(session, known, slice(1, None))
+
+
+def _take(session: Session, items: RuntimeList, target: control.Control, args: tuple[Any, ...], empty: str) -> Any:
+    if items.element is None:
+        _fail(session, items, empty)
+    node = session.builder.call_raw(target, tuple(map(session.builder.argument, args)))
+    return elements.taken(session, items, node)
+
+
+def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
+    """Nothing has been put into the list in front of this operation."""
+    if not items.alone:
+        raise errors.CaptureError(
+            "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
+        )
+    error = IndexError(message)
+    session.raised.append(error)
+    raise error
+
+
+def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
+    """Make room for a new item in the type of the items; gives the item as an argument of a node."""
+    elements.check_kept(session, value)
+    settled = elements.settled(session, value)
+    elements.stands_in(session, items, settled)
+    _take_in(session, items, elements.type_of(settled))
+    return elements.item_node(session, value, settled)
+
+
+def made(session: Session, items: list[Any]) -> RuntimeList:
+    """Turn a Python list into a list of the program, here and now.
+
+    Raises:
+        CaptureError: it holds what cannot be an item.
+    """
+    element = None
+    arguments, settled = [], []
+    for item in list.__iter__(items):
+        elements.check_kept(session, item)
+        settled.append(elements.settled(session, item))
+        element = _common(session, element, elements.type_of(settled[-1]))
+        arguments.append(elements.item_node(session, item, settled[-1]))
+    found = session.lists.turn(items, element)
+    for item in settled:
+        elements.stands_in(session, found, item)
+    session.builder.bind(found, session.builder.call_raw(control.list_, (arguments,)))
+    return found
+
+
+def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) -> None:
+    joined = _common(session, items.element, kind)
+    if joined != items.element:
+        items.element = joined
+        session.lists.widened.append(items.items)
+        for outer, item in items.places:
+            _take_in(session, outer, elements.type_of(item))
+
+
+def _common(session: Session, element: lattice.Type | None, other: lattice.Type | None) -> lattice.Type | None:
+    """What the elements of two lists have in common."""
+    try:
+        return lattice.join_elements(element, other)
+    except lattice.Mismatch as error:
+        raise errors.LoopVariableError(
+            "the items of this list are of too many kinds",
+            session.here(),
+            seen=str(error).replace("on one path", "in the list").replace("on the other", "as the new item"),
+            fix="give the items the same dtype and number of dimensions, or keep one list for each kind",
+        ) from None
+
+
+def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a list, called by converted code."""
+    known = session.lists.of(target)
+    if known is None:
+        if name in _CHANGING:
+            session.write(ContentsPlace(target))
+        if name in ("pop", "insert") and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
+            return _METHODS[name](session, required(session, target), *args, **kwargs)
+        result = getattr(storage.base_of(target), name)(target, *args, **kwargs)
+        if name == "copy":
+            session.lists.own(result)
+        return result
+    handler = _METHODS.get(name)
+    if handler is None:
+        raise errors.CaptureError(
+            f"list.{name}() is not available on a list that changes length inside a captured block",
+            session.here(),
+            fix="use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
+        )
+    return handler(session, known, *args, **kwargs)
+
+
+def _append(session: Session, items: RuntimeList, value: Any) -> None:
+    item = put_in(session, items, value)
+    session.builder.call_raw(control.list_append, (session.builder.argument(items), item))
+
+
+def _extend(session: Session, items: RuntimeList, values: Any) -> None:
+    other = session.lists.of(contents(values))
+    if other is not None:
+        _take_in(session, items, other.element)
+        session.builder.call(control.list_extend, (items, other))
+        return
+    for value in values.unbind(0) if isinstance(values, torch.Tensor) else values:
+        _append(session, items, value)
+
+
+def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
+    item, builder = put_in(session, items, value), session.builder
+    builder.call_raw(control.list_insert, (builder.argument(items), builder.argument(ranges.whole(session, index)), item))
+
+
+def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
+    empty = "pop from empty list"
+    index = ranges.whole(session, index)
+    if not _is_last(index) and items.element is not None and (session.pending or session.has_written()):
+        check(session, length(session, items) > 0, IndexError, empty)
+    index = _reached(session, items, index, empty if _is_last(index) else "pop index out of range")
+    return _take(session, items, control.list_pop, (items, index), empty)
+
+
+def _is_last(index: Any) -> bool:
+    return isinstance(index, int) and index == -1
+
+
+def _clear(session: Session, items: RuntimeList) -> None:
+    session.builder.call(control.list_clear, (items,))
+
+
+def _reverse(session: Session, items: RuntimeList) -> None:
+    session.builder.call(control.list_reverse, (items,))
+
+
+def copy(session: Session, items: RuntimeList) -> Any:
+    """``items.copy()``."""
+    made = session.lists.new(items.element, alone=True)
+    session.builder.call(control.list_copy, (items,), {}, made)
+    return made.items
+
+
+def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
+    """``left + right``."""
+    parts = [session.lists.of(items) for items in (left, right)]
+    if parts == [None, None]:
+        made = left + right
+        session.lists.own(made)
+        return made
+    one, other = (known or copied(session, items) for known, items in zip(parts, (left, right)))
+    joined = session.lists.new(_common(session, one.element, other.element), alone=True)
+    session.builder.call(control.list_concat, (one, other), {}, joined)
+    return joined.items
+
+
+def copied(session: Session, items: list[Any]) -> RuntimeList:
+    """A new list of the program with the items of a Python list."""
+    copied = list(items)
+    session.lists.own(copied)
+    return session.lists.make(copied)
+
+
+def repeat(session: Session, items: list[Any], times: Any) -> Any:
+    """``items * times``."""
+    if session.lists.of(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        made = items * times
+        session.lists.own(made)
+        return made
+    known = session.lists.of(items) or copied(session, items)
+    many = session.lists.new(known.element, alone=True)
+    session.builder.call(control.list_repeat, (known, session.to_number(times)), {}, many)
+    return many.items
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "clear": _clear, "reverse": _reverse, "copy": copy,
+    "__getitem__": get,
+}  # fmt: skip
+_CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", "sort"}
+
+
+def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
+    """``items[index] = value``."""
+    if isinstance(index, slice):
+        other = session.lists.of(value) or copied(session, list(value))
+        _take_in(session, items, other.element)
+        session.builder.call(control.list_assign, (items, index, other))
+        return
+    index = _reached(session, items, index, "list assignment index out of range")
+    item, builder = put_in(session, items, value), session.builder
+    builder.call_raw(control.list_set, (builder.argument(items), builder.argument(index), item))
+
+
+def del_item(session: Session, items: RuntimeList, index: Any) -> None:
+    """``del items[index]``."""
+    if not isinstance(index, slice):
+        index = _reached(session, items, index, "list assignment index out of range")
+    session.builder.call(control.list_delete, (items, index))
+
+
+def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
+    """``torch.stack(items, dim)``."""
+    example = _example(session, items)
+    with session.quiet():
+        made = torch.stack([example], dim)
+        dim = dim % made.dim()
+        shape = list(made.shape)
+        shape[dim] = session.shapes.fresh_int(size=True)
+        made = _like(made, shape)
+    session.builder.call(torch.ops.aten.stack.default, (items, dim), {}, made)
+    return made
+
+
+def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
+    """``torch.cat(items, dim)``."""
+    example = _example(session, items)
+    with session.quiet():
+        shape = list(example.shape)
+        shape[dim % example.dim()] = session.shapes.fresh_int(size=True)
+        made = _like(example, shape)
+    session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, made)
+    return made
+
+
+def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any = None) -> torch.Tensor:
+    """``torch.tensor(items)``; for an empty list, the dtype and the number of dimensions are others."""
+    kind, dims = _numbers_in(session, items)
+    expected = dtype or kind
+
+    def made() -> torch.Tensor:
+        sizes = (lattice.LOOSE,) * dims
+        value = session.new_value(lattice.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
+        session.builder.call(control.list_tensor, (items, dtype, device, expected), {}, value)
+        return value  # type: ignore[no-any-return]
+
+    if dims == 1 and expected == (dtype or torch.get_default_dtype()):
+        return made()
+    return capture_if_exp(length(session, items) > 0, made, lambda: torch.tensor([], dtype=dtype, device=device))  # type: ignore[no-any-return]
+
+
+def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
+    """The dtype and the number of dimensions of a tensor made of nested lists of numbers."""
+    kind, dims = items.element, 1
+    while isinstance(kind, (lattice.ListType, lattice.ContainerType)):
+        inner = kind.element if isinstance(kind, lattice.ListType) else functools.reduce(lattice.join_elements, kind.items, None)
+        kind, dims = inner, dims + 1
+    if isinstance(kind, lattice.NumberType):
+        return {"bool": torch.bool, "int": torch.int64, "float": torch.get_default_dtype()}[kind.kind], dims
+    if isinstance(kind, lattice.TensorType) and not kind.sizes:
+        return kind.dtype, dims
+    if kind is None:
+        return torch.get_default_dtype(), dims
+    raise errors.CaptureError(
+        "torch.tensor() gets a list that changes length inside a captured block, of other things than numbers",
+        session.here(),
+        seen=f"a list of {lattice.text(kind)}",
+        fix="use torch.stack for a list of tensors",
+    )
+
+
+def as_index(session: Session, key: Any) -> Any:
+    """An index of a tensor, with tensors for the lists of the program in it."""
+    if isinstance(key, tuple):
+        return tuple(as_index(session, part) for part in key)
+    known = session.lists.of(key)
+    if known is None:
+        return key
+    return tensor(session, known, torch.int64 if known.element in (None, lattice.NumberType("int")) else None)
+
+
+def _example(session: Session, items: RuntimeList) -> torch.Tensor:
+    if not isinstance(items.element, lattice.TensorType):
+        raise errors.CaptureError("this needs a list of tensors", session.here(), seen=f"a list of {lattice.text(items.element)}")
+    example: torch.Tensor = session.new_value(items.element)
+    return example
+
+
+def _like(tensor: torch.Tensor, shape: list[Any]) -> torch.Tensor:
+    made = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+    with torch.enable_grad():
+        return made.requires_grad_().clone() if tensor.requires_grad else made

@@ -1,0 +1,67 @@
+"""Tuples of a length that is known only at run time: lists of the program that nobody changes.
+
+(x, *xs), tuple(xs)     a tuple, where the length of `xs` is known only at run time
+states += (h,)          in a captured loop: the tuple that a trip starts with has any length
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.containers import lists
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import StandInTuple, contents
+
+
+def of(session: Session, items: list[Any]) -> Any:
+    """``tuple(items)`` of a new list that nobody else holds."""
+    return StandInTuple(session, items) if session.lists.of(items) is not None else tuple(items)
+
+
+def as_list(session: Session, value: Any) -> Any:
+    """The list of what is in a tuple; any other value as it is."""
+    if not isinstance(value, tuple):
+        return contents(value)
+    items = list(value)
+    session.lists.own(items)
+    return items
+
+
+def made(session: Session, value: tuple[Any, ...]) -> StandInTuple:
+    """The tuple of the program with the items of one of Python."""
+    items: list[Any] = as_list(session, value)
+    session.lists.make(items)
+    return StandInTuple(session, items)
+
+
+def one_is(left: Any, right: Any) -> bool:
+    """Whether one of two values is a tuple of a length that is known only at run time."""
+    return isinstance(left, StandInTuple) or isinstance(right, StandInTuple)
+
+
+def are(left: Any, right: Any) -> bool:
+    """Whether two values are tuples, and one of them of a length that is known only at run time."""
+    return one_is(left, right) and isinstance(left, (tuple, StandInTuple)) and isinstance(right, (tuple, StandInTuple))
+
+
+def concat(session: Session, left: Any, right: Any) -> Any:
+    """``left + right``."""
+    return of(session, lists.concat(session, as_list(session, left), as_list(session, right)))
+
+
+def repeat(session: Session, value: StandInTuple, times: Any) -> Any:
+    """``value * times``."""
+    return of(session, lists.repeat(session, value.items, times))
+
+
+def item(session: Session, value: StandInTuple, key: Any) -> Any:
+    """``value[key]``."""
+    known = session.lists.of(value.items)
+    assert known is not None
+    if isinstance(key, slice):
+        return of(session, lists.get(session, known, key))
+    position, length = session.to_number(key), lists.length(session, known)
+    for holds in (length > position, length >= -position):
+        check(session, holds, IndexError, "tuple index out of range")
+    return lists.get(session, known, position)

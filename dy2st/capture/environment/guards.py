@@ -1,0 +1,380 @@
+"""What a capture relied on, checked at each call before its program is used again.
+
+The Python values that the captured code read (attributes, globals, closure cells, defaults) are compared with what they were.
+When one has changed, the program does not fit and another is captured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import types
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from dy2st.capture.environment.sources import GONE, Source
+from dy2st.capture.recording.shapes import CaptureShapes
+from dy2st.capture.types import tensor_traits
+from dy2st.capture.types.lattice import same_constant
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import is_spread
+from dy2st_runtime.ir.structure import exact
+
+ACTS_FOR_USER = False
+
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""The tables of a module that hold the hooks that run when it is called."""
+_FROZEN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+MAPPINGS = (dict, types.MappingProxyType)
+_Check = Callable[[Any], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """One condition on the value of a source.
+
+    Attributes:
+        source: where the value comes from.
+        kind: which of the conditions of :class:`GuardTable`.
+        check: whether the program is right for a value.
+        expected: the condition in words.
+        value: the number, the shape of the tensor, or the constants in the container, that was met.
+        data: what the value is compared with, where that is more than equality: a class, a :class:`TensorShape`, a
+            :class:`ModuleShape`, a tuple of constants whose items are guarded too.
+    """
+
+    source: Source
+    kind: str
+    check: _Check
+    expected: str
+    value: Any = None
+    data: Any = None
+
+    @property
+    def alias(self) -> Source | None:
+        """The other source, where the condition is that two give one object."""
+        return self.check.other if isinstance(self.check, _Alias) else None
+
+    @property
+    def sources(self) -> list[Source]:
+        """All sources that it looks at."""
+        return [self.source, *([] if self.alias is None else [self.alias]), *self.others]
+
+    @property
+    def others(self) -> Sequence[Source]:
+        """The other sources, where the condition is that they give other objects."""
+        return self.check.others if isinstance(self.check, _Distinct) else ()
+
+
+class GuardTable:
+    """The conditions of one program."""
+
+    def __init__(self) -> None:
+        self._guards: dict[tuple[int, str], Guard] = {}
+        self.before_once: Callable[[Source], None] | None = None
+        """Told of what makes the program right for one call only, before it is used; while the program is captured."""
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(self._guards.values())
+
+    @property
+    def once(self) -> bool:
+        """Whether the program is right for one call only."""
+        return self.read_once is not None
+
+    @property
+    def read_once(self) -> str | None:
+        """The name of what makes the program right for one call only, if something does."""
+        return next((guard.source.name for guard in self._guards.values() if guard.kind == "never"), None)
+
+    def add(self, source: Source, kind: str, check: _Check, expected: str, value: Any = None, data: Any = None) -> None:
+        """Add a condition; the first of a kind for a source counts."""
+        self._guards.setdefault((source.index, kind), Guard(source, kind, check, expected, value, data))
+
+    def equal(self, source: Source, value: Any) -> None:
+        """The value must stay equal, and of the same type."""
+        self.add(source, "equal", lambda now: same_constant(now, value), f"== {value!r}", value)
+
+    def same(self, source: Source, value: Any) -> None:
+        """The value must stay the same object; a bound method, which Python makes anew at each access, that of the same object."""
+        reference = weakly(value)
+        check: _Check = lambda now: now is reference()  # noqa: E731
+        if isinstance(value, types.MethodType):
+            function, owner = value.__func__, weakly(value.__self__)
+            check = lambda now: type(now) is types.MethodType and now.__func__ is function and now.__self__ is owner()  # noqa: E731
+        self.add(source, "same", check, f"is {getattr(value, '__qualname__', type(value).__name__)}")
+
+    def missing(self, source: Source) -> None:
+        """There must be nothing."""
+        self.add(source, "missing", lambda now: now is GONE, "is missing")
+
+    def never(self, source: Source) -> None:
+        """The program is right for the call that it was captured for only."""
+        if self.before_once is not None:
+            self.before_once(source)
+        self.add(source, "never", lambda now: False, "is read once")
+
+    def present(self, source: Source) -> None:
+        """There must be something, no matter what."""
+        self.add(source, "present", lambda now: True, "is there")
+
+    def same_value(self, source: Source, value: Any) -> None:
+        """The value must stay equal, by its own judgement, and of the same class."""
+        kind = type(value)
+        self.add(source, "value", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
+
+    def same_answer(self, source: Source, value: Any) -> None:
+        """What a library answers must stay equal, of the same class; the answer may be anything."""
+        kind = type(value)
+        self.add(source, "answer", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
+
+    def same_environment(self, source: Source) -> None:
+        """The variables of the environment must stay as they are."""
+        kept = dict(vars(os.environ)["_data"])  # as bytes: reading them as strings takes time
+        self.add(source, "environment", lambda now: now is os.environ and vars(now)["_data"] == kept, "is this environment")
+
+    def same_array(self, source: Source, value: np.ndarray[Any, Any]) -> None:
+        """A numpy array must keep its dtype and contents."""
+        kept = value.copy()
+
+        def check(now: Any) -> bool:
+            return isinstance(now, np.ndarray) and now.dtype == kept.dtype and np.array_equal(now, kept)
+
+        self.add(source, "array", check, f"is this array of {value.dtype} {value.shape}")
+
+    def same_contents(self, source: Source, container: Any) -> None:
+        """A container of constants must keep its class and contents."""
+        kind, kept = type(container), _typed(container)
+        self.add(
+            source, "contents", lambda now: type(now) is kind and _typed(now) == kept, f"is this {kind.__name__}", _copy(container)
+        )
+
+    def same_function(self, source: Source, method: types.MethodType) -> None:
+        """A bound method must stay bound to the same function."""
+        function = method.__func__
+        self.add(source, "function", lambda now: getattr(now, "__func__", None) is function, f"is {method.__qualname__}")
+
+    def same_function_of_library(self, source: Source, function: Any) -> None:
+        """A function of a library must stay where it was found; it is kept alive, as its module does."""
+        name = getattr(function, "__qualname__", type(function).__name__)
+        self.add(source, "library", lambda now: now is function, f"is {name}", data=function)
+
+    def same_type(self, source: Source, value: Any) -> None:
+        """The value must keep its class."""
+        kind = type(value)
+        self.add(source, "type", lambda now: type(now) is kind, f"is a {kind.__qualname__}", data=kind)
+
+    def same_keys(self, source: Source, container: Any) -> None:
+        """A container must keep its class, length and keys."""
+        kind, keys = type(container), _keys(container)
+        data = container if is_frozen(container) else kind
+        self.add(
+            source, "keys", lambda now: type(now) is kind and same_keys(now, keys), f"is a {kind.__name__} with {keys}", keys, data
+        )
+
+    def same_module(self, source: Source, module: torch.nn.Module) -> None:
+        """A module must keep its class, its children's names, which tensors it has, and its hooks."""
+        shape = ModuleShape.of(module)
+
+        def check(now: Any) -> bool:
+            return isinstance(now, torch.nn.Module) and ModuleShape.of(now) == shape
+
+        self.add(source, "module", check, f"is a {shape.kind.__name__} with the same children and hooks", data=shape)
+
+    def tensor(self, source: Source, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> None:
+        """A tensor must keep dtype, device, layout, whether it requires a gradient, and its sizes except the dynamic ones."""
+        expected = TensorShape.of(tensor, dynamic)
+
+        def check(now: Any) -> bool:
+            there = isinstance(now, torch.Tensor) and TensorShape.of(now, dynamic) == expected
+            return there and not _stands_in(now) and not is_spread(now)
+
+        self.add(source, "tensor", check, f"is a tensor {tuple(expected)}", tensor.shape, expected)
+
+    def same_layout(self, source: Source, tensor: torch.Tensor) -> None:
+        """A tensor must lie in memory in the same way."""
+        expected = tensor.stride()
+        self.add(source, "strides", lambda now: now.stride() == expected, f"has strides {expected}")
+
+    def same_leaf(self, source: Source, tensor: torch.Tensor) -> None:
+        """A tensor must stay a leaf, or stay none."""
+        expected = tensor_traits.autograd_of(tensor)[1]
+        self.add(source, "leaf", lambda now: tensor_traits.autograd_of(now)[1] is expected, f"is {'a' if expected else 'no'} leaf")
+
+    def same_class(self, source: Source, tensor: torch.Tensor) -> None:
+        """A tensor must keep its class."""
+        kind = type(tensor)
+        self.add(source, "class", lambda now: type(now) is kind, f"is a {kind.__qualname__}")
+
+    def same_object(self, source: Source, other: Source) -> None:
+        """Two sources must keep giving one tensor or object; checked by :meth:`failure`."""
+        self._guards.setdefault((source.index, f"alias {other.index}"), Guard(source, "alias", _Alias(other), f"is {other.name}"))
+
+    def distinct(self, source: Source, others: Sequence[Source]) -> None:
+        """The value of a source must stay another object than those of some others; checked by :meth:`failure`."""
+        expected = f"is not {' or '.join(other.name for other in others[:3])}{' …' if len(others) > 3 else ''}"
+        key = f"distinct {' '.join(str(other.index) for other in others)}"
+        self._guards.setdefault((source.index, key), Guard(source, "distinct", _Distinct(others), expected))
+
+    def of(self, source: Source) -> list[Guard]:
+        """The conditions on the value of one source, and on others being the same object."""
+        return [guard for guard in self._guards.values() if source in guard.sources]
+
+    def failure(self, values: Sequence[Any]) -> Guard | None:
+        """The first condition that does not hold; ``None`` when the program fits.
+
+        Args:
+            values: the value of each source, from :func:`~dy2st.capture.environment.sources.fetch`.
+        """
+        for guard in self._guards.values():
+            value = values[guard.source.index]
+            check = guard.check
+            if isinstance(check, _Alias):
+                holds = value is values[check.other.index]
+            elif isinstance(check, _Distinct):
+                holds = all(value is not values[other.index] for other in check.others)
+            else:
+                holds = check(value) if value is not GONE else guard.kind == "missing"
+            if not holds:
+                return guard
+        return None
+
+
+class _Alias:
+    """Another source gives the same object."""
+
+    def __init__(self, other: Source) -> None:
+        self.other = other
+
+    def __call__(self, value: Any) -> bool:
+        raise AssertionError("checked with both values at hand")
+
+
+class _Distinct:
+    """Other sources give other objects."""
+
+    def __init__(self, others: Sequence[Source]) -> None:
+        self.others = others
+
+    def __call__(self, value: Any) -> bool:
+        raise AssertionError("checked with all values at hand")
+
+
+def _stands_in(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is there only as long as another thread captures."""
+    return isinstance(tensor, FakeTensor) and isinstance(tensor.fake_mode.shape_env, CaptureShapes)
+
+
+class TensorShape(NamedTuple):
+    """What a program relies on in a tensor; ``None`` stands for a size that may differ."""
+
+    dtype: torch.dtype
+    sizes: tuple[int | None, ...]
+    device: torch.device
+    requires_grad: bool
+    layout: torch.layout
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorShape:
+        """That of a tensor whose sizes at ``dynamic`` may differ."""
+        sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(tensor.shape))
+        return cls(tensor.dtype, sizes, tensor.device, tensor.requires_grad, tensor.layout)
+
+
+class ModuleShape(NamedTuple):
+    """What a program relies on in a module; of its parameters and buffers, by name, whether they are ``None``.
+
+    Functions of the module itself are held weakly: their closures often lead back to it.
+    """
+
+    kind: type[torch.nn.Module]
+    children: tuple[str, ...]
+    parameters: tuple[tuple[str, bool], ...]
+    buffers: tuple[tuple[str, bool], ...]
+    hooks: tuple[Any, ...]
+    own_forward: Any
+    forward: Any
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> ModuleShape:
+        """That of a module; of methods that stand for ``forward``, their functions."""
+        parameters = tuple((name, tensor is None) for name, tensor in module._parameters.items())
+        buffers = tuple((name, tensor is None) for name, tensor in module._buffers.items())
+        own, kind = vars(module).get("forward"), type(module)
+        own = None if own is None else weakly(getattr(own, "__func__", own))
+        hooks = tuple(map(weakly, module_hooks(module)))
+        return cls(kind, tuple(module._modules), parameters, buffers, hooks, own, kind.forward)
+
+
+def weakly(value: Any) -> Callable[[], Any]:
+    """A weak reference to a value, or what stands for one if its class has none; those of one object are equal."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return _Held(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """A reference to an object that cannot be held weakly."""
+
+    value: Any
+
+    def __call__(self) -> Any:
+        return self.value
+
+
+def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
+    """The hooks that run when a module is called."""
+    return tuple(hook for name in HOOKS for hook in getattr(module, name).values())
+
+
+def _typed(container: Any) -> Any:
+    """Contents that differ where a value or its type does."""
+    if isinstance(container, (set, frozenset)):
+        return frozenset(map(exact, storage.plain(container)))
+    held = storage.plain(container)
+    return exact(tuple(held.items() if isinstance(container, dict) else held))
+
+
+def _copy(container: Any) -> Any:
+    """The contents as they are, in a container of Python's own; ``None`` for a set, whose members have no place."""
+    if isinstance(container, dict):
+        return {key: dict.__getitem__(container, key) for key in container}
+    return None if isinstance(container, (set, frozenset)) else list(container)
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether a value is a tuple of constants, or of such tuples."""
+    return type(value) is tuple and all(is_frozen(item) or type(item) in _FROZEN for item in value)
+
+
+def same_frozen(now: Any, value: Any) -> bool:
+    """Whether a value can stand for a tuple of constants everywhere."""
+    if type(value) is not tuple:
+        return same_constant(now, value)
+    return type(now) is tuple and len(now) == len(value) and all(map(same_frozen, now, value))
+
+
+def _keys(container: Any) -> Any:
+    return list(storage.keys_of(container)) if isinstance(container, MAPPINGS) else storage.base_of(container).__len__(container)
+
+
+def same_keys(now: Any, keys: Any) -> bool:
+    """Whether a container has as many items, or the same keys in the same order: True is not 1, and a tensor is itself only."""
+    if not isinstance(now, MAPPINGS):
+        return bool(storage.base_of(now).__len__(now) == keys)
+    held = storage.keys_of(now)
+    return len(held) == len(keys) and all(a is b or _same_key(a, b) for a, b in zip(held, keys))
+
+
+def _same_key(key: Any, other: Any) -> bool:
+    return not isinstance(key, torch.Tensor) and not isinstance(other, torch.Tensor) and bool(exact(key) == exact(other))

@@ -1,0 +1,302 @@
+"""What captured code meets that was there before: it becomes an input of the program, or is guarded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dy2st.capture.environment.capture_lock import TURNS
+from dy2st.capture.environment.sources import Source
+from dy2st.capture.recording.recorder import fresh_number
+from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsStandIn
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import StandIn, StandInSet, contents, refused_kind
+from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.errors import CaptureError
+from dy2st_runtime.ir.program import StateSlot
+
+if TYPE_CHECKING:
+    from dy2st.capture.session.session import Session
+
+_OF_MODULES = ("_parameters", "_buffers")
+"""The steps to tensors of which the guard of their module knows whether they are there."""
+
+
+@dataclasses.dataclass
+class State:
+    """A value from outside that the program takes as an input."""
+
+    slot: StateSlot
+    source: Source | None
+    value: Any
+    stand_in: Any
+
+
+class Outside:
+    """The tensors, numbers and objects from outside that one capture has met.
+
+    Attributes:
+        states: the inputs of the program that are no arguments, in order.
+        dynamic_state: the names of tensors from outside whose sizes differ from call to call, with the dimensions.
+        cells: the variables of enclosing functions that existed before the capture and are written by it.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.states: list[State] = []
+        self.dynamic_state: Mapping[str, Collection[int] | None] = {}
+        self.cells: dict[int, Source] = {}
+        self._state_by_id: dict[int, State] = {}
+        self.arguments: dict[int, tuple[torch.Tensor, torch.Tensor, Source]] = {}
+        """The stand-ins of arguments by their identity, with the tensors and where they come from."""
+        self.makers: dict[type, Callable[[Any], StandIn]] = {}
+        """How a stand-in is made for a set or deque."""
+        self.changed: Collection[str] = ()
+        """The names of those that need one, since blocks change them."""
+        self.hidden: set[int] = set()
+        """The identities of those that are held where nothing can stand for them."""
+        self._collections: dict[int, tuple[Any, StandIn]] = {}
+        self._tables: dict[int, StandInSet] = {}
+
+    def adopt(self, real: torch.Tensor) -> torch.Tensor:
+        """The stand-in of a real tensor: it becomes an input of the program, fetched anew at each call."""
+        if self.session.is_stand_in(real):
+            raise CaptureError(
+                "a tensor computed in a branch or loop is used outside of it, through an object that is not followed",
+                self.session.here(),
+                fix="keep it in a variable, attribute or list of converted code, not in a generator or a library's object",
+            )
+        state = self._state_by_id.get(id(real))
+        if state is None:
+            source = self.session.tracker.source_of(real)
+            dims = self.dynamic_state.get(source.name) if source else None
+            if dims or torch._C._functorch.is_functorch_wrapped_tensor(real):
+                stand_in = self.stand_in(real, dims or ())
+            else:
+                self.check_kind(real)
+                self._check_class(real)
+                with self.session.quiet():
+                    stand_in = self.session.fake.from_tensor(real, static_shapes=True)
+            name = source.name if source else f"constant_{len(self.states)}"
+            kind = "constant" if source is None else "attribute"
+            shape = tuple(size if isinstance(size, int) else str(size) for size in stand_in.shape)
+            slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
+            state = self._add_state(State(slot, source, real, stand_in))
+            self._state_by_id[id(real)] = state
+            tensor_traits.mark_attributes(stand_in, real)
+            tensor_traits.give_class(stand_in, tensor_traits.class_of(real))
+            if source is not None:
+                self.session.tracker.guards.tensor(source, real, dims or frozenset())
+        return state.stand_in  # type: ignore[no-any-return]
+
+    def stand_ins_of(self, real: torch.Tensor) -> list[torch.Tensor]:
+        """What stands for a tensor from outside by now."""
+        state = self._state_by_id.get(id(real))
+        given = [stand_in for stand_in, tensor, _ in self.arguments.values() if tensor is real]
+        return given if state is None else [*given, state.stand_in]
+
+    def is_state(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor stands for one from outside that is no argument."""
+        return any(state.stand_in is tensor for state in self._state_by_id.values())
+
+    def adopted(self, value: Any) -> Any:
+        """A value with a stand-in in the place of a real tensor."""
+        return self.adopt(value) if isinstance(value, torch.Tensor) and not self.session.is_stand_in(value) else value
+
+    def asked(self, real: torch.Tensor) -> torch.Tensor:
+        """A tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
+        source = self.session.tracker.source_of(real)
+        if source is None or self.session.is_stand_in(real) or refused_kind(real) is not None:
+            return real
+        if self.dynamic_state.get(source.name):
+            return self.adopt(real)
+        self.session.tracker.guards.tensor(source, real)
+        return real
+
+    def guard_kinds(self) -> None:
+        """Of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
+        for tensor, source in self.session.tracker.tensors():
+            used = id(tensor) in self._state_by_id or self.session.is_stand_in(tensor)
+            if not used and source.key[0] not in _OF_MODULES:
+                self.session.tracker.guards.same_type(source, tensor)
+
+    def check_kind(self, tensor: torch.Tensor) -> None:
+        """Refuse a tensor of a kind that programs do not have."""
+        refused = refused_kind(tensor)
+        if refused is not None:
+            raise CaptureError(f"{refused[0]} cannot be captured", self.session.here(), fix=refused[1])
+
+    def _check_class(self, tensor: torch.Tensor) -> None:
+        if type(tensor) is not torch.Tensor and not isinstance(tensor, (torch.nn.Parameter, torch.nn.Buffer)):
+            raise CaptureError(
+                f"a tensor of the class {type(tensor).__name__} that is made outside cannot be captured",
+                self.session.here(),
+                fix="keep a plain tensor there (as_subclass(torch.Tensor)), or pass it as an argument",
+            )
+
+    def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
+        """A fake tensor like a real one, with unknown sizes in some dimensions."""
+        self.check_kind(real)
+        sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
+        strides = None if dynamic else tuple(real.stride())
+        before = self.session.graph_is_partial
+        autograd = tensor_traits.autograd_of(real)
+        kind = tensor_traits.class_of(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
+        made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
+        self.session.graph_is_partial = before  # it is a leaf, or stands for one
+        return made  # type: ignore[no-any-return]
+
+    def dynamic_number(self, source: Source, value: Any) -> Any:
+        """What stands for a Python number that differs from call to call: it is an input of the program."""
+        slot = StateSlot(source.name, "number")
+        self.session.tracker.guards.same_type(source, value)
+        return self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).stand_in
+
+    def stand_at(self, place: Place, stand_in: Any) -> None:
+        """What stands for a number, or for a tuple with such numbers, stands in its place from now on."""
+        TURNS.go_alone()
+        self.session.root.journal.stand_in(place, stand_in)
+
+    def collection(self, value: Any, place: Place | None) -> None:
+        """What stands for something during the capture, if something has to, goes into the place that holds it.
+
+        Args:
+            value: a set or deque, or a container that is among the arguments too.
+        """
+        if id(value) in self.session.tracker.given:
+            self._put(self.session.tracker.given[id(value)][1], value, place)
+            return
+        if place is None and id(value) not in self._collections:
+            self.hidden.add(id(value))
+            return
+        shown = self.shown(value, is_hidden=place is None)
+        if shown is not None and place is not None:
+            self._put(shown, value, place)
+
+    def _put(self, shown: Any, value: Any, place: Place | None) -> None:
+        if place is None:
+            raise self._out_of_reach(value, "a tuple")
+        TURNS.go_alone()
+        try:
+            self.session.root.journal.stand_in(place, shown)
+        except (AttributeError, TypeError):
+            raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
+
+    def behind(self, stand_in: torch.Tensor) -> torch.Tensor:
+        """The tensor from outside that a stand-in stands for, be it an argument or a state; any other as it is."""
+        if id(stand_in) not in self.arguments:
+            return self.real(stand_in)  # type: ignore[no-any-return]
+        _, tensor, source = self.arguments[id(stand_in)]
+        self.session.tracker.know(tensor, source)
+        return tensor
+
+    def is_of_call(self, value: Any) -> bool:
+        """Whether the captured code has made an object."""
+        return id(value) in self.session.created
+
+    def real(self, value: Any) -> Any:
+        """The tensor that a stand-in stands for, if it is a state; any other value as it is."""
+        return next((state.value for state in self.states if state.stand_in is value), value)
+
+    def _out_of_reach(self, value: Any, where: str) -> CaptureError:
+        kind = type(value).__name__
+        if id(value) in self.session.tracker.given:
+            what = f"a {kind} that is an argument, or in one,"
+        else:
+            what = f"a {kind} from outside that is changed where a tensor decides"
+        return CaptureError(
+            f"{what} is reached through {where}", self.session.here(), fix="keep it in an attribute, variable, list or dict"
+        )
+
+    def shown(self, value: Any, is_hidden: bool = False) -> StandIn | None:
+        """What stands for a set or deque that has been met, if something has to."""
+        source = self.session.tracker.source_of(value)
+        if source is None or source.name not in self.changed:
+            return None
+        if is_hidden or id(value) in self.hidden:
+            raise self._out_of_reach(value, "a tuple")
+        if id(value) not in self._collections:
+            made = self.makers[type(value)](value)
+            inside = made.table if isinstance(made, StandInSet) else contents(made)
+            if isinstance(made, StandInSet):
+                self._tables[id(inside)] = made
+            self._collections[id(value)] = value, made
+            self.session.tracker.stand_for(made, value, source)
+            self.session.tracker.know(inside, source)
+        return self._collections[id(value)][1]
+
+    def given(self, value: Any) -> Any:
+        """A set or deque that is an argument, or what stands for it."""
+        self.hidden.discard(id(value))
+        shown = self.shown(value)
+        return value if shown is None else shown
+
+    def check_changed(self, value: Any) -> None:
+        """A set or deque is about to be changed in a block.
+
+        Raises:
+            NeedsStandIn: it is one from outside.
+        """
+        source = self.session.tracker.source_of(value) if type(value) in self.makers else None
+        if source is not None and source.name not in self.changed:
+            raise NeedsStandIn(source.name)
+
+    def set_of(self, table: Any) -> StandInSet | None:
+        """What stands for a set from outside, given the table of its members."""
+        return self._tables.get(id(table))
+
+    def _add_state(self, state: State) -> State:
+        root = self.session.root.builder
+        self.states.append(state)
+        root.bind(state.stand_in, root.placeholder(state.slot.name.replace(".", "_"), state.stand_in))
+        return state
+
+    def source_of(self, place: Place) -> Source | None:
+        """Where a place came from, if it came from outside."""
+        table = self.session.tracker.table
+        if isinstance(place, CellPlace):
+            return self.cells.get(id(place.cell))
+        owner = self.session.tracker.source_of(place.owner)
+        if owner is None or isinstance(place, ContentsPlace) or id(place.owner) in self._tables:
+            return None  # what is in a set is guarded as a whole
+        if isinstance(place, ItemPlace):
+            return table.item(owner, place.item)
+        if not storage.is_shadowing(place.owner, place.name):
+            return table.attribute(owner, place.name)
+        return table.item(table.attribute(owner, "__dict__"), place.name, f"{owner.name}.{place.name}")
+
+    def read(self, place: Place, source: Source | None = None) -> None:
+        """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
+        if self.session.was_written(place.key) and not (isinstance(place, CellPlace) and self.session.is_only_noted(place)):
+            return
+        source = source or self.source_of(place)
+        if source is not None:
+            self._found(place, source)
+
+    def read_at(self, place: Place, value: Any, source: Source) -> None:
+        """The same of a value that is found at a place, and is held somewhere else."""
+        if not self.session.was_written(place.key):
+            self.session.tracker.read(value, source, place)
+
+    def _found(self, place: Place, source: Source) -> None:
+        value = place.read()
+        if value is MISSING:
+            self.session.tracker.guards.missing(source)
+        else:
+            self.session.tracker.read(value, source, place)
+
+    def writes_variable(self, place: CellPlace, source: Source) -> None:
+        """A function that is called now may write a variable from outside; blocks around may have noted it, but nobody wrote it."""
+        if id(place.cell) not in self.cells:
+            self.cells[id(place.cell)] = source
+            self._found(place, source)
+
+    def is_carried(self, place: Place) -> bool:
+        """Whether what a place holds is an input of the program: what it held at the capture says nothing then."""
+        source = self.source_of(place)
+        return source is not None and source.name in self.session.tracker.dynamic

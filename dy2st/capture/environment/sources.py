@@ -1,0 +1,151 @@
+"""Where a value that the capture met comes from, so that it can be fetched and checked again at each call.
+
+A source is a step from another source: an attribute, an item, the content of a closure cell. Its root is an argument of the
+call, or an object held weakly where that is possible, so that a program never keeps a module alive.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dy2st.capture.values import storage
+
+ACTS_FOR_USER = False
+
+GONE: Any = type("Gone", (), {"__repr__": lambda self: "<gone>"})()
+"""What a source gives when the way to it no longer exists."""
+
+PROXIES: tuple[Any, ...] = (weakref.ProxyType, weakref.CallableProxyType)
+
+
+class Source:
+    """One step of a path.
+
+    Attributes:
+        parent: the source it starts from; ``None`` for a root.
+        name: the path as the user would write it (``self.conv.weight``).
+        step: takes the parent's value (for a root: the arguments) to this one.
+        index: its position in the table.
+        key: what kind of step it is, the index of the parent, and the name or item it goes to.
+    """
+
+    __slots__ = ("index", "key", "name", "parent", "step")
+
+    def __init__(self, parent: Source | None, name: str, step: Callable[[Any], Any], index: int, key: tuple[Any, ...]) -> None:
+        self.parent, self.name, self.step, self.index, self.key = parent, name, step, index, key
+
+
+class SourceTable:
+    """All sources of one program; parents come before children."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self._known: dict[tuple[Any, ...], Source] = {}
+
+    def argument(self, position: int, name: str) -> Source:
+        """The leaf or opaque object at a position of the call's arguments."""
+        return self._make(("argument", position), None, name, lambda arguments: arguments[position])
+
+    def held(self, value: Any, name: str) -> Source:
+        """An object by itself; weakly if its class allows."""
+        try:
+            reference: Callable[[], Any] = weakref.ref(value)
+        except TypeError:
+            reference = lambda: value  # noqa: E731
+        return self._make(("held", id(value)), None, name, lambda arguments: reference())
+
+    def strong(self, value: Any, name: str) -> Source:
+        """An object that the captured function itself keeps alive: its globals, a cell of its closure."""
+        return self._make(("held", id(value)), None, name, lambda arguments: value)
+
+    def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Source:
+        """What a function of a library answers now."""
+        key = ("answer", id(function), *map(id, args))
+        return self._make(key, None, name, lambda arguments: function(*args))
+
+    def of_library(self, owner: Any, name: str) -> Source:
+        """What stands under a name in a module or class of a library."""
+        text = f"{owner.__name__}.{name}"
+        return self._make(("library", owner, name), None, text, lambda arguments: getattr(owner, name, GONE))
+
+    def attribute(self, parent: Source, name: str) -> Source:
+        """An attribute of the parent's value."""
+        return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", operator.attrgetter(name))
+
+    def item(self, parent: Source, key: Any, name: str | None = None) -> Source:
+        """An item of the parent's value."""
+        text = name if name is not None else f"{parent.name}[{_shown(key)}]"
+        return self._make(("item", parent.index, type(key), key), parent, text, functools.partial(held_item, key=key))
+
+    def cell(self, parent: Source, name: str) -> Source:
+        """The content of a closure cell."""
+        return self._make(("cell", parent.index), parent, name, operator.attrgetter("cell_contents"))
+
+    def referent(self, parent: Source, step: Callable[[Any], Any]) -> Source:
+        """What a weak reference or proxy leads to, if that is still alive."""
+        return self._make(("referent", parent.index), parent, f"{parent.name}()", step)
+
+    def child(self, parent: Source, kind: str, key: str) -> Source:
+        """An entry of ``_modules``, ``_parameters`` or ``_buffers``, under the name that the module tree gives it."""
+        get = operator.attrgetter(kind)
+        return self._make((kind, parent.index, key), parent, f"{parent.name}.{key}", lambda module: get(module)[key])
+
+    def _make(self, key: tuple[Any, ...], parent: Source | None, name: str, step: Callable[[Any], Any]) -> Source:
+        if key not in self._known:
+            self._known[key] = source = Source(parent, name, step, len(self.sources), key)
+            self.sources.append(source)
+        return self._known[key]
+
+
+def referent(reference: Any) -> Any:
+    """What a weak reference or proxy leads to; ``None`` if that is gone."""
+    if type(reference) not in PROXIES:
+        return weakref.ref.__call__(reference)
+    try:
+        return reference.__init__.__self__  # a proxy has nothing of its own that could be asked for
+    except ReferenceError:
+        return None
+
+
+def behind(value: Any) -> Any:
+    """The object that a proxy stands for; any other value as it is."""
+    found = referent(value) if type(value) in PROXIES else None
+    return value if found is None else found
+
+
+def held_item(owner: Any, key: Any) -> Any:
+    """An item of a container; its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it."""
+    if isinstance(owner, dict):
+        return dict.get(owner, key, GONE)
+    return owner[key] if type(owner) in (list, tuple) else storage.base_of(owner).__getitem__(owner, key)
+
+
+def _shown(key: Any) -> str:
+    """A key as it is written; the way in which a class of the user's shows its objects is theirs to call."""
+    if isinstance(key, enum.Enum):
+        return f"{type(key).__name__}.{key.name}"
+    return repr(key) if type(key).__module__ in ("builtins", "torch") else object.__repr__(key)
+
+
+def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:
+    """The values of all sources now; :data:`GONE` where a path has broken."""
+    values: list[Any] = []
+    for source in sources:
+        start = arguments if source.parent is None else values[source.parent.index]
+        values.append(step(source, start))
+    return values
+
+
+def step(source: Source, start: Any) -> Any:
+    """The value of a source, from its parent's (or the arguments)."""
+    if start is GONE or start is None:
+        return GONE
+    try:
+        return source.step(start)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        return GONE

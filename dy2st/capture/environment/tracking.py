@@ -1,0 +1,428 @@
+"""Reads of Python values from outside of the captured function: each is remembered with where it came from, and guarded."""
+
+from __future__ import annotations
+
+import array
+import collections.abc
+import copy
+import enum
+import functools
+import io
+import os
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from dy2st.capture.environment.guards import GuardTable
+from dy2st.capture.environment.sources import PROXIES, Source, SourceTable, referent
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
+from dy2st.capture.writes.places import ItemPlace, Place
+from dy2st.errors import CaptureError
+
+ACTS_FOR_USER = False
+
+CONSTANTS = (
+    bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,
+    range, slice, enum.Enum,
+)  # fmt: skip
+_IDENTITIES = (types.FunctionType, type, types.ModuleType)
+_DESCRIBING = (property, classmethod, staticmethod)
+_BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+PATCH_MARK = "__dy2st_patch__"
+"""Marks what stands in for a function while a capture runs; the mark is the function when the user has written that."""
+
+_SHARDED = "_is_fsdp_managed_module"
+"""The attribute by which torch marks the modules whose parameters it shards."""
+
+_LONG = 32
+"""Longer containers of constants are compared as a whole."""
+
+
+class StandIns(Protocol):
+    """What stands during a capture for what it reads."""
+
+    def dynamic_number(self, source: Source, value: Any) -> Any:
+        """What stands for a number that is an input of the program."""
+
+    def stand_at(self, place: Place, stand_in: Any) -> None:
+        """Put such a number, or a tuple with one, into the place that holds it."""
+
+    def is_of_call(self, value: Any) -> bool:
+        """Whether the captured code has made an object."""
+
+    def collection(self, value: Any, place: Place | None) -> None:
+        """Put what stands for a set, deque or container among the arguments into the place that holds it, if that may be."""
+
+
+class Tracker:
+    """Remembers, for objects and tensors met during a capture, the source they came from.
+
+    Args:
+        stand_ins: what puts stand-ins into the places that hold what is read.
+    """
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        self._made = stand_ins
+        self.table = SourceTable()
+        self.guards = GuardTable()
+        self.dynamic: set[str] = set()
+        """Names of sources whose number changes from call to call and is an input of the program; and of what holds many."""
+        self.met: Callable[[type], object] = id
+        """Told the class of each object that code under capture reads or makes."""
+        self._objects: dict[int, tuple[Any, Source]] = {}
+        self._stand_ins: dict[int, Any] = {}
+        """What some objects stand for, by their identity."""
+        self.given: dict[int, tuple[Any, Any]] = {}
+        """The caller's lists, dicts and dataclasses, with what stands for each among the arguments."""
+        self._tensors: dict[int, tuple[torch.Tensor, Source]] = {}
+        self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
+        """Modules, with copies of their tables of parameters, buffers and attributes."""
+
+    def source_of(self, value: Any) -> Source | None:
+        """Where an object or tensor came from, if it came from outside."""
+        found = self._tensors.get(id(value)) or self._objects.get(id(value))
+        return found[1] if found else None
+
+    def tensors(self) -> list[tuple[torch.Tensor, Source]]:
+        """The tensors from outside that the capture has met."""
+        return [*self._tensors.values()]
+
+    def is_fresh(self, value: Any) -> bool:
+        """Whether a library has made a value in the capture that changes, or a function of the user's that holds stand-ins."""
+        if self.source_of(value) is not None:
+            return False
+        if isinstance(value, types.FunctionType):
+            return any(isinstance(held, (FakeTensor, *CAPTURE_VALUES)) for held in map(_held, value.__closure__ or ()))
+        return isinstance(value, (np.ndarray, torch._C.Future)) or gives_once(value)
+
+    def stand_for(self, made: Any, value: Any, source: Source) -> None:
+        """Something stands for a set or deque during the capture."""
+        self._stand_ins[id(made)] = value
+        self.know(made, source)
+
+    def know_argument(self, given: Any, made: Any, source: Source) -> None:
+        """Remember what stands for a container of the caller's among the arguments."""
+        self.given[id(given)] = given, made
+        self.know(given, source)
+        self.stand_for(made, given, source)
+
+    def are_same_argument(self, left: Any, right: Any) -> bool:
+        """Whether two stand for one object of the caller's that is given twice."""
+        known = [self._stand_ins.get(id(value)) for value in (left, right)]
+        if known[0] is None or known[0] is not known[1]:
+            return False
+        self.guards.same_object(self._objects[id(left)][1], self._objects[id(right)][1])
+        return True
+
+    def read_defaults(self, defaults: Any, source: Source) -> None:
+        """The defaults of a function, given by position (a tuple) or by name (a dict).
+
+        A container among them that the caller has left to the default is an argument.
+        """
+        if self.with_arguments(defaults) is defaults:
+            self.read(defaults, source)
+            return
+        self.guards.same_keys(source, defaults)
+        for key, item in defaults.items() if isinstance(defaults, dict) else enumerate(defaults):
+            step = self.table.item(source, key)
+            if id(item) in self.given:
+                self.guards.same_object(step, self._objects[id(item)][1])
+            else:
+                self.read(item, step)
+
+    def with_arguments(self, defaults: Any) -> Any:
+        """Defaults with what stands for the containers among them that are arguments of the call, too."""
+        items = list((defaults.values() if isinstance(defaults, dict) else defaults) or ())
+        if not any(id(item) in self.given for item in items):
+            return defaults
+        made = [self.given[id(item)][1] if id(item) in self.given else item for item in items]
+        return dict(zip(defaults, made)) if isinstance(defaults, dict) else tuple(made)
+
+    def relatives(self, value: Any) -> list[Source]:
+        """The sources of all other objects from outside that could come to be this one: those of its class."""
+        kind, known = type(value), (*self._objects.values(),)
+        real = {id(self._stand_ins.get(id(other), other)): (other, source) for other, source in known}
+        real.pop(id(self._stand_ins.get(id(value), value)), None)
+        found = [source for other, source in real.values() if type(other) is kind and source.key[0] != "held"]
+        return list({source.index: source for source in found}.values())
+
+    def know(self, value: Any, source: Source) -> None:
+        """Remember where an object came from, without a guard."""
+        self._objects.setdefault(id(value), (value, source))
+
+    def read(self, value: Any, source: Source, place: Place | None = None) -> None:
+        """Code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
+        if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, type) and self._made.is_of_call(value)):
+            return  # the field of a named tuple: the item that it is has been read; or a class that this call makes
+        if type(value) in PROXIES:
+            self._other(value, source, place)
+        elif isinstance(value, torch.Tensor):
+            self._tensor(value, source)
+        elif isinstance(value, CONSTANTS):
+            self._constant(value, source, place)
+        elif isinstance(value, (types.MethodType, *_BUILTINS)):
+            self._method(value, source)
+        elif isinstance(value, _IDENTITIES) or type(value) in _DESCRIBING:
+            written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None
+            self.guards.same(source, written if isinstance(written, types.FunctionType) else value)
+            self._objects.setdefault(id(value), (value, source))
+        elif type(value) in (set, collections.deque) or id(value) in self.given:
+            if not self._is_known(value, source):
+                self._container(value, source)
+            self._made.collection(value, place)
+        else:
+            self._other(value, source, place)
+
+    def _other(self, value: Any, source: Source, place: Place | None) -> None:
+        if self._is_known(value, source):
+            return
+        if place is not None and _is_tuple(value) and self._is_dynamic(value, source):
+            self._made.stand_at(place, self._with_numbers(value, source))
+            return
+        if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
+            self.module(value, source)
+        elif isinstance(value, _CONTAINERS) and type(value) not in PROXIES:
+            self._container(value, source)
+        else:
+            self._object(value, source)
+
+    def _constant(self, value: Any, source: Source, place: Place | None) -> None:
+        if source.name in self.dynamic and type(value) in (bool, int, float) and place is not None:
+            self._made.stand_at(place, self._made.dynamic_number(source, value))
+        else:
+            self.guards.equal(source, value)
+
+    def _is_dynamic(self, value: tuple[Any, ...], source: Source) -> bool:
+        """Whether a tuple holds a number that is an input of the program."""
+        steps = [(item, self.table.item(source, key)) for key, item in enumerate(storage.plain(value))]
+        return any(
+            self._is_dynamic(item, step) if _is_tuple(item) else type(item) in (int, float) and step.name in self.dynamic
+            for item, step in steps
+        )
+
+    def _with_numbers(self, value: tuple[Any, ...], source: Source) -> tuple[Any, ...]:
+        """What stands for a tuple that holds numbers which are inputs of the program: nothing can be put into it itself."""
+        self._objects[id(value)] = (value, source)
+        self.guards.same_keys(source, value)
+        items = list(value)
+        for key, item in enumerate(value):
+            step = self.table.item(source, key)
+            if type(item) in (int, float) and step.name in self.dynamic:
+                items[key] = self._made.dynamic_number(step, item)
+            elif _is_tuple(item) and self._is_dynamic(item, step):
+                items[key] = self._with_numbers(item, step)
+            else:
+                self.read(item, step)
+        made: tuple[Any, ...] = getattr(value, "_make", tuple)(items)
+        self.stand_for(made, value, source)
+        return made
+
+    def _method(self, value: Any, source: Source) -> None:
+        if not isinstance(value, types.MethodType):
+            self._builtin(value, source)
+            return
+        if not hasattr(value.__func__, PATCH_MARK):
+            self.guards.same_function(source, value)
+        self._owner(value.__self__, source)
+
+    def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
+        """What a function of a library answers that seldom changes: asked now, and guarded."""
+        value = function(*args)
+        self.guards.same_answer(self.table.answer(function, args, name), value)
+        return value
+
+    def identity(self, value: Any) -> None:
+        """Code under capture has asked which object a value is."""
+        source = self.source_of(value)
+        if source is not None and not isinstance(value, torch.Tensor):
+            self.guards.same(source, self._stand_ins.get(id(value), value))
+
+    def compared(self, left: Any, right: Any) -> None:
+        """Code under capture has asked whether two values are one object.
+
+        Of one object that is reached in two ways that is guarded already, and its class is, too.
+        """
+        one, other = self.source_of(left), self.source_of(right)
+        if left is right or isinstance(left, CONSTANTS) or isinstance(right, CONSTANTS):
+            return
+        if one is not None and other is not None:
+            if type(left) is type(right):
+                self.guards.distinct(one, [other])
+            return
+        self.identity(left)
+        self.identity(right)
+
+    def _is_known(self, value: Any, source: Source) -> bool:
+        """Whether an object has been met already; by another way, both ways must go on leading to one object."""
+        known = self._objects.get(id(value))
+        if known is None:
+            return False
+        if known[1] is not source:
+            self.guards.same_object(source, known[1])
+        return True
+
+    def _owner(self, owner: Any, source: Source) -> None:
+        """The object that a method is bound to, unless it is the one that the method was read from."""
+        if source.parent is None or self.source_of(owner) is not source.parent:
+            self.read(owner, self.table.attribute(source, "__self__"))
+
+    def _builtin(self, value: Any, source: Source) -> None:
+        owner = value.__self__
+        if owner is None or isinstance(owner, (type, types.ModuleType)):
+            self.guards.same_value(source, value)
+            return
+        self.read(value.__name__, self.table.attribute(source, "__name__"))
+        self._owner(owner, source)
+
+    def _object(self, value: Any, source: Source) -> None:
+        """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
+        self.met(type(value))
+        self._objects[id(value)] = (value, source)
+        if isinstance(value, (weakref.ref, *PROXIES)):
+            self.guards.same_type(source, value)
+            self.read(referent(value), self.table.referent(source, referent))
+        elif gives_once(value):
+            self.guards.never(source)
+        elif value is os.environ:
+            self.guards.same_environment(source)
+        elif isinstance(value, np.ndarray):
+            self.guards.same_array(source, value)
+        elif isinstance(value, (bytearray, array.array)):
+            self.guards.same_value(source, copy.copy(value))
+        elif isinstance(value, functools.partial):
+            self.guards.same_type(source, value)
+            for name in ("func", "args", "keywords"):
+                self.read(getattr(value, name), self.table.attribute(source, name))
+        elif _is_plain_value(value):
+            self.guards.same_value(source, value)
+        elif isinstance(value, torch.Generator) or (callable(value) and not isinstance(type(value).__call__, types.FunctionType)):
+            self.guards.same(source, value)
+        else:
+            self.guards.same_type(source, value)
+
+    def _tensor(self, value: torch.Tensor, source: Source) -> None:
+        known = self._tensors.setdefault(id(value), (value, source))[1]
+        if known is not source:
+            self.guards.same_object(source, known)
+
+    def _container(self, value: Any, source: Source) -> None:
+        self._objects[id(value)] = (value, source)
+        self.met(type(value))
+        held = storage.plain(value)
+        items = list(held.values()) if isinstance(value, dict) else list(held)
+        whole = len(items) > _LONG and source.name not in self.dynamic and all(isinstance(i, CONSTANTS) for i in items)
+        if isinstance(value, (set, frozenset)) or whole:
+            self.guards.same_contents(source, value)
+            self._members(held, source)
+            return
+        self.guards.same_keys(source, value)
+        self._members(held if isinstance(value, dict) else (), source)
+        pairs = held.items() if isinstance(value, dict) else enumerate(held)
+        for key, item in list(pairs):
+            self.read(item, self.table.item(source, key), None if isinstance(value, tuple) else ItemPlace(value, key))
+
+    def _members(self, members: Any, source: Source) -> None:
+        """The objects in a set, or among the keys of a dict: what code under capture reads of them is guarded then."""
+        for member in members:
+            if isinstance(member, tuple):
+                self._members(storage.plain(member), source)
+            elif not isinstance(member, (*CONSTANTS, *_IDENTITIES, torch.Tensor, torch.nn.Module)):
+                self.read(member, self.table.held(member, f"a member of {source.name}"))
+
+    def module(self, module: torch.nn.Module, source: Source) -> None:
+        """A module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
+        if id(module) in self._modules:
+            return
+        self._check_whole(module, source)
+        self.met(type(module))
+        self._modules[id(module)] = module, [dict(table) for table in _tables(module)]
+        self._objects.setdefault(id(module), (module, source))
+        self.guards.same_module(source, module)
+        for kind in ("_parameters", "_buffers"):
+            for name, tensor in getattr(module, kind).items():
+                if tensor is not None:
+                    self._tensor(tensor, self.table.child(source, kind, name))
+        for name, child in module._modules.items():
+            if child is not None:
+                self.read(child, self.table.child(source, "_modules", name))
+        if type(module).__module__.startswith("torch."):
+            for name, value in module.__dict__.items():
+                if isinstance(value, (*CONSTANTS, tuple, types.FunctionType, torch.Tensor)):
+                    self.read(value, self.table.attribute(source, name))
+
+    def _check_whole(self, module: torch.nn.Module, source: Source) -> None:
+        """Refuse a module that a wrapper of ``torch.distributed`` runs, or whose parameters are spread over processes."""
+        if _SHARDED in module.__dict__:
+            raise CaptureError(
+                f"the parameters of {source.name} are sharded (fully_shard, FullyShardedDataParallel): a program holds whole ones",
+                fix="make the functions static that get tensors only, and not the module; or use DistributedDataParallel",
+            )
+        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            raise CaptureError(
+                "DistributedDataParallel sets its hooks up at each call, outside of any program",
+                fix="make the module inside static: DistributedDataParallel(dy2st.to_static(module))",
+            )
+        if source.parent is None and "torch.distributed.fsdp" in sys.modules:
+            self.guards.missing(self.table.item(self.table.attribute(source, "__dict__"), _SHARDED, "sharding"))
+
+    def put_back(self, is_stand_in: Callable[[torch.Tensor], bool]) -> str | None:
+        """Take stand-ins out of the modules again that code of torch itself has put there.
+
+        Args:
+            is_stand_in: whether a tensor is one of this capture.
+
+        Returns:
+            The name of a parameter or buffer that was among them.
+        """
+        found = None
+        for module, kept in self._modules.values():
+            for table, before in zip(_tables(module), kept):
+                for name, now in list(table.items()):
+                    if not isinstance(now, torch.Tensor) or not is_stand_in(now):
+                        continue
+                    if name in before:
+                        table[name] = before[name]
+                    else:
+                        del table[name]
+                    found = found if table is module.__dict__ else name
+        return found
+
+
+def _tables(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
+    return module._parameters, module._buffers, module.__dict__
+
+
+def _held(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # not bound yet
+
+
+def gives_once(value: Any) -> bool:
+    """Whether a value is an iterator, not one of the user's: what has read it is right once."""
+    if not isinstance(value, collections.abc.Iterator) or isinstance(value, io.IOBase):
+        return False
+    return isinstance(value, types.GeneratorType) or not isinstance(type(value).__next__, types.FunctionType)
+
+
+def _is_tuple(value: Any) -> bool:
+    """Whether a value is a plain tuple or a named one, which can be made anew with other items."""
+    return type(value) is tuple or (isinstance(value, tuple) and hasattr(type(value), "_make"))
+
+
+def _is_plain_value(value: Any) -> bool:
+    """Whether a value is like a number: of numpy or of the standard library, hashable, equal by content."""
+    if isinstance(value, np.generic):
+        return True
+    kind: Any = type(value)
+    known = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__

@@ -1,0 +1,130 @@
+"""Which code is the user's: it is converted, and everything else is called as it is.
+
+Some methods of the user's are replaced while a capture runs (:mod:`.operator_methods`); what a class defines is asked for here, so
+that nobody sees the replacement.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import sysconfig
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dy2st.capture.environment import standard_library, written_out
+from dy2st.capture.environment.tracking import PATCH_MARK
+
+SKIPPED_PACKAGES = {
+    "torch", "numpy", "scipy", "einops", "dy2st", "dy2st_runtime", "gast", "astor", "safetensors", "sympy", "typing", "builtins",
+}  # fmt: skip
+"""Packages whose functions are called as they are; :func:`dy2st.ignore_module` adds to them."""
+
+CONVERTED_MODULES = (
+    "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", written_out.__name__,
+)  # fmt: skip
+"""Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
+
+_OF_MODULES = frozenset(
+    f"Module.{name}"
+    for name in (
+        "train", "eval", "apply", "requires_grad_", "add_module", "register_module", "register_parameter", "register_buffer",
+        "set_submodule",
+    )
+)  # fmt: skip
+"""Methods of ``nn.Module`` that change it, or have the user's code do it: what they write is noted as in the user's code."""
+
+_STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+_SITE_PACKAGES = ("site-packages", "dist-packages")
+
+
+def is_skipped(function: Any) -> bool:
+    """Whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
+    if is_in_skipped_package(function):
+        module = function.__module__
+        if module == "torch.nn.modules.module":
+            return function.__qualname__ not in _OF_MODULES
+        return not _is_in(module, CONVERTED_MODULES) or module == "torch.distributions.kl"  # it keeps what it has found
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    in_library = any(file.startswith(path) for path in _STANDARD_LIBRARY) and not any(s in file for s in _SITE_PACKAGES)
+    if not in_library and not file.startswith("<frozen"):
+        return file == "<string>"
+    if standard_library.is_followed(function):
+        return False
+    wrapped = getattr(function, "__wrapped__", None)  # a decorator of the standard library runs the function that it decorates
+    return wrapped is None or is_skipped(wrapped)
+
+
+def is_in_skipped_package(function: Any) -> bool:
+    """Whether a function is of one of :data:`SKIPPED_PACKAGES`, those parts that are converted as well."""
+    return _is_in(getattr(function, "__module__", None) or "", SKIPPED_PACKAGES)
+
+
+def is_part_of_library(function: Any) -> bool:
+    """Whether a function, converted or not, is one of those whose lines mean nothing to the user."""
+    return is_in_skipped_package(function) or standard_library.is_followed(function)
+
+
+def is_library(module: str) -> bool:
+    """Whether a module is of one of :data:`SKIPPED_PACKAGES`, or of the standard library."""
+    return _is_in(module, SKIPPED_PACKAGES) or (module.partition(".")[0] in sys.stdlib_module_names and module != "__main__")
+
+
+def is_heap_type(kind: type) -> bool:
+    """Whether a class is made when a program runs, as a ``class`` statement does (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
+    return bool(kind.__flags__ & (1 << 9))
+
+
+def is_users_function(function: Any) -> bool:
+    """Whether the user has written a function."""
+    return isinstance(function, types.FunctionType) and not is_in_skipped_package(function) and not is_skipped(function)
+
+
+def has_own(value: Any, name: str) -> bool:
+    """Whether a class answers with a method of its own in Python, where Python's containers and ours answer themselves."""
+    method = getattr(type(value), name, None)
+    return (
+        isinstance(method, types.FunctionType) and method.__module__ != "collections" and not _is_in(method.__module__, ("dy2st",))
+    )
+
+
+def _is_in(module: str, packages: Iterable[str]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in packages)
+
+
+# -- methods that a capture has replaced ---------------------------------------------------------------------------------------
+
+
+def as_written(function: Any) -> Any:
+    """The user's method that another one stands in for; any other function as it is."""
+    written = getattr(function, PATCH_MARK, None) if isinstance(function, types.FunctionType) else None
+    return written if isinstance(written, types.FunctionType) else function
+
+
+def user_method(kind: type, name: str) -> Callable[..., Any] | None:
+    """The user's method in a class that is followed; ``None`` for any other."""
+    found: Callable[..., Any] | None = getattr(inspect.getattr_static(kind, name, None), PATCH_MARK, None)
+    return found
+
+
+class Definition:
+    """What a class defines under a name, whether captures have it replaced or not."""
+
+    def __init__(self, kind: type, name: str) -> None:
+        self._kind, self._name = weakref.ref(kind), name
+
+    @property
+    def method(self) -> Any:
+        """The function of the user's."""
+        return as_written(getattr(self._kind(), self._name, None))
+
+
+_definitions: weakref.WeakKeyDictionary[type, dict[str, Definition]] = weakref.WeakKeyDictionary()
+
+
+def definition(kind: type, name: str) -> Definition:
+    """The one :class:`Definition` of a name in a class: guards tell them apart by identity."""
+    known = _definitions.setdefault(kind, {})
+    return known.setdefault(name, Definition(kind, name))

@@ -1,0 +1,1 @@
+"""Loops, iterators, generators, and what takes an iterable apart."""

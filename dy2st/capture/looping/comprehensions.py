@@ -1,0 +1,155 @@
+"""Comprehensions and generator expressions: loops that append, add or set items.
+
+[f(x) for x in xs if c]     →   made = []
+                                for x in xs:        captured where a tensor decides how many there are
+                                    if c:           or whether this one has an element
+                                        made.append(f(x))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture.branching.branch import capture_if
+from dy2st.capture.containers.iterables import Stream
+from dy2st.capture.looping import unpacking
+from dy2st.capture.looping.iteration import as_runtime, capture_for
+from dy2st.capture.looping.iterators import over
+from dy2st.capture.looping.truth import condition
+from dy2st.capture.session.session import current
+from dy2st.capture.values.symbolic import Choice, is_symbolic
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Clause:
+    """One ``for`` of a comprehension.
+
+    Attributes:
+        iterable: what it loops over.
+        pattern: how an item is taken apart; ``None`` for one name that takes the item.
+        bound: names outside that the comprehension binds.
+        element: gives an element, from the item or its parts; or the next clause.
+        conditions: whether an item has an element.
+    """
+
+    iterable: Any
+    pattern: unpacking.Pattern
+    bound: tuple[str, ...]
+    element: Callable[..., Any]
+    conditions: Sequence[Callable[..., Any]] = ()
+
+
+def new_list(clause: Clause) -> list[Any]:
+    """A list comprehension."""
+    made: list[Any] = []
+    session = current()
+    if session is None:
+        _each(clause, made.append, ())
+    else:
+        session.lists.own(made)
+        _each(clause, lambda item: session.call(made.append, item), ())
+    return made
+
+
+def mapped(items: Any, function: Callable[[Any], Any]) -> list[Any]:
+    """``[function(item) for item in items]``."""
+    return new_list(Clause(items, None, (), function))
+
+
+def fill(made: Any, add: Callable[[Any], Any], clause: Clause) -> None:
+    """Put what a comprehension gives into a new dict or set.
+
+    Raises:
+        CaptureError: nobody knows how much that is.
+    """
+    session = current()
+    if session is not None:
+        session.births.own(made)
+        if as_runtime(clause.iterable) is not None:
+            raise errors.CaptureError(
+                f"a {'dict' if isinstance(made, dict) else 'set'} of a size that is known only at run time",
+                session.here(),
+                fix="keep the items in a list; torch.unique gives distinct numbers",
+            )
+    _each(clause, add, ())
+
+
+def generator(clause: Clause) -> Iterator[Any]:
+    """A generator expression."""
+    if current() is None:
+        return iter(new_list(clause))  # a generator that leaves the capture unconsumed
+
+    functions = (clause.element, *clause.conditions)
+
+    def through(item: Any, then: Callable[[Any], Any], live: Sequence[str], test: Any) -> None:
+        _give(item, clause, functions, then, live, test)
+
+    return Stream(source_of(clause.iterable), through, clause.bound)
+
+
+def source_of(iterable: Any) -> Any:
+    """What a stream goes through."""
+    if isinstance(iterable, Stream):
+        return iterable
+    runtime = as_runtime(iterable)
+    if runtime is not None:
+        return runtime
+    items = over(iterable)
+    if isinstance(items, Choice):  # one has more items than another: a loop goes through each in its branch
+        return iterable
+    return as_runtime(items) or iter(items)
+
+
+def _give(
+    item: Any, clause: Clause, functions: Sequence[Callable[..., Any]], then: Callable[[Any], Any], live: Sequence[str],
+    test: Any = None,
+) -> None:  # fmt: skip
+    """Call ``then`` with the element of an item, or with each that a further clause gives, if the conditions hold.
+
+    Args:
+        test: whether there is to be a further element; ``None`` if all are wanted.
+    """
+    parts = tuple(unpacking.taken_apart(current(), item, clause.pattern))
+    live, element = (*live, *clause.bound), functions[0]
+
+    def give() -> None:
+        value = element(*parts)
+        if isinstance(value, Clause):
+            _each(value, then, live, test)
+        else:
+            then(value)
+
+    when(functions[1:], parts, give, live)
+
+
+def _each(clause: Clause, then: Callable[[Any], Any], live: Sequence[str], test: Any = None) -> None:
+    live = (*live, *clause.bound)
+    functions = (clause.element, *clause.conditions)  # so that their variables are found in the closure of the trip
+
+    def trip(item: Any) -> None:
+        _give(item, clause, functions, then, live, test)
+
+    if current() is not None:
+        return capture_for(clause.iterable, trip, live, test)
+    for item in clause.iterable:
+        trip(item)
+    return None
+
+
+def when(conditions: Sequence[Callable[..., Any]], parts: tuple[Any, ...], do: Callable[[], Any], live: Sequence[str]) -> None:
+    """Do something if conditions hold; each is asked only if those before it hold."""
+    if not conditions:
+        do()
+        return
+    test = condition(conditions[0](*parts))
+    if is_symbolic(test):
+        capture_if(test, lambda: when(conditions[1:], parts, do, live), _nothing, live)
+    elif test:
+        when(conditions[1:], parts, do, live)
+
+
+def _nothing() -> None:
+    """What there is to do for an item without an element."""

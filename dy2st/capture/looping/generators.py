@@ -1,0 +1,206 @@
+"""Generators of the user's, whose functions are converted.
+
+The code of a generator runs where somebody asks it for an item, in the block that is recorded then: what it writes is written
+there. While it is suspended, its frame and what an exception would pass inside of it are no part of what runs.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import inspect
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture.attributes import attributes
+from dy2st.capture.raising.unwinding import Handlers, passed
+from dy2st.capture.session.regions import Frame
+from dy2st.capture.session.session import Pending, Session, current
+from dy2st.capture.writes.places import CellPlace, Place, cells_of
+
+
+class Position:
+    """How far a generator has come: what a session remembers of it without keeping it alive."""
+
+
+class UserGenerator:
+    """A generator that runs converted code.
+
+    Args:
+        session: the capture.
+        function: the function as it is written.
+        bound: its converted form, bound to its cells.
+        written_globals: the globals that it assigns.
+        arguments: the arguments of the call.
+    """
+
+    def __init__(
+        self, session: Session, function: types.FunctionType, bound: types.FunctionType, written_globals: Sequence[Place],
+        arguments: tuple[Any, Any],
+    ) -> None:  # fmt: skip
+        self.session, self.__name__, self.__qualname__ = session, function.__name__, function.__qualname__
+        self.gi_code = function.__code__
+        self.__dy2st_position__ = Position()
+        self.step_by_step = False
+        """Whether each step may be taken in another block, of which one runs only after the one before."""
+        self.pending: list[Pending] = []
+        """What an exception raised at the `yield` would pass."""
+        self._frame: Frame = session.new_frame(bound, written_globals)
+        self._generator = bound(*arguments[0], **arguments[1])
+        self._region = session.region
+        session.generators.add(self)
+
+    def __iter__(self) -> UserGenerator:
+        return self
+
+    def __next__(self) -> Any:
+        return self._resumed(self._generator.__next__)
+
+    def send(self, value: Any) -> Any:
+        """Resume with a value for the `yield`."""
+        return self._resumed(self._generator.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        """Resume with an exception raised at the `yield`."""
+        return self._resumed(self._generator.throw, *error)
+
+    def close(self) -> None:
+        """End it where it is."""
+        if self.is_suspended:
+            self._resumed(self._generator.close)
+        self._generator.close()
+
+    @property
+    def gi_frame(self) -> types.FrameType | None:
+        """Its frame, ``None`` when it has ended."""
+        frame: types.FrameType | None = self._generator.gi_frame
+        return frame
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it stands at a `yield`."""
+        return inspect.getgeneratorstate(self._generator) == inspect.GEN_SUSPENDED
+
+    @property
+    def has_to_end(self) -> bool:
+        """Whether something of it runs when it is closed."""
+        steps = self.pending if self.is_suspended else []
+        return any(not isinstance(step, Handlers) or step.catches(GeneratorExit()) for step in steps)
+
+    def drop(self) -> bool:
+        """End it with nothing done: nobody goes on with it, and Python must not run what is left of it on its own.
+
+        Returns:
+            Whether there was something to do.
+        """
+        attempt = region, mark = self.session.begin_attempt([])
+        try:
+            with self._running():
+                self._generator.close()
+            writes = region.journal.writes().values()
+            return region.builder.mark() is not mark or not all(self.owns(write.place) for write in writes)
+        except Exception:  # of a `finally` clause that nobody waits for
+            return True
+        finally:
+            self.session.roll_back(attempt)
+
+    def _resumed(self, resume: Callable[..., Any], *args: Any) -> Any:
+        if current() is not self.session:
+            return resume(*args)
+        if not self._generator.gi_running:
+            self._take()
+        with self._running():
+            return resume(*args)
+
+    def _take(self) -> None:
+        """The block that is recorded now runs it: no other can know how far it has come."""
+        session = self.session
+        position = self.__dy2st_position__
+        _, builder = session.taken.get(id(position), (None, self._region.builder))
+        if self.step_by_step and builder is not None:
+            return
+        if builder is None or not session.builder.is_inside(builder) or session.repeats_since(self._frame.start):
+            raise attributes.spent(session)
+        session.taken[id(position)] = (position, session.builder)
+        session.region.iterators.append(position)
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        """Its frame is the one that runs, its handlers and `finally` clauses are those around the code that runs."""
+        session, outside = self.session, len(self.session.pending)
+        self._note_variables()
+        session.pending += self.pending
+        session.frames.append(self._frame)
+        session.depth += 1
+        try:
+            yield
+        finally:
+            session.depth -= 1
+            session.frames.pop()
+            self.pending = session.pending[outside:]
+            del session.pending[outside:]
+
+    def _note_variables(self) -> None:
+        """Its variables that blocks inside share are state of the block that runs it."""
+        frame = self._generator.gi_frame
+        functions = [value for value in frame.f_locals.values() if isinstance(value, types.FunctionType)] if frame else []
+        for place in cells_of(*functions):
+            if id(place.cell) not in self._frame.outer_cells:
+                self.session.births.own(place.cell, since=self._frame.start)
+                self.session.shared_cells.add(id(place.cell))
+                self.session.write(place)
+
+    def owns(self, place: Place) -> bool:
+        """Whether a place is a variable of its own."""
+        return isinstance(place, CellPlace) and self.session.births.born(place.cell) == self._frame.start
+
+    def unwind(self, error: BaseException) -> None:
+        """Do in the block that is recorded now what an exception raised at the `yield` does on its way out."""
+        session, outer = self.session, self.session.pending
+        result = error
+        try:
+            for index in reversed(range(len(self.pending))):
+                session.pending = [*outer, *self.pending[:index]]
+                result, _ = passed(session, self.pending[index], result)
+        finally:
+            session.pending = outer
+        if result is not error:
+            raise result
+
+    def __del__(self) -> None:
+        generator = self.__dict__.get("_generator")
+        if generator is None or not self.is_suspended:
+            return
+        if current() is not self.session:
+            return
+        if not self.session.is_open(self._region):
+            self.drop()
+            return
+        try:
+            self.close()
+        except errors.CaptureError as error:
+            if self.drop():
+                self.session.unclosed.append(error)
+        except Exception:  # what a `finally` clause raises in a generator that is gone goes nowhere
+            pass
+
+
+collections.abc.Generator.register(UserGenerator)
+
+
+def check_ended(session: Session) -> None:
+    """Refuse a generator that is kept at a `yield` in front of a `finally` clause: when that runs is Python's secret.
+
+    Raises:
+        CaptureError: there is one.
+    """
+    if session.unclosed:
+        raise session.unclosed[0]
+    for generator in session.generators:
+        if generator.has_to_end and generator.drop():
+            raise errors.CaptureError(
+                f"the generator {generator.__qualname__}() has a finally clause that has not run when the function ends",
+                fix="close() it in the function, or take all of its items",
+            )

@@ -1,0 +1,261 @@
+"""Python iterators that captured code steps through.
+
+They cannot be rewound. A block that is captured may not run, and one may be captured twice: so the capture keeps account of which
+block took items from which iterator, and refuses what would find the iterator at a place that only the run of the program knows.
+Iterators that the user wrote in Python are objects like any other: their methods are converted, what they write is noted.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dis
+import gc
+import io
+import types
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.attributes import access, attributes, class_attributes
+from dy2st.capture.branching import optional
+from dy2st.capture.environment.tracking import gives_once
+from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.looping.generators import UserGenerator
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.raising.unwinding import handled
+from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import Choice, Stale
+from dy2st.capture.writes.places import CellPlace, Place
+
+END: Any = object()
+"""What :func:`step` gives when there is no further item."""
+
+GENERATORS = (types.GeneratorType, UserGenerator)
+
+_EFFECTS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE", "DELETE_ATTR", "DELETE_SUBSCR", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_CHANGING = frozenset(
+    ("append", "extend", "insert", "remove", "pop", "popleft", "appendleft", "clear", "add", "discard", "update", "setdefault",
+     "sort", "reverse", "popitem", "print")
+)  # fmt: skip
+
+
+def started(iterable: Any) -> Any:
+    """``iter(iterable)``; a tensor gives its rows."""
+    session = need()
+    if isinstance(iterable, Choice):
+        iterable = over(iterable)
+    if isinstance(iterable, torch.Tensor) and iterable.dim():
+        return iter(iterable.unbind(0))
+    own = _written_by_user(iterable, "__iter__")
+    if own is not None:
+        class_attributes.of_class(session, iterable, "__iter__")
+        return session.call(types.MethodType(own, iterable))
+    if _written_by_user(iterable, "__getitem__") is not None and not hasattr(type(iterable), "__iter__"):
+        return _by_position(iterable)
+    if isinstance(iterable, collections.abc.Iterator):
+        take(session, iterable)
+    return iter(iterable)
+
+
+def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
+    """What Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods.
+
+    Args:
+        iterable: anything, or a choice: then it is what is in either now.
+        refusal: what Python says of an option that is not iterable, with its class.
+    """
+    session = current()
+    if session is None:
+        return iterable
+    iterable = optional.now(session, iterable)
+    in_order = not has_own(iterable, "__iter__") and session.key_orders.asks(iterable) is not None
+    if in_order or optional.is_open(iterable, "__iter__"):
+        iterable = optional.settled(session, iterable, tuple, ordered=True)
+    if isinstance(iterable, Choice):
+        iterable = session.over(iterable, lambda option: _in_tuple(option, refusal))
+    if isinstance(iterable, torch.Tensor) and iterable.dim():
+        return iterable.unbind(0)
+    if isinstance(iterable, collections.abc.Iterator) and not is_written_by_user(iterable):
+        take(need(), iterable)
+        return iterable
+    by_user = [name for name in ("__iter__", "__next__", "__getitem__") if _written_by_user(iterable, name) is not None]
+    return _steps(iterable) if by_user else iterable
+
+
+def _in_tuple(option: Any, refusal: str) -> Any:
+    kind: Any = type(option)
+    if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+        raise raised(TypeError(refusal.format(kind.__name__)))
+    return need().call(tuple, option)
+
+
+def _steps(iterable: Any) -> Iterator[Any]:
+    iterator = started(iterable)
+    while (item := step(iterator)) is not END:
+        yield item
+
+
+def step(iterator: Any) -> Any:
+    """``next(iterator)``, or :data:`END`."""
+    own = _written_by_user(iterator, "__next__")
+    if own is None:
+        item = next(iterator, END)
+        for part in item if isinstance(item, tuple) else (item,):
+            if isinstance(part, Stale):
+                raise errors.CaptureError(
+                    "this loop takes items from a list that changes its length where a tensor decides",
+                    need().here(),
+                    fix="loop over the list itself, or over a copy: list(items)",
+                )
+        return item
+    try:
+        with handled(lambda: (StopIteration,)):
+            return need().call(types.MethodType(own, iterator))
+    except StopIteration:
+        return END
+
+
+def is_written_by_user(iterator: Any) -> bool:
+    """Whether the steps of an iterator are functions that can be converted."""
+    return _written_by_user(iterator, "__next__") is not None
+
+
+def next_(iterator: Any, *default: Any) -> Any:
+    """``next(iterator, default)``."""
+    if not is_written_by_user(iterator):
+        take(need(), iterator)
+        return next(iterator, *default)
+    item = step(iterator)
+    if item is not END:
+        return item
+    if default:
+        return default[0]
+    raise StopIteration
+
+
+def take(session: Session, iterator: Any) -> None:
+    """Items are taken from an iterator by the block that is recorded now.
+
+    Raises:
+        CaptureError: another block may have taken some, or the iterator does more than give items.
+    """
+    if isinstance(iterator, UserGenerator):
+        return  # it looks itself, at each step
+    if isinstance(iterator, io.IOBase) and id(iterator) not in session.created:
+        raise errors.CaptureError(
+            f"a {type(iterator).__name__} from outside is read, and would be so only once, at capture",
+            session.here(),
+            fix="read it outside of the static function, and pass in what it gives as an argument",
+        )
+    taken = session.taken.get(id(iterator))
+    if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
+        raise attributes.spent(session)
+    if not session.at_root:
+        check_pure(session, iterator)
+        check_own(session, iterator)
+    session.taken[id(iterator)] = (iterator, session.builder)
+    session.region.iterators.append(iterator)
+
+
+def check_pure(session: Session, iterator: Any) -> None:
+    """Refuse a generator that changes things outside of it, to be run where a tensor decides.
+
+    Raises:
+        CaptureError: it does.
+    """
+    if isinstance(iterator, GENERATORS) and _has_effects(iterator.gi_code):
+        raise _impure(session, iterator)
+
+
+def check_own(session: Session, *values: Any) -> None:
+    """Refuse iterators that take from one that was there before, to be stepped through where a tensor decides.
+
+    Raises:
+        CaptureError: there is one.
+    """
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or not isinstance(value, _STEPPED):
+            continue
+        seen.add(id(value))
+        source = session.tracker.source_of(value) if gives_once(value) else None
+        if source is not None:
+            raise errors.CaptureError(
+                f"a tensor decides how many items are taken from '{source.name}', an iterator that was there before",
+                session.here(),
+                seen=f"a {type(value).__name__}, which cannot be put back where it was",
+                fix="take the items before the branch or loop, or go through a list by position",
+            )
+        waiting += storage.plain(value) if isinstance(value, tuple) else gc.get_referents(value)
+
+
+_STEPPED = (collections.abc.Iterator, tuple, types.BuiltinMethodType, types.MethodWrapperType)
+"""What may take from an iterator, and what may hold such."""
+
+
+def quietly(session: Session, iterator: Any, take_items: Callable[[], Any]) -> Any:
+    """Take items from an iterator where a tensor decides how many.
+
+    Raises:
+        CaptureError: it is a generator that changes more than variables of its own.
+    """
+    if not isinstance(iterator, UserGenerator):
+        return take_items()
+    attempt = session.begin_attempt([])
+    items = take_items()
+    if not all(iterator.owns(write.place) for write in attempt[0].journal.writes().values()):
+        raise _impure(session, iterator)
+    session.commit(attempt)
+    return items
+
+
+def _impure(session: Session, iterator: Any) -> errors.CaptureError:
+    return errors.CaptureError(
+        f"the generator {iterator.__qualname__}() changes something or prints, and a tensor decides whether it runs",
+        session.here(),
+        fix="write the loop of the generator where its items are used, or have it give items only",
+    )
+
+
+def _has_effects(code: types.CodeType) -> bool:
+    for instruction in dis.get_instructions(code):
+        outside = instruction.opname == "STORE_DEREF" and instruction.argval in code.co_freevars
+        if outside or instruction.opname in _EFFECTS or instruction.argval in _CHANGING:
+            return True
+    return False
+
+
+def reads_nothing_of(iterator: Any, changed: Collection[Place]) -> bool:
+    """Whether an iterator is a generator whose next items do not depend on some places: then they may be taken at once."""
+    if not isinstance(iterator, GENERATORS) or not all(isinstance(place, CellPlace) for place in changed):
+        return False
+    frame = iterator.gi_frame
+    if frame is None or frame.f_globals.get("__name__", "").startswith("dy2st."):
+        return False
+    names = set(iterator.gi_code.co_freevars)
+    for value in frame.f_locals.values():
+        names.update(value.__code__.co_freevars if isinstance(value, types.FunctionType) else ())
+    return names.isdisjoint(str(place) for place in changed)
+
+
+def _by_position(iterable: Any) -> Iterator[Any]:
+    position = 0
+    while True:
+        try:
+            with handled(lambda: (IndexError,)):
+                item = access.item(iterable, position)
+        except IndexError:
+            return
+        yield item
+        position += 1
+
+
+def _written_by_user(value: Any, name: str) -> Any:
+    found = getattr(type(value), name, None)
+    if not isinstance(found, types.FunctionType) or isinstance(value, torch.Tensor) or found.__module__.startswith("dy2st."):
+        return None
+    return found

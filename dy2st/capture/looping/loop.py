@@ -1,0 +1,677 @@
+"""Loops whose test is known only at run time: the body becomes a block, what it changes becomes a carried value.
+
+The body is captured again and again until the types of the carried values no longer change: a size that the body changes becomes
+unknown, a number that it changes becomes symbolic. The test is evaluated once before the loop and again at the end of the body, so
+one block runs per trip, and names that the test itself binds are carried like any other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dy2st import errors, names
+from dy2st.capture.branching.branch import in_words, join
+from dy2st.capture.containers import tuples
+from dy2st.capture.diagnostics.access_path import spelled
+from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_stand_ins
+from dy2st.capture.looping.truth import condition
+from dy2st.capture.objects.uniting import Uniting
+from dy2st.capture.raising import rests
+from dy2st.capture.raising.exceptions import records
+from dy2st.capture.recording.block import align_operands
+from dy2st.capture.session.chosen_tuples import Path
+from dy2st.capture.session.session import Session, need
+from dy2st.capture.texts import text
+from dy2st.capture.types import abstract_values, lattice, tensor_traits
+from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import Choice, RuntimeList, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
+from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
+from dy2st.capture.writes.undo_log import Write
+from dy2st_runtime.ir.structure import children, shallow
+from dy2st_runtime.primitives import control, scalars
+
+ACTS_FOR_USER = False
+
+_LONGEST = 120
+_DEEP = 4
+_ATTEMPTS = 64
+_ATTEMPTS_WITH_OLDER = 16
+"""Where older objects are kept: then a value may have one more kind inside in each attempt, without end."""
+
+
+@dataclasses.dataclass
+class Carry:
+    """A place that the loop changes.
+
+    Attributes:
+        initial: what it holds before the loop.
+        kind: the type that fits it at the start of every trip.
+        by_identity: whether all containers that it may hold are older than the loop: it holds one of these objects then, and else
+            a container with what is in them.
+        from_outside: what it holds before the loop, if that is, or may be, a container from outside which a trip may replace.
+        final: what the trip that was captured last leaves in it.
+        start, tag: what it held when that trip began, and the number that is carried along with what may be from outside: 0 as long
+            as that has not been replaced.
+        tuples, which: the tuples from before the loop that it, or what is at a place in it, may be; and the numbers carried along
+            that say which one that is.
+    """
+
+    place: Place
+    initial: Any
+    kind: lattice.Type
+    by_identity: bool
+    from_outside: Any = None
+    final: Any = None
+    start: Any = None
+    tag: Any = None
+    tuples: dict[Path, list[Any]] = dataclasses.field(default_factory=dict)
+    which: list[Any] = dataclasses.field(default_factory=list)
+    keeps_parts: bool = True
+    """Whether a container from outside that is in another one stays the object that it is: there is one, on all trips."""
+    keeps_older: bool = False
+    """Whether containers that are older than the loop stay the objects that they are, beside those that trips make."""
+
+    def stays(self, session: Session) -> Callable[[Any], bool]:
+        """Whether a container stays the object that it is."""
+        is_older = functools.partial(session.is_older, time=session.region.start)
+        return is_older if self.by_identity or self.keeps_older else lambda container: False
+
+    def new_options(self, session: Session, value: Any, start: int) -> list[Any]:
+        """What a value may be but an object that stays what it is."""
+        return [option for option in options_of(value) if not (self.keeps_older and session.is_older(option, start))]
+
+
+class Carries(dict[tuple[Any, ...], Carry]):
+    """The places that a loop changes, by their keys.
+
+    Attributes:
+        keep_older: whether the objects that are older than the loop have to be known where they are held: others than the places
+            that held them get them, or a place gets dicts of other keys.
+        attempts: how often the body may be captured from now on.
+    """
+
+    keep_older = False
+    attempts = _ATTEMPTS
+
+    def begin_with_objects(self) -> None:
+        """Have the places that hold objects come first."""
+        ordered = sorted(self.items(), key=lambda item: not _holds_object(item[1].initial))
+        self.clear()
+        self.update(ordered)
+
+    def begin_again(self) -> None:
+        """Capture the loop anew, with older objects kept."""
+        self.keep_older, self.attempts = True, _ATTEMPTS_WITH_OLDER
+        self.clear()
+
+
+def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
+    """A ``while`` statement; it is captured from the first trip whose test is known only at run time.
+
+    Args:
+        value: a function without arguments that gives the test's value.
+        body: a function without arguments.
+        live: the names that are read after a trip or after the loop.
+    """
+    session = need()
+    session.emit_checks()
+    cells = session.cells_of(value, body)
+
+    def test() -> Any:
+        return condition(value())
+
+    def loop(pred: Any) -> None:
+        capture_loop(session, pred, test, body, cells, live)
+        session.site("while", "captured", "the test depends on a tensor")
+
+    def trip() -> Any:
+        body()
+        return test()
+
+    pred = test()
+    trips = 0
+    while not is_symbolic(pred):
+        if not pred:
+            session.site("while", "plain Python" if trips == 0 else "unrolled", f"the test is a Python value; {trips} trips")
+            rests.go_on(session, cells)
+            return
+        attempt = session.begin_attempt(cells)
+        pred = rests.flat(session, trip, live, join)
+        trips += 1
+        if is_symbolic(pred):
+            session.roll_back(attempt)
+            if try_loop(session, cells, lambda: loop(True)):
+                return
+            pred = rests.flat(session, trip, live, join)  # the first trip is different: unroll it and capture the rest
+            continue
+        session.commit(attempt)
+    loop(pred)
+
+
+def try_loop(session: Session, cells: Sequence[Place], loop: Callable[[], None]) -> bool:
+    """Record what may be no loop of the program, because its first trip differs from the others; whether it was."""
+    attempt = session.begin_attempt(cells)
+    try:
+        loop()
+    except Exception as error:
+        if not isinstance(error, (errors.CaptureError, TypeError, *TRACING_ERRORS)) and not is_about_stand_ins(session, error):
+            raise
+        session.roll_back(attempt)
+        return False
+    session.commit(attempt)
+    return True
+
+
+def capture_loop(
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str]
+) -> None:
+    """Record one loop.
+
+    Args:
+        pred: whether the first trip happens.
+        test: whether another trip happens, evaluated at the end of each.
+        body: one trip.
+        cells: the variables that test and body share with the code around them.
+        live: the names of those that are read after a trip or after the loop.
+
+    Raises:
+        LoopVariableError: a variable changes its kind from trip to trip.
+    """
+    carries = Carries()
+    if tensor_traits.IDENTITY in session.apart:
+        carries.begin_again()
+    kinds: dict[tuple[Any, ...], lattice.Type] = {}
+    while carries.attempts:
+        carries.attempts -= 1
+        carries.begin_with_objects()
+        kinds = {key: carry.kind for key, carry in carries.items()}
+        try:
+            if _attempt(session, pred, test, body, cells, live, carries):
+                rests.go_on(session, cells)
+                return
+        except NeedsRuntimeList as need_list:
+            if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
+                raise
+            items = need_list.items
+        else:
+            continue
+        session.lists.make(items)
+        carries.clear()
+    raise _unsettled(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
+
+
+def _unsettled(session: Session, carry: Carry | None) -> errors.LoopVariableError:
+    """The error for a variable that is of another kind after each trip, however often it is looked at."""
+    name = "a variable" if carry is None else f"'{spelled(session, carry.place, carry.initial, carry.final)}'"
+    if carry is not None and carry.place.key[0] == "order":
+        return errors.LoopVariableError(
+            "the keys of a dict may come in more and more orders with each trip of this loop",
+            session.here(),
+            seen=f"{name}: items are put in, or taken out and put in again, where a tensor decides",
+            fix="give the dict all its keys before the loop and set their values in it, or keep a list of pairs",
+        )
+    if carry is not None and _is_chain(carry.kind):
+        return errors.LoopVariableError(
+            f"{name} holds the one of the trip before, so that it is of another depth after each trip of this loop",
+            session.here(),
+            fix="keep all in a list, nodes.append(node), and in each the position of the next one in place of the object",
+        )
+    return errors.LoopVariableError(
+        f"{name} is another kind of value after each trip of this loop",
+        session.here(),
+        seen=None if carry is None else f"{lattice.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
+        fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
+    )
+
+
+def _is_chain(kind: lattice.Type, around: tuple[Any, ...] = ()) -> bool:
+    """Whether objects of one class, or tuples, are in each other more than a few times."""
+    if isinstance(kind, lattice.ChoiceType):
+        return any(_is_chain(option, around) for option in kind.options)
+    if not isinstance(kind, lattice.ContainerType):
+        return False
+    own = (type(kind.structure), getattr(kind.structure, "factory", None))
+    return around.count(own) > _DEEP or any(_is_chain(item, (*around, own)) for item in kind.items)
+
+
+def _shortened(kind: lattice.Type) -> str:
+    return _cut(lattice.text(kind), _LONGEST)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def _attempt(
+    session: Session, pred: Any, test: Callable[[], Any], body: Callable[[], Any], cells: Sequence[Place], live: Sequence[str],
+    carries: Carries,
+) -> bool:  # fmt: skip
+    """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
+    known = len(session.lists.widened)
+    with session.block(cells, repeats=True) as region, session.carried.trip():
+        depth = session.nesting
+        inputs, united = _start_trip(session, carries)
+        dead = False
+        try:
+            body()
+            again = test()
+        except Unreachable:
+            dead, again = True, False
+        except BaseException as error:
+            if not records(session, error):
+                raise
+            dead, again = session.left.read() is None, False
+        again, dead = rests.settled(session, depth, again, dead, live, join, False)
+        again = _and(session, again, rests.going(session))
+        session.emit_checks()
+        writes = _told(session, session.writes_of(region))
+        left = {} if dead else {key: write for key, write in writes.items() if not session.is_dead(write.place, live)}
+        left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
+        settled = True
+        for key, write in left.items():
+            settled &= _update(session, carries, key, write.place, write.old, write.new)
+            settled &= key in carries and not session.tuples.add_older(
+                carries[key].tuples, (carries[key].initial, write.new), region.start
+            )
+        for key, carry in carries.items():
+            carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()
+        if not (carries.keep_older or dead) and _moves_outside(carries):
+            carries.begin_again()
+            return False
+        if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
+            return False
+        session.put(session.left, None)  # what is recorded from here on runs on all ways
+        outputs = [again, *_outputs(session, carries, dead)]
+        builder = region.builder
+        block = builder.finish(tuple(outputs))
+        operands = align_operands(builder)
+        assert len(inputs) == len(outputs) - 1
+    for carry in carries.values():
+        session.twins.forget(carry.start)
+    _record(session, pred, block, operands, carries, region.start)
+    return True
+
+
+def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[Any, ...], Write]:
+    """What a trip leaves, with what tells the order of the keys of the dicts that it has made."""
+    known: dict[int, tuple[Any, Any]] = {}
+    is_kept = functools.partial(session.is_older, time=session.region.start)
+    return {
+        key: write
+        if isinstance(write.place, ContentsPlace)
+        else dataclasses.replace(write, new=session.key_orders.told(session, write.new, is_kept, known))
+        for key, write in writes.items()
+    }
+
+
+def _as_objects(session: Session, carry: Carry | None, write: Write) -> Any:
+    """What a trip leaves in a place, as a choice of objects where it is in another place what it carries."""
+    if isinstance(write.place, ContentsPlace):
+        return write.new
+    own = () if carry is None else (*options_of(carry.start), *options_of(carry.from_outside))
+    return session.carried.told(write.new, own)
+
+
+def _and(session: Session, again: Any, going: Any) -> Any:
+    """Whether there is another trip."""
+    if going is True or again is False:
+        return again
+    return going if again is True else session.number(scalars.logical_and, (again, going), "bool") if going is not False else False
+
+
+def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
+    """What a trip passes on to the next one; nothing where it ends with an exception."""
+    found: list[Any] = []
+    for carry in carries.values():
+        _leaves(session, carry, abstract_values.ABSENT if dead else _seen(session, carry, carry.final), found)
+        if carry.from_outside is not None:
+            found.append(None if dead else _tag_after(session, carry))
+        if carry.which:
+            found += [None] * len(carry.which) if dead else session.tuples.numbers(carry.final, carry.tuples)
+    return found
+
+
+def _start_trip(session: Session, carries: Carries) -> tuple[list[Any], set[Any]]:
+    """Give each carried place a fresh value that an input of the body stands for; which of them are one object, too."""
+    inputs: list[Any] = []
+    unite = _uniting(session, carries, session.region.start)
+    same: dict[int, Any] = {}
+    for number, carry in enumerate(carries.values()):
+        made: list[Any] = []
+        value = abstract_values.fresh(carry.kind, session, made)
+        for index, leaf in enumerate(made):
+            name = str(carry.place).partition(" ")[0]
+            name = name if len(made) == 1 else f"{name}_{index}"
+            node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
+            session.builder.bind(leaf, node)
+        inputs += made
+        if carry.from_outside is not None:
+            carry.tag = session.new_value(lattice.NumberType("int"))
+            session.builder.bind(carry.tag, session.builder.placeholder("replaced", carry.tag))
+            inputs.append(carry.tag)
+        carry.start = value = _unite(unite, number, carry, unpack_list(value))
+        if carry.from_outside is not None:
+            session.carried.add(value, carry.from_outside, carry.tag)
+        carry.which = _begin_tuples(session, carry, value, inputs)
+        session.put(carry.place, value)
+        session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
+        _link(session, carry, value, same, session.region.start)
+    if session.left.read() is not None:
+        session.put(session.left, None)  # there is no trip after one that leaves for a handler
+    return inputs, unite.found
+
+
+def _begin_tuples(session: Session, carry: Carry, value: Any, inputs: list[Any]) -> list[Any]:
+    """The numbers that tell which tuples from before the loop are in a value at the start of a trip; none if nobody asks."""
+    which = [session.new_value(lattice.NumberType("int")) for _ in carry.tuples] if session.tuples.are_told else []
+    for number in which:
+        session.builder.bind(number, session.builder.placeholder("which", number))
+    inputs += which
+    session.tuples.link_parts(value, carry.tuples, which)
+    return which
+
+
+def _holds_object(value: Any) -> bool:
+    """Whether a place held something before the loop that has an identity: such come first, the others may become what they are."""
+    return any(isinstance(option, RuntimeList) or children(option) is not None for option in options_of(value))
+
+
+def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
+    if carry.by_identity:
+        return value
+    return unite(value, carry.initial, carry.final, (number,), is_object=not isinstance(carry.place, ContentsPlace))
+
+
+def _united(session: Session, carries: Carries) -> set[Any]:
+    """Which of the carried values are one object after the trip."""
+    unite = _uniting(session, carries, session.region.start)
+    for number, carry in enumerate(carries.values()):
+        _unite(unite, number, carry, carry.final)
+    return unite.found
+
+
+def _uniting(session: Session, carries: Carries, start: int) -> Uniting:
+    return Uniting(session, start if carries.keep_older else None)
+
+
+def _moves_outside(carries: Carries) -> bool:
+    """Whether a trip leaves an object from outside, of which a place holds a stand-in, in another place than that."""
+    held = [(carry, part) for carry in carries.values() if carry.from_outside is not None for part in options_of(carry.start)]
+    starts = {id(part): carry for carry, part in held if is_mutable(part)}
+    if not starts:
+        return False
+    waiting = [(carry, option) for carry in carries.values() for option in options_of(carry.final)]
+    waiting = [(carry, option) for carry, option in waiting if starts.get(id(option)) is not carry]
+    while waiting:
+        carry, value = waiting.pop()
+        if id(value) in starts:
+            return True
+        parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+        waiting += [(carry, part) for part in parts]
+    return False
+
+
+def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], start: int, *, is_new: bool = False) -> None:
+    """What a loop carries may be what was there before it; the contents of a list are a copy in any case.
+
+    Args:
+        start: when the loop began.
+        is_new: whether the value is known to have been made in the loop; what is in it may have been there.
+    """
+    session.own_all(value)
+    session.copies.follow(value, carry.initial, carry.final)
+    if carry.keeps_older:
+        for part in carry.new_options(session, value, start):
+            for left in carry.new_options(session, carry.final, start):
+                session.twins.link_parts(part, left, same)
+    elif not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
+        pairs = [(value, carry.initial)]
+        if is_new:
+            rows = [shallow(option)[0] for option in options_of(carry.initial)]
+            pairs = [pair for row in rows for pair in zip(shallow(value)[0], row)]
+        for one, other in pairs:
+            session.twins.link(one, other)
+        session.twins.link_parts(value, carry.final, same)
+
+
+def _update(session: Session, carries: Carries, key: Any, place: Place, old: Any, new: Any) -> bool:
+    """Widen the type of a carried place so that it fits what a trip leaves; whether it fitted already."""
+    carry = carries.get(key)
+    _check_not_anew(session, place, old, new)
+    try:
+        if carry is None or (carry.by_identity and not _is_all_older(session, place, new)):
+            carries[key] = _begun(session, place, old if carry is None else carry.initial, new, carries.keep_older)
+            return False
+        kind = _joined(session, carry, new)
+    except lattice.Mismatch as error:
+        if not (carries.keep_older or isinstance(place, ContentsPlace)) and any(isinstance(o, dict) for o in options_of(new)):
+            carries.begin_again()
+            return False
+        initial = old if carry is None else carry.initial
+        if _need_list(session, place, (initial, old, new), error):
+            if carry is None:
+                return _update(session, carries, key, place, old, new)
+            before, carry.kind = carry.kind, _type(session, carry, initial)
+            _update(session, carries, key, place, old, new)
+            return carry.kind == before
+        raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
+    if kind == carry.kind:
+        return True
+    carry.kind = kind
+    return False
+
+
+def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool) -> Carry:
+    """A place that turns out to be carried."""
+    by_identity = all(_is_all_older(session, place, value) for value in (old, new))
+    keep_older = keep_older and not by_identity and not isinstance(place, ContentsPlace)
+    outside = None
+    if not (by_identity or keep_older) and not isinstance(place, ContentsPlace):
+        outside = old if any(map(session.carried.may_be_outside, options_of(old))) else None
+    carry = Carry(place, old, lattice.SameType(None), by_identity, outside, keeps_older=keep_older)
+    carry.initial = _seen(session, carry, old)
+    carry.kind = _type(session, carry, old)
+    carry.kind = _joined(session, carry, new)
+    return carry
+
+
+def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
+    """The type of what a place holds at the start of a trip and of what the trip leaves."""
+    try:
+        kind = _join(carry, carry.kind, _type(session, carry, new))
+        kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
+        if kept or not any(map(_chooses_kept, lattice.options_of_type(kind))):
+            return kind
+    except lattice.Mismatch:
+        if carry.by_identity or carry.keeps_older or not carry.keeps_parts:
+            raise
+    carry.keeps_parts = False
+    return _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
+
+
+def _chooses_kept(kind: lattice.Type) -> bool:
+    """Whether a type is, or has in it, a choice of a container that is kept and of one that is passed on by what is in it."""
+    if isinstance(kind, lattice.ChoiceType):
+        kept = any(isinstance(option, lattice.SameType) and children(option.value) is not None for option in kind.options)
+        return kept and any(isinstance(option, (lattice.ContainerType, lattice.ListType)) for option in kind.options)
+    return isinstance(kind, lattice.ContainerType) and any(map(_chooses_kept, kind.items))
+
+
+def _tag_after(session: Session, carry: Carry) -> Any:
+    """The tag of a carried value after a trip."""
+
+    def number(option: Any) -> Any:
+        if option is carry.start or (is_mutable(option) and any(option is known for known in options_of(carry.start))):
+            return carry.tag
+        if option is not carry.from_outside and is_mutable(option) and session.tracker.source_of(option) is not None:
+            raise errors.LoopVariableError(
+                f"'{spelled(session, carry.place, carry.initial, option)}' is one of several objects from outside, or a new one, "
+                "after a trip of this loop",
+                session.here(),
+                fix="give the new one another name",
+            )
+        return int(option is not carry.from_outside)
+
+    if carry.final is carry.from_outside or not isinstance(carry.final, Choice):
+        return number(carry.final)
+    (_, last), *others = reversed(carry.final.options.items())
+    made = number(last)
+    for tag, option in others:
+        made = session.number(scalars.where, (carry.final.tag == tag, number(option), made), "int")
+    return made
+
+
+def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
+    seen = _seen(session, carry, value)
+    if carry.by_identity or carry.keeps_older:
+        return lattice.type_of(seen, functools.partial(session.is_older, time=session.region.start))
+    return lattice.type_of(seen, functools.partial(_is_kept_part, session, carry, options_of(seen)))
+
+
+def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: Any) -> bool:
+    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace):
+        return False
+    if carry.from_outside is not None and any(part is option for option in whole):
+        return False
+    return is_mutable(part) and session.tracker.source_of(part) is not None and children(part) is not None
+
+
+def _is_all_older(session: Session, place: Place, value: Any) -> bool:
+    """Whether all containers that a place may hold were there before the loop."""
+    todo = [value]
+    if isinstance(place, ContentsPlace):
+        todo = [*(dict.values(value) if isinstance(value, dict) else storage.plain(value))]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, (Choice, tuple)):
+            todo += part.options.values() if isinstance(part, Choice) else part
+        elif children(part) is not None and not session.is_older(part, session.region.start):
+            return False
+    return True
+
+
+def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
+    """An object that each trip makes is another one each time, and of another one the program knows nothing."""
+    born = session.births.born(new)
+    if born is None or born <= session.region.start or isinstance(new, (StandIn, BaseException)):
+        return
+    if not isinstance(lattice.type_of(new), lattice.SameType):
+        return
+    kind, name = type(new).__qualname__, spelled(session, place, old, new)
+    raise errors.LoopVariableError(
+        f"'{name}' is another {kind} after each trip of this loop",
+        session.here(),
+        fix=f"change the {kind} that is there, or make the class a dataclass: what is in one is carried from trip to trip",
+    )
+
+
+def _join(carry: Carry, before: lattice.Type, after: lattice.Type) -> lattice.Type:
+    """What a variable may be at the start of a trip. A container that changes its structure has no end of kinds.
+
+    The variable that early returns go through has no more kinds than there are returns.
+    """
+    place = carry.place
+    if isinstance(place, CellPlace) and place.name.rstrip("0123456789_") in (names.RESULT, names.LEFT):
+        return lattice.join(before, after, ())
+    try:
+        return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
+    except lattice.Mismatch:
+        if isinstance(place, ContentsPlace):
+            raise
+        grown = lattice.tuple_of_any_length(before, after)
+        if grown is None and carry.keeps_older:
+            grown = lattice.choice_of_dicts(before, after)
+        if grown is None:
+            raise
+        return grown
+
+
+def _need_list(session: Session, place: Place, values: Iterable[Any], error: lattice.Mismatch) -> bool:
+    """Have a Python list among what a place holds become a list of the program, if that is what is missing; whether one has."""
+    lists = [place.owner] if isinstance(place, ContentsPlace) else [items for value in values for items in _lists_in(value)]
+    known = [session.lists.of(items) for items in lists]
+    if isinstance(error, lattice.LengthMismatch) or any(known):
+        for items, runtime in zip(lists, known):
+            if isinstance(items, list) and runtime is None:
+                if not session.lists.owner_is_here(items):
+                    raise NeedsRuntimeList(items) from None
+                session.lists.make(items)  # made by this trip
+                return True
+    return False
+
+
+def _lists_in(value: Any) -> list[list[Any]]:
+    """The lists that a value is or may be, or that are in it."""
+    if isinstance(value, list):
+        return [value]
+    parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+    return [items for part in parts for items in _lists_in(part)]
+
+
+def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
+    if isinstance(carry.kind, lattice.ListType) and isinstance(value, tuple):
+        value = tuples.made(session, value)
+    try:
+        abstract_values.leaves(carry.kind, value, out)
+    except lattice.Mismatch as error:  # a part is one of several values here, and a value of its own elsewhere
+        raise _loop_error(session, carry.place, error, carry.initial, value) from None
+
+
+def _seen(session: Session, carry: Carry, value: Any) -> Any:
+    if value is MISSING:
+        return abstract_values.absent(carry.place)
+    if not isinstance(carry.place, ContentsPlace):
+        session.key_orders.check_parts(value, carry.stays(session), session.here())
+    if isinstance(value, Text) and value.string is None:
+        return text.made_string(session, value)
+    is_kept = carry.by_identity or (carry.keeps_older and session.is_older(value, session.region.start))
+    return value if is_kept else session.lists.of(value) or value
+
+
+def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:
+    name = spelled(session, place, old, new)
+    if isinstance(new, StandIn):
+        kind = new.__class__.__name__
+        return errors.LoopVariableError(
+            f"'{name}' is another {kind} after each trip of this loop",
+            session.here(),
+            fix=f"change the {kind} that is there: {name}.clear(), then add to it",
+        )
+    return errors.LoopVariableError(
+        f"'{name}' is not the same kind of value before and after a trip of this loop",
+        session.here(),
+        seen=_cut(in_words(place, error).replace("on one path", "before").replace("on the other", "after"), 4 * _LONGEST),
+        fix=f"give '{name}' its final dtype, number of dimensions and structure before the loop",
+    )
+
+
+def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Carries, start: int) -> None:
+    started: list[Any] = []
+    made: list[Any] = []
+    values = []
+    same: dict[int, Any] = {}
+    unite = _uniting(session, carries, start)
+    for number, carry in enumerate(carries.values()):
+        _leaves(session, carry, carry.initial, started)
+        value = _unite(unite, number, carry, unpack_list(abstract_values.fresh(carry.kind, session, made)))
+        tag = None if carry.from_outside is None else session.new_value(lattice.NumberType("int"))
+        if tag is not None:
+            started.append(0)
+            made.append(tag)
+        which = [session.new_value(lattice.NumberType("int")) for _ in carry.which]
+        if which:
+            started += session.tuples.numbers(carry.initial, carry.tuples)
+            made += which
+        session.tuples.link_parts(value, carry.tuples, which)
+        values.append((carry, value, tag))
+        _link(session, carry, value, same, start, is_new=carry.from_outside is not None)
+    builder = session.builder
+    node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
+    builder.bind(tuple(made), node)
+    for carry, value, tag in values:
+        session.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))

@@ -1,0 +1,115 @@
+"""Targets that take a value apart: ``a, (b, *c), d = value``, also where a list in it has a length known only at run time.
+
+The pattern of that target is ``(None, (None, "*"), None)``: a name or other place, a starred one, or a nested pattern.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st.capture.branching.assertions import check
+from dy2st.capture.containers import lists
+from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
+from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.looping import iteration
+from dy2st.capture.looping.iterators import over
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import Choice, RuntimeList, Text, contents
+
+STAR = "*"
+Pattern = Any
+"""``None``, ``"*"``, a tuple of patterns, or the number of them where all are ``None``."""
+
+
+class _Rest:
+    """What a starred target gets, on its way through Python's own unpacking."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+
+def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
+    """A value with lists of the program taken apart where Python will, as the pattern says."""
+    pattern = _spelled_out(pattern)
+    if not isinstance(pattern, tuple):
+        return value
+    if isinstance(value, dict):
+        value = over(value)
+    if isinstance(value, Columns):
+        value = _columns(session, value, pattern)
+    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, Choice)):
+        value = iteration.collected(value)
+    known = session.lists.of(contents(value))
+    if known is not None:
+        value = _parts(session, known, pattern)
+    elif type(value) not in (tuple, list) or not any(part not in (None, STAR) for part in pattern):
+        return value
+    star = pattern.index(STAR) if STAR in pattern else len(pattern)
+    after = len(pattern) - star - 1
+    made = list(value)
+    for position, inner in [*enumerate(pattern[:star]), *((k - after, p) for k, p in enumerate(pattern[star + 1 :]))]:
+        if -len(made) <= position < len(made):
+            made[position] = expanded(session, made[position], inner)
+    return made
+
+
+def _spelled_out(pattern: Pattern) -> Pattern:
+    return (None,) * pattern if isinstance(pattern, int) else pattern
+
+
+def _columns(session: Session, made: Columns, pattern: tuple[Pattern, ...]) -> list[Any]:
+    starred = STAR in pattern
+    wanted = len(pattern) - starred
+    if wanted:
+        check(session, made.present, ValueError, f"not enough values to unpack (expected {'at least ' * starred}{wanted}, got 0)")
+    return [column() for column in made.columns]
+
+
+def _parts(session: Session, items: RuntimeList, pattern: tuple[Pattern, ...]) -> list[Any]:
+    length, starred = lists.length(session, items), STAR in pattern
+    wanted = len(pattern) - starred
+    expected = f"at least {wanted}" if starred else str(wanted)
+    few = Text((f"not enough values to unpack (expected {expected}, got ", (length, None, ""), ")"))
+    check(session, length >= wanted, ValueError, few)
+    if not starred:
+        check(session, length <= wanted, ValueError, f"too many values to unpack (expected {wanted})")
+        return [lists.get(session, items, position) for position in range(wanted)]
+    star = pattern.index(STAR)
+    after = wanted - star
+    rest = _Rest(lists.get(session, items, slice(star, length - after)))
+    return [
+        *(lists.get(session, items, position) for position in range(star)),
+        rest,
+        *(lists.get(session, items, position) for position in range(-after, 0)),
+    ]
+
+
+def rest_of(session: Session | None, items: list[Any]) -> list[Any]:
+    """The list that a starred target gets: it is made here."""
+    if len(items) == 1 and isinstance(items[0], _Rest):
+        return items[0].items
+    if session is not None:
+        session.lists.own(items)
+    return items
+
+
+def taken_apart(session: Session | None, value: Any, pattern: Pattern) -> list[Any]:
+    """What the names of a pattern get, in their order.
+
+    Raises:
+        ValueError: the value has another number of items, in Python's words.
+    """
+    pattern = _spelled_out(pattern)
+    if not isinstance(pattern, tuple):
+        return [rest_of(session, value) if pattern == STAR else value]
+    parts = list(over(value if session is None else expanded(session, value, pattern)))
+    wanted, starred = len(pattern) - (STAR in pattern), STAR in pattern
+    if len(parts) < wanted:
+        raise ValueError(f"not enough values to unpack (expected {'at least ' * starred}{wanted}, got {len(parts)})")
+    if len(parts) > wanted and not starred:
+        raise ValueError(f"too many values to unpack (expected {wanted})")
+    if starred:
+        star = pattern.index(STAR)
+        end = len(parts) - (wanted - star)
+        parts[star:end] = [parts[star:end]]
+    return [name for part, inner in zip(parts, pattern, strict=True) for name in taken_apart(session, part, inner)]

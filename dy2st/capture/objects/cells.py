@@ -1,0 +1,98 @@
+"""Objects that are changed while a list of the program has a copy of them: their attributes are lists with one item each.
+
+for b in beams: b.n += 1        →   cell = b.n; cell[0] = cell[0] + 1
+
+All copies of the object share these lists, so a change is seen through each. A capture begins without; where an object is changed
+of which there is a copy, it begins again, and the objects of that class have cells from when they are made, dicts from when they
+are put in. When they leave the program, what is in the cells is put in their places.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NoReturn
+
+from dy2st import errors
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import lattice
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import RuntimeList, Undefined
+from dy2st.capture.writes.places import AttributePlace, ItemPlace
+from dy2st_runtime.ir.structure import CellOf, attributes
+from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.cells import Cell
+
+
+def _refuse() -> NoReturn:
+    raise errors.CaptureError(
+        "an attribute or item of an object that is changed in a list of any length is used by code that was not converted",
+        fix="read it in converted code, and pass what it is",
+    )
+
+
+Cell.refuse = staticmethod(_refuse)
+
+
+def made(session: Session, value: Any) -> Cell:
+    """A new cell."""
+    items = [value]
+    session.lists.own(items)
+    cell = Cell(items)
+    session.births.own(cell)
+    return cell
+
+
+def read(session: Session, cell: Cell) -> Any:
+    """What is in a cell."""
+    return session.call(operator.getitem, cell.items, 0)
+
+
+def write(session: Session, cell: Cell, value: Any) -> None:
+    """Change what is in a cell."""
+    session.call(operator.setitem, cell.items, 0, value)
+
+
+def give_attributes(session: Session, value: Any) -> None:
+    """An object has been made whose attributes may be changed while it is in a list."""
+    if not session.copies.is_wanted(type(value), session.apart) or id(value) not in session.created:
+        return
+    for name, item in attributes(value).items():
+        if not isinstance(item, (Cell, Undefined)):
+            session.write(AttributePlace(value, name))
+            storage.keep(value, name, made(session, item))
+
+
+def give_items(session: Session, table: Any) -> None:
+    """The same of a dict that is put in now."""
+    if type(table) is not dict or not session.copies.is_wanted(dict, session.apart):
+        return
+    for key, item in table.items():
+        if not isinstance(item, (Cell, Undefined)) and session.births.is_inside(ItemPlace(table, key), session.region):
+            dict.__setitem__(table, key, made(session, item))
+
+
+def holds(table: Any) -> bool:
+    """Whether a dict has cells for items."""
+    return isinstance(table, dict) and any(type(item) is Cell for item in dict.values(table))
+
+
+def as_read(session: Session, table: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict with what is in the cells of another one."""
+    return {key: read(session, item) if type(item) is Cell else item for key, item in dict.items(table)}
+
+
+def leave(session: Session, value: Any) -> None:
+    """A value of the program leaves it: the objects in a list get what is in their cells."""
+    if isinstance(value, RuntimeList) and _has_cells(value.element):
+        session.builder.call_raw(control.item_open, (session.builder.argument(value),))
+
+
+def _has_cells(kind: lattice.Type | None) -> bool:
+    match kind:
+        case lattice.ListType(element):
+            return _has_cells(element)
+        case lattice.ChoiceType(options):
+            return any(map(_has_cells, options))
+        case lattice.ContainerType(structure, items):
+            return isinstance(structure, CellOf) or any(map(_has_cells, items))
+    return False

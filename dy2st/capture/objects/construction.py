@@ -1,0 +1,124 @@
+"""Calls of classes: the metaclass, ``__new__`` and ``__init__`` of the user's are captured as other calls are."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from dy2st.capture.environment.standard_library import is_followed_class
+from dy2st.capture.environment.tracking import CONSTANTS
+from dy2st.capture.environment.users_code import is_heap_type, is_library, is_skipped, is_users_function
+from dy2st.capture.objects import cells
+from dy2st.capture.session.session import Session
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import Choice
+
+_ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})
+"""Modules of which the classes that a plain one may have as bases hold nothing."""
+Plainly = Callable[[Session, Any, Any, Any], Any]
+"""Calls something as it is."""
+
+
+def construct(session: Session, kind: type, args: Any, kwargs: Any, plainly: Plainly) -> Any:
+    """Call a class."""
+    session.tracker.met(kind)
+    own_way = storage.of_class(type(kind), "__call__")
+    if is_users_function(own_way):
+        return session.call(types.MethodType(own_way, kind), *args, **kwargs)
+    if own_way is vars(type)["__call__"]:
+        return made_by_type(session, kind, args, kwargs, plainly)
+    return registered(session, plainly(session, kind, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: Plainly) -> Any:
+    """What ``type.__call__`` does."""
+    new, init = cast(Any, kind).__new__, kind.__init__  # type: ignore[misc]
+    is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
+    if is_users_function(new):
+        made = session.call(new, kind, *args, **kwargs)
+        _initialize(session, kind, made, args, kwargs)
+        return made
+    plain = (new is object.__new__ or is_error) and isinstance(init, types.FunctionType)
+    if plain and not is_skipped(init) and session.convert(cast(types.FunctionType, init)) is not None:
+        made = registered(session, new(kind, *args) if is_error else new(kind))
+        session.call(types.MethodType(init, made), *args, **kwargs)
+        cells.give_attributes(session, made)
+        return made
+    make = functools.partial(type.__call__, kind)
+    if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_choice((args, kwargs)):
+        made = registered(session, new(kind))
+        given = kwargs | _made_defaults(session, kind, args, kwargs)
+        if _is_generated(kind, init):
+            init(made, *args, **given)  # it keeps what it gets, as a statement would
+        else:
+            plainly(session, types.MethodType(init, made), args, given)
+        cells.give_attributes(session, made)
+        return made
+    return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
+
+
+def registered(session: Session, made: Any) -> Any:
+    """An object that a class has made now; a constant may be older."""
+    if not isinstance(made, (Choice, *CONSTANTS)) and session.tracker.source_of(made) is None:
+        session.tracker.met(type(made))
+        session.created[id(made)] = made
+        session.births.own(made)
+        if is_plain(type(made)):
+            session.followed[id(made)] = made
+    return made
+
+
+def is_plain(kind: type) -> bool:
+    """Whether objects of a class are no more than their attributes: another one with the same is as good."""
+    steps = getattr(kind, "__next__", None)  # an iterator written in Python has no other state than its attributes
+    if kind is object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__del__"):
+        return False
+    if steps is not None and not isinstance(steps, types.FunctionType):
+        return False
+    bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT]
+    made_by_class = all(base is object or is_heap_type(base) for base in kind.__mro__)
+    return made_by_class and not any(is_library(base.__module__) and not is_followed_class(base) for base in bases)
+
+
+def _is_generated(kind: type, init: types.FunctionType) -> bool:
+    """Whether an ``__init__`` is the one that ``dataclasses`` writes."""
+    return dataclasses.is_dataclass(kind) and init.__code__.co_filename == "<string>"
+
+
+def _has_choice(arguments: Any) -> bool:
+    """Whether an argument is one of several: then an object is made for each."""
+    return any(isinstance(leaf, Choice) for leaf in tree_leaves(arguments))
+
+
+def _initialize(session: Session, kind: type, made: Any, args: Any, kwargs: Any) -> None:
+    if isinstance(made, Choice):
+        session.over(made, lambda option: _initialize(session, kind, option, args, kwargs))
+    elif isinstance(made, kind):
+        init = type(made).__init__
+        if isinstance(init, types.FunctionType):
+            session.call(types.MethodType(init, made), *args, **kwargs)
+        else:
+            init(made, *args, **kwargs)
+
+
+def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Fields of a dataclass that a function makes when they are not given: what it makes is an object of this call."""
+    makers: dict[str, Any] = {
+        field.name: field.default_factory
+        for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
+        if field.init and field.default_factory is not dataclasses.MISSING
+    }
+    if not makers:
+        return {}
+    try:
+        given = inspect.signature(kind).bind(*args, **kwargs).arguments
+    except TypeError:
+        return {}  # the call itself says what is wrong with it
+    return {name: session.call(maker) for name, maker in makers.items() if name not in given}

@@ -1,0 +1,148 @@
+"""Objects in C whose state nobody can follow, read or changed by captured code: arrays, hashes, compressors, context variables.
+
+What is done to one that was there before is done at capture. So the program is right for the call that it was captured in, and
+where a tensor decides whether it is done at all, it is refused. One that the code makes itself is made at capture, once for all
+calls; so it is refused that a tensor decides whether it is changed after that.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import contextvars
+import io
+import queue
+import random
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dy2st import errors
+from dy2st.capture.session.session import Session
+
+_CHANGING = frozenset(
+    ("append", "extend", "insert", "pop", "remove", "clear", "reverse", "fromlist", "frombytes", "byteswap", "fill", "sort", "put",
+     "partition", "resize", "itemset", "__setitem__", "__delitem__", "__iadd__", "__imul__", "set", "reset")
+)  # fmt: skip
+"""The methods that change an object which can be read without a change."""
+_BUFFERS: tuple[type, ...] = (bytearray, array.array, np.ndarray)
+_STEPPING = frozenset(
+    ("_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2", "zlib", "_bz2", "_lzma", "_csv", "_sre")
+)
+"""Modules in C with classes of which each method may change the object, or gives what another one has changed."""
+_READING = frozenset(("digest", "hexdigest", "copy", "getvalue", "getbuffer", "tell", "getstate", "qsize", "empty", "full"))
+"""Those of their methods that change nothing."""
+_METHODS = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
+_IN_MEMORY = (io.StringIO, io.BytesIO)
+_OWN: tuple[type, ...] = (
+    *_IN_MEMORY, random.Random, np.random.Generator, np.random.RandomState, queue.Queue, queue.SimpleQueue,
+)  # fmt: skip
+"""Classes of objects that are followed elsewhere if they were there before."""
+_REMAKING = ("__init__", "__setstate__")
+
+
+def called(session: Session, function: Any, args: tuple[Any, ...]) -> None:
+    """A method in C is about to be called.
+
+    Raises:
+        CaptureError: it may change an object from outside, and a tensor decides whether it is called.
+    """
+    for value in args:
+        if isinstance(value, _OWN) and getattr(function, "__name__", None) not in _READING:
+            _check_own(session, value)
+    if not isinstance(function, _METHODS):
+        return
+    owner = function.__self__
+    if isinstance(owner, BaseException) and function.__name__ in _REMAKING:
+        _check_own(session, owner)
+    if isinstance(owner, _OWN):
+        if function.__name__ not in _READING:
+            _check_own(session, owner)
+        return
+    has_readers = isinstance(owner, (*_BUFFERS, contextvars.ContextVar))
+    if not has_readers and type(owner).__module__ not in _STEPPING and type(owner).__name__ != "SRE_Scanner":
+        return
+    if function.__name__ in _CHANGING if has_readers else function.__name__ not in _READING:
+        changed(session, owner)
+    elif not isinstance(owner, _BUFFERS):
+        _once(session, owner)
+
+
+def changed(session: Session, value: Any) -> None:
+    """An object is about to be changed in a way that is not noted.
+
+    Raises:
+        CaptureError: it was there before, and a tensor decides whether it is changed.
+    """
+    source = session.tracker.source_of(value)
+    if source is None:
+        _check_own(session, value)
+    elif not session.at_root:
+        raise _refused(session, f"'{source.name}' is used, a {type(value).__name__} from outside that may change by that")
+    _once(session, value)
+
+
+@contextlib.contextmanager
+def watched(session: Session, values: Iterable[Any]) -> Iterator[None]:
+    """Watch buffers that code gets which is not converted.
+
+    Raises:
+        CaptureError: it changes one, and a tensor decides whether it is called.
+    """
+    held = [(value, _contents(value)) for value in values if isinstance(value, _BUFFERS)]
+    yield
+    for value, before in held:
+        if _contents(value) != before:
+            changed(session, value)
+
+
+def _contents(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else (value.tobytes(), getattr(value, "shape", None))
+
+
+def is_in_memory(session: Session, file: Any) -> bool:
+    """Whether a file is one that the code has made, which holds its text itself."""
+    return isinstance(file, _IN_MEMORY) and session.tracker.source_of(file) is None
+
+
+def made(session: Session, value: Any) -> None:
+    """Code that is not converted has given an object, which it may have made."""
+    if isinstance(value, (*_BUFFERS, *_OWN)) or type(value).__module__ in _STEPPING:
+        session.births.own(value)
+
+
+def _check_own(session: Session, value: Any) -> None:
+    """Refuse that an object which the code has made is changed in a block that has begun since."""
+    born = _born(session, value)
+    if not session.at_root and (born is None or born < session.region.start) and session.tracker.source_of(value) is None:
+        raise _refused(session, "an object is changed that was made before", seen=f"a {type(value).__name__}")
+
+
+def _born(session: Session, value: Any) -> int | None:
+    """When an object was made, or the one that it is a view of."""
+    born = session.births.born(value)
+    base = value.base if isinstance(value, np.ndarray) else None
+    return born if born is not None or base is None else _born(session, base)
+
+
+def _refused(session: Session, what: str, seen: str | None = None) -> errors.CaptureError:
+    return errors.CaptureError(
+        f"a tensor decides whether {what}",
+        session.here(),
+        seen=seen,
+        fix="use it before or after the branch or loop, or keep what it holds in a list, dict or tensor",
+    )
+
+
+def set_item(session: Session, target: Any) -> None:
+    """An item of something is about to be written or deleted."""
+    if isinstance(target, _BUFFERS):
+        changed(session, target)
+
+
+def _once(session: Session, value: Any) -> None:
+    source = session.tracker.source_of(value)
+    if source is not None:
+        session.tracker.guards.never(source)

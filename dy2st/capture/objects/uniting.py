@@ -1,0 +1,136 @@
+"""Two names of one list, after a branch or loop that has made it.
+
+    while n > 0:            after the loop, `a` and `b` are one list, too: each is what it was
+        a = [x]             before the loop, or what the last trip left
+        b = a
+
+Blocks pass on what is in containers, and the capture makes an object for each. Objects that stand for the same one before the
+loop (or for none) and for the same one at the end of a trip are made the same again; so are those of two branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.symbolic import Choice, RuntimeList, StandInDeque, options_of
+from dy2st_runtime.ir.structure import Structure, children, shallow, unflatten
+
+Position = tuple[Hashable, ...]
+
+
+class Uniting:
+    """Makes objects the same that a loop carries, or that branches leave.
+
+    Args:
+        session: the capture.
+        start: where containers that are older than a loop stay the objects that they are, when it began: those are left alone, and
+            dicts of several structures may be new ones.
+
+    Attributes:
+        found: the positions that hold one object: the carried value, and the way in it.
+    """
+
+    def __init__(self, session: Session, start: int | None = None) -> None:
+        self._session, self._start = session, start
+        self._first: dict[int, list[tuple[Any, Position, Any, Any]]] = {}
+        """What is met already, by what it stands for at the end."""
+        self.found: set[tuple[Position, Position]] = set()
+
+    def __call__(self, value: Any, initial: Any, final: Any, position: Position, *, is_object: bool = True) -> Any:
+        """A carried value, with the objects in it that are met already.
+
+        Args:
+            value: the value.
+            initial: what it stands for before the loop, or on the other branch.
+            final: what it stands for at the end of a trip, or on one branch.
+            position: where it is.
+            is_object: whether it is an object itself; else what is in one.
+        """
+        if isinstance(value, Choice):
+            return self._choice(value, initial, final, position)
+        if self._start is not None and isinstance(value, dict):
+            structure = shallow(value)[1]
+            position, final = (*position, structure), self._of_structure(structure, final)
+        initial, final = self._sole(initial), self._sole(final)
+        if not _alike(value, final):
+            return value
+        if is_object and not isinstance(value, tuple):
+            known, first = self._known(value, initial, final, position)
+            if first != position:
+                self.found.add((first, position))
+                return known
+        return value if self._session.lists.of(value) else self._parts(value, initial, final, position)
+
+    def _known(self, value: Any, initial: Any, final: Any, position: Position) -> tuple[Any, Position]:
+        """The object that is met already for what a value stands for, and where; else itself."""
+        initial = initial if _is_object(initial) or isinstance(initial, Choice) else None
+        met = self._first.setdefault(id(final), [])
+        for known, first, _, before in met:
+            if initial is None or before is initial:  # what was no object before is from the first trip on what the others are
+                return known, first
+        met.append((value, position, final, initial))  # which must not go and leave its id
+        return value, position
+
+    def _choice(self, value: Choice, initial: Any, final: Any, position: Position) -> Any:
+        """An option that is a container, if there is only one such; or dicts of other structures."""
+        places = [tag for tag, option in value.options.items() if self._is_new_container(option)]
+        if len(places) != 1 and (self._start is None or not all(isinstance(value.options[tag], dict) for tag in places)):
+            return value
+        made = {tag: self(value.options[tag], initial, final, position) for tag in places}
+        if all(option is value.options[tag] for tag, option in made.items()):
+            return value
+        return Choice(value.session, value.tag, {**value.options, **made})
+
+    def _is_new_container(self, value: Any) -> bool:
+        return _is_container(value) and (self._start is None or not self._session.is_older(value, self._start))
+
+    def _of_structure(self, structure: Structure, value: Any) -> Any:
+        """The dict of a structure that a value is or may be; the value itself if there are several."""
+        found = [option for option in options_of(value) if self._is_new_container(option) and shallow(option)[1] == structure]
+        return value if len(found) > 1 else found[0] if found else None
+
+    def _sole(self, value: Any) -> Any:
+        """The container among the options of a choice, if there is only one."""
+        if not isinstance(value, Choice):
+            return value if self._start is None or not _is_container(value) or self._is_new_container(value) else None
+        found = [option for option in value.options.values() if isinstance(option, RuntimeList) or self._is_new_container(option)]
+        return value if len(found) > 1 else found[0] if found else None
+
+    def _parts(self, value: Any, initial: Any, final: Any, position: Position) -> Any:
+        parts = (children(value) or ((),))[0]
+        finals = (children(final) or ((),))[0]
+        initials: Sequence[Any] = (children(initial) or ((),))[0] if _alike(value, initial) else ()
+        if len(finals) != len(parts):
+            return value
+        before = initials if len(initials) == len(parts) else [None] * len(parts)
+        made = [self(part, b, f, (*position, i)) for i, (part, b, f) in enumerate(zip(parts, before, finals))]
+        if all(new is old for new, old in zip(made, parts)):
+            return value
+        return with_parts(value, made)
+
+
+def with_parts(value: Any, made: list[Any]) -> Any:
+    """A container with other parts: the same object unless it is a tuple."""
+    if isinstance(value, list):
+        value[:] = made
+    elif type(value) is dict:
+        value.update(zip(value, made))
+    elif isinstance(value, StandInDeque):
+        (value.items,) = made
+    elif isinstance(value, tuple):
+        return unflatten(shallow(value)[1], made)
+    return value
+
+
+def _is_container(value: Any) -> bool:
+    return children(value) is not None
+
+
+def _is_object(value: Any) -> bool:
+    return _is_container(value) or isinstance(value, RuntimeList)
+
+
+def _alike(value: Any, other: Any) -> bool:
+    return _is_container(value) and type(value) is type(other)

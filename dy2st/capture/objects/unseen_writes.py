@@ -1,0 +1,150 @@
+"""What code that is not converted writes to the objects that it gets: found by comparison, and noted like writes of converted code.
+
+A function in C, one of a library, one that is marked: it runs once, at capture, and may append to a list of the user's, or set an
+attribute. What such objects hold is copied before the call and compared after it; where it differs the old is put back, and the new
+written again in the open.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.environment.guards import module_hooks
+from dy2st.capture.environment.tracking import CONSTANTS
+from dy2st.capture.environment.users_code import is_library
+from dy2st.capture.session.session import Session
+from dy2st.capture.values import storage
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, StandIn
+from dy2st.capture.writes.places import AttributePlace, ContentsPlace
+
+MAKES_TEXTS_FOR_USER = True
+
+_CONTAINERS = (list, dict, set, collections.deque)
+_LEAVES = (
+    *CONSTANTS,
+    torch.Tensor,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    type,
+    types.ModuleType,
+    StandIn,
+    *CAPTURE_VALUES,
+)
+_MOST = 500
+"""How many objects are compared, the nearest first."""
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
+"""The attributes that torch itself keeps in a module."""
+
+
+def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function, and note what it writes to what it is given."""
+    before = _held((*args, *kwargs.values()))
+    if not before:
+        return function(*args, **kwargs)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        for value, held in before:
+            _note(session, value, held)
+
+
+def called_with_modules(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function of torch, and note what it writes to the modules that it is given; ``forward`` writes to tensors only.
+
+    Raises:
+        CaptureError: it adds or removes hooks, and a tensor decides whether it is called.
+    """
+    given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.nn.Module) and "_modules" in vars(value)]
+    is_torchs = isinstance(function, types.FunctionType) and function.__module__.startswith("torch.")
+    if not given or not is_torchs or function.__name__ == "forward":
+        return function(*args, **kwargs)
+    modules = {id(part): part for module in given for part in module.modules()}
+    hooks = [module_hooks(part) for part in modules.values()]
+    before = [(part, _members(part)) for part in modules.values()]
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        for part, held in before:
+            _note_attributes(session, part, held, _members)
+    if not session.at_root and hooks != [module_hooks(part) for part in modules.values()]:
+        raise errors.CaptureError(
+            f"a tensor decides whether {function.__qualname__}() is called, which changes the hooks of a module",
+            session.here(),
+            fix="call it outside of the static function",
+        )
+    return result
+
+
+def _members(module: torch.nn.Module) -> dict[str, Any]:
+    """The attributes of a module, those that it registers too."""
+    tables = [vars(module)[name] for name in storage.MODULE_TABLES]
+    return {name: item for table in (vars(module), *tables) for name, item in table.items()}
+
+
+def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """The objects that can be reached, with copies of what they hold."""
+    found: list[tuple[Any, Any]] = []
+    waiting, seen = collections.deque(values), set[int]()
+    while waiting and len(found) < _MOST:
+        value = waiting.popleft()
+        if isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, _CONTAINERS):
+            held = ContentsPlace(value).read()
+            found.append((value, held))
+            waiting.extend(held.values() if isinstance(held, dict) else held)
+        elif isinstance(value, tuple):
+            waiting.extend(value)
+        elif (table := _attributes(value)) is not None:
+            found.append((value, table))
+            waiting.extend(table.values())
+    return found
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object of the user's."""
+    table = None if is_library(type(value).__module__) else storage.table_of(value)
+    if table is None:
+        return None
+    unknown = _OF_MODULES if isinstance(value, torch.nn.Module) else ()
+    return {name: item for name, item in table.items() if name not in unknown}
+
+
+def _note(session: Session, value: Any, held: Any) -> None:
+    if not isinstance(value, _CONTAINERS):
+        _note_attributes(session, value, held)
+        return
+    place = ContentsPlace(value)
+    now = place.read()
+    if not _same(held, now):
+        place.write(held)
+        session.write(place)
+        place.write(now)
+
+
+def _note_attributes(
+    session: Session, value: Any, held: dict[str, Any], attributes: Callable[[Any], dict[str, Any] | None] = _attributes
+) -> None:
+    now = attributes(value) or {}
+    changed = [name for name in {**held, **now} if held.get(name, MISSING) is not now.get(name, MISSING)]
+    for name in changed:
+        place = AttributePlace(value, name)
+        place.write(held.get(name, MISSING))
+        session.write(place)
+        place.write(now.get(name, MISSING))
+
+
+def _same(held: Any, now: Any) -> bool:
+    if len(held) != len(now):
+        return False
+    if isinstance(held, dict):
+        return all(a is b and held[a] is now[b] for a, b in zip(held, now))
+    return all(a is b for a, b in zip(held, now))

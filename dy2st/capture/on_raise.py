@@ -1,0 +1,148 @@
+"""What a program leaves behind when it raises: what it has written outside until then.
+
+Tensors are changed as the program goes; attributes, items, lists and variables are written at its end. Where the user's code
+raises, an operation before that keeps what would have to be written, and whoever runs the program writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from torch import fx
+
+from dy2st import errors
+from dy2st.capture import outputs as results
+from dy2st.capture.attributes.tensor_attributes import Marks, marks_of
+from dy2st.capture.session.session import Session
+from dy2st_runtime.analyses.purity import may_fail
+from dy2st_runtime.call.on_raise import is_repeatable
+from dy2st_runtime.ir.program import Location, Program
+from dy2st_runtime.primitives import control
+
+_local = threading.local()
+
+
+class Lost(NamedTuple):
+    """A place of which a program that raises does not leave what the function has written there."""
+
+    place: str
+    where: Location | None
+
+    def warn(self) -> None:
+        """Tell the user."""
+        file, line = (self.where.file, self.where.line) if self.where is not None else ("<unknown>", 0)
+        words = f"the call has raised, and {self.place} keeps what it held before: what was written there is made by the call"
+        warnings.warn_explicit(f"{words}, and is no tensor, number or container", UserWarning, file, line)
+
+
+class Leaving:
+    """An operation that keeps the values that a program leaves in places outside, before it raises.
+
+    Args:
+        written: what it leaves, made of the values that the operation is given.
+        marks: the classes and attributes of tensors among these, by position.
+        lost: places that the function has written, of which the program cannot say what it left there.
+    """
+
+    __name__ = "leave"
+    only_keeps = True
+
+    def __init__(self, written: results.Written, marks: Mapping[int, Marks], lost: Sequence[Lost] = ()) -> None:
+        self.written, self.marks, self.lost = written, marks, tuple(lost)
+
+    def __call__(self, *outputs: Any) -> None:
+        _local.kept = self, outputs
+
+
+class Recorder:
+    """Records what the program has written outside until now, unless the last record in the block says the same.
+
+    Args:
+        session: of the capture.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._last: fx.Node | None = None
+
+    def __call__(self) -> None:
+        written, outputs, missed = results.until_now(self._session)
+        if not written.effects and not missed and self._last is None:
+            return
+        if not self._says(written, outputs):
+            lost = [Lost(str(write.place), self._session.written_at.get(write.place.key)) for write in missed]
+            leaving = Leaving(written, self._marks_of(outputs), lost)
+            self._last = self._session.builder.call(control.call_, (leaving, outputs, {}))
+
+    def _marks_of(self, outputs: Sequence[Any]) -> Mapping[int, Marks]:
+        with contextlib.suppress(errors.CaptureError):  # of attributes that only the program knows: the tensors come without
+            return marks_of(self._session, outputs)
+        return {}
+
+    def _says(self, written: results.Written, outputs: Sequence[Any]) -> bool:
+        """Whether the last record is this one: it is in the block that runs now, and no other can have run since."""
+        last, builder = self._last, self._session.builder
+        if last is None or last._erased or last.graph is not builder.graph:
+            return False
+        said: Any = last.args[0]
+        before = said.written
+        where = [writer.source for writer in written.writers] == [writer.source for writer in before.writers]
+        what = list(before.effects) == list(written.effects) and before.existing == written.existing
+        return where and what and last.args[1] == builder.argument(tuple(outputs))
+
+
+def is_needed(program: Program) -> bool:
+    """Whether a program has to record what it has written before each operation that may fail.
+
+    One that does nothing else until then runs once more when it has failed, with these records; see :func:`missed`.
+    """
+    return bool(program.effects) and not is_repeatable(program) and any(map(may_fail, program.nodes()))
+
+
+def may_leave(program: Program) -> bool:
+    """Whether a program keeps something before it may raise."""
+    return any(True for _ in nodes(program))
+
+
+def nodes(program: Program) -> Iterator[fx.Node]:
+    """The operations of a program, nested ones included, that keep something."""
+    calls = (node for block in program.blocks() for node in block.graph.find_nodes(op="call_function", target=control.call_))
+    return (node for node in calls if isinstance(node.args[0], Leaving))
+
+
+def begin() -> None:
+    """A program starts to run."""
+    _local.kept = None
+
+
+def write(values: Sequence[Any]) -> bool:
+    """Write what the program left that has just raised, given the values of its sources.
+
+    Returns:
+        Whether it has left something.
+    """
+    kept, _local.kept = _local.kept, None
+    if kept is not None:
+        leaving, outputs = kept
+        for position, known in leaving.marks.items():
+            known.put_on(outputs[position])
+        for place in leaving.lost:
+            place.warn()
+        leaving.written.write(values, outputs, leaving.written.known(values))
+    return kept is not None
+
+
+def miss() -> None:
+    """A program has failed, and did not record what it had written by then."""
+    _local.has_missed = True
+
+
+def has_missed() -> bool:
+    """Whether one has, since this was asked last."""
+    missed = getattr(_local, "has_missed", False)
+    _local.has_missed = False
+    return missed

@@ -1,0 +1,1 @@
+"""Comparisons, identity, membership, and the operators that users write."""

@@ -1,0 +1,302 @@
+"""Identity, equality and membership of what converted code compares.
+
+Containers are compared item by item where a value in them is known only at run time; a list whose length is known only then, in a
+loop of the program.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import operator as python
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st.capture.attributes.attributes import attr
+from dy2st.capture.attributes.class_attributes import call_own, of_class
+from dy2st.capture.branching import choices, keys, lookup, optional
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.containers import ranges, tuples
+from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.environment.users_code import has_own, user_method
+from dy2st.capture.looping import iteration, iterators
+from dy2st.capture.looping.truth import logical_not, truth
+from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import (
+    SYMBOLIC_NUMBERS,
+    Choice,
+    StandInSet,
+    Text,
+    contents,
+    is_symbolic,
+    may_be_undefined,
+    options_of,
+)
+from dy2st_runtime.primitives import scalars
+
+CALLS_METHODS_FOR_USER = True
+
+_VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
+_HASHED = (set, frozenset, dict, _VIEWS[0])
+_SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEWS)
+
+
+def is_(left: Any, right: Any) -> Any:
+    """``left is right``."""
+    session = current()
+    if session is not None and left is not right:
+        session.tuples.compare(left, right)
+        left, right = (session.carried.told(session.tuples.told(value)) for value in (left, right))
+        session.tell_apart(left, options_of(right))
+    return _are_one(left, right)
+
+
+def _are_one(left: Any, right: Any) -> Any:
+    if isinstance(left, Choice) or isinstance(right, Choice):
+        return _is_one_of(left, right) if isinstance(left, Choice) else _is_one_of(right, left)
+    if isinstance(left, tuple) and isinstance(right, tuple) and left is not right and need().tracker.are_same_argument(left, right):
+        return True
+    for value, other in ((left, right), (right, left)):
+        if isinstance(value, torch.SymBool) and isinstance(other, bool):
+            return value if other else logical_not(value)
+    session = current()
+    if session is not None and left is not right and any(_may_be_copy(session, value) for value in (left, right)):
+        session.copies.check_identity(left, right, session.here())
+    if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
+    if session is not None and not session.is_new(left) and not session.is_new(right):
+        session.tracker.compared(left, right)
+    return left is right
+
+
+def _is_one_of(choice: Choice, other: Any) -> Any:
+    """``choice is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
+    by_run = (Choice, torch.Tensor, *SYMBOLIC_NUMBERS, *((bool,) if _holds_bool(choice) else ()))
+    if isinstance(other, by_run):
+        return choices.over(choice, lambda option: _are_one(option, other))
+    return choices.is_option(choice, lambda option: _are_one(option, other))
+
+
+def _holds_bool(choice: Choice) -> bool:
+    return any(isinstance(option, torch.SymBool) for option in choice.options.values())
+
+
+def _may_be_copy(session: Session, value: Any) -> bool:
+    """Whether a value is, or has, a copy in a list of the program."""
+    known = session.lists.of(value)
+    return value in session.copies or (known is not None and bool(known.places))
+
+
+def equal(left: Any, right: Any) -> Any:
+    """``left == right``."""
+    session = current()
+    if session is None:
+        return left == right
+    left, right = optional.now(session, left), optional.now(session, right)
+    for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
+        if isinstance(choice, Choice):
+            return session.over(choice, other)
+    for table, rest in ((left, right), (right, left)):
+        if optional.is_open(table, "__eq__"):
+            return optional.settled(session, table, functools.partial(equal, rest))
+    return _equal(session, left, right)
+
+
+def _equal(session: Session, left: Any, right: Any) -> Any:
+    if isinstance(right, type(left)) and type(right) is not type(left) and has_own(right, "__eq__"):
+        left, right = right, left  # the method of a subclass comes first
+    if isinstance(left, (list, tuple, dict)) and has_own(left, "__eq__"):
+        return _equal_objects(session, left, right)
+    if tuples.one_is(left, right):
+        return tuples.are(left, right) and equal_lists(session, tuples.as_list(session, left), tuples.as_list(session, right))
+    if isinstance(left, ranges.RuntimeRange) or isinstance(right, ranges.RuntimeRange):
+        return ranges.equal(session, left, right)
+    if session.lists.of(left) is not None or session.lists.of(right) is not None:
+        return equal_lists(session, left, right)
+    if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
+        if len(left) != len(right) or not holds_runtime(left, right):
+            return left == right
+        return session.call(all, [same(session, a, b) for a, b in zip(left, right, strict=True)])
+    if type(left) is dict and type(right) is dict and holds_runtime(left.values(), right.values()):
+        return left.keys() == right.keys() and session.call(all, [same(session, value, right[key]) for key, value in left.items()])
+    return _equal_objects(session, left, right)
+
+
+def _equal_objects(session: Session, left: Any, right: Any) -> Any:
+    own = user_method(type(left), "__eq__") or getattr(type(left), "__eq__", None)
+    if own is object.__eq__:
+        session.tracker.identity(left)
+        session.tracker.identity(right)
+    elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
+        fields = [field.name for field in dataclasses.fields(left) if field.compare]
+        sides = [[attr(side, name) for name in fields] for side in (left, right)]
+        if is_generated(own) and holds_runtime(*sides):
+            return _equal(session, *map(tuple, sides))
+    elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
+        of_class(session, left, "__eq__")
+        found = session.call(types.MethodType(own, left), right)
+        choices.check_answered(session, found, own)
+        return left == right if found is NotImplemented else found
+    return left == right
+
+
+def is_generated(method: Any) -> bool:
+    """Whether ``dataclasses`` has written a method."""
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return code is not None and code.co_filename in ("<string>", dataclasses.__file__)
+
+
+def equal_lists(session: Session, left: Any, right: Any) -> Any:
+    """Of two lists of which one has a length that is known only at run time."""
+    if not isinstance(left, list) or not isinstance(right, list):
+        return False
+    if left is right:
+        return True
+    a, b = (iteration.by_position(session, items) for items in (left, right))
+
+    def items() -> Any:
+        result: Any = True
+        going = lambda: result  # noqa: E731
+
+        def look(pair: Any) -> None:
+            nonlocal result
+            result = same(session, *pair)
+
+        session.births.own_variables(look)
+        iteration.capture_for(iteration.zip_(a, b), look, ("result",), going)
+        return result
+
+    return capture_if_exp(a.length() == b.length(), items, lambda: False)
+
+
+def holds_runtime(*containers: Any) -> bool:
+    """Whether one of some tuples or lists has a value known only at run time in it."""
+    items = [item for container in containers for item in storage.plain(container)]
+    return any(
+        is_symbolic(i)
+        or isinstance(i, (Choice, Text))
+        or (isinstance(i, (tuple, list)) and holds_runtime(i))
+        or (type(i) is dict and holds_runtime(i.values()))
+        for i in items
+    )
+
+
+def not_equal(left: Any, right: Any) -> Any:
+    """``left != right``."""
+    session = current()
+    for choice, other in ((left, lambda option: not_equal(option, right)), (right, lambda option: not_equal(left, option))):
+        if isinstance(choice, Choice):
+            return choice.session.over(choice, other)
+    own: Any = type(left).__ne__
+    if session is None or (
+        not tuples.one_is(left, right)
+        and own is not object.__ne__
+        and not isinstance(left, (tuple, list))
+        and type(left) is not dict
+    ):
+        return left != right
+    found = equal(left, right)
+    return session.number(scalars.logical_not, (found,), "bool") if is_symbolic(found) else not found
+
+
+def in_(value: Any, container: Any) -> Any:
+    """``value in container``."""
+    session = current()
+    if session is None:
+        return value in container
+    container = optional.now(session, container)
+    for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
+        if isinstance(choice, Choice):
+            return session.over(choice, other)
+    container = container.table if isinstance(container, StandInSet) else contents(container)
+    if keys.has_choice(value):
+        return keys.over_choices(session, value, lambda known: in_(known, container))
+    if isinstance(container, torch.Tensor):
+        return (container == value).any()
+    if isinstance(container, ranges.RuntimeRange) or ranges.is_asked_at_runtime(container, value):
+        return ranges.contains(session, container, value)
+    known = session.lists.of(container) is not None and not has_own(container, "__contains__")
+    if known or isinstance(container, RuntimeIterable):
+        return position(session, container, value) >= 0
+    return _in_plain(session, value, container)
+
+
+def _in_plain(session: Session, value: Any, container: Any) -> Any:
+    if isinstance(value, torch.Tensor) and _are_outside(session, value, container):
+        return lookup.by_identity(session, {}, value) in container
+    if optional.is_open(container, "__contains__"):
+        held = storage.plain(container)
+        if not _any_runtime(value, container) and may_be_undefined(held.get(value)):
+            return choices.presence(held[value])
+        return optional.settled(session, container, lambda table: in_(value, table))
+    if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
+        return truth(session, call_own(session, container, "__contains__", value))
+    if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
+        items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
+        return _found(session, value, items, _same_key if isinstance(container, _HASHED) else same)
+    if isinstance(container, collections.abc.Iterator):
+        iterators.take(session, container)
+    return value in container
+
+
+def _are_outside(session: Session, value: torch.Tensor, container: Any) -> bool:
+    """Whether a tensor is looked up by its identity, and all are from outside and no arguments."""
+    if not isinstance(container, (dict, set, frozenset)):
+        return False
+    members = [item for item in container if isinstance(item, torch.Tensor)]
+    return not any(map(session.is_stand_in, (session.outside.real(value), *members))) and not optional.has_optional(container)
+
+
+def _any_runtime(value: Any, container: Any) -> bool:
+    return holds_runtime((value,), container)
+
+
+def _found(session: Session, value: Any, items: Sequence[Any], alike: Callable[[Session, Any, Any], Any]) -> Any:
+    for index, item in enumerate(items):
+        test = alike(session, value, item)
+        if is_symbolic(test):
+            return capture_if_exp(test, lambda: True, functools.partial(_found, session, value, items[index + 1 :], alike))
+        if test:
+            return True
+    return False
+
+
+def _same_key(session: Session, value: Any, item: Any) -> Any:
+    """Whether a value is found where what is looked up has the same hash: that of a tensor is its identity."""
+    if isinstance(value, torch.Tensor) or isinstance(item, torch.Tensor):
+        return is_(value, item)
+    return same(session, value, item)
+
+
+def same(session: Session, value: Any, item: Any) -> Any:
+    """``value is item or value == item``, as containers compare: a Python bool, or a symbolic one."""
+    if value is item:
+        return True
+    if not (isinstance(value, torch.Tensor) and isinstance(item, torch.Tensor)):
+        return truth(session, equal(value, item))
+    test = truth(session, is_(value, item))
+    return capture_if_exp(test, lambda: True, lambda: truth(session, equal(value, item)))
+
+
+def position(session: Session, container: Any, value: Any, alike: Callable[[Session, Any, Any], Any] | None = None) -> Any:
+    """Where the first item that is equal to a value stands in something of a length that is known only at run time; -1 if none."""
+    items = iteration.by_position(session, container)
+    found: Any = -1
+    k: Any = 0
+    going = lambda: found < 0  # noqa: E731
+
+    def look(item: Any) -> None:
+        nonlocal found, k
+        found = capture_if_exp(truth(session, (alike or same)(session, value, item)), lambda: k, lambda: -1)
+        k = k + 1
+
+    session.births.own_variables(look)
+    iteration.capture_for(items, look, ("found", "k"), going)
+    return found

@@ -1,0 +1,95 @@
+"""``id(value)`` and ``hash(tensor)`` of what each call makes: one number during a capture, and another at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from dy2st import errors
+from dy2st.capture.looping.truth import logical_not
+from dy2st.capture.operators.comparisons import is_
+from dy2st.capture.session.session import Session, current
+from dy2st.capture.values.symbolic import Choice, OfEachCall
+
+
+class Identity(OfEachCall):
+    """The id of a stand-in, or of what the function makes: for comparisons and keys, and nothing that the call leaves."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, Identity) and current() is not None and not int.__eq__(self, other):
+            return is_(self.value, other.value)
+        return int.__eq__(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return logical_not(self == other)
+
+    def fail(self, *args: Any) -> NoReturn:
+        """Refuse to compute with it, or to tell it."""
+        session = current()
+        raise errors.CaptureError(
+            "this computes with the id or hash of a tensor or object, which is another one at each call, or writes it out",
+            None if session is None else session.here(),
+            fix="compare it with == or use it as a key, or give the objects names or numbers",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __invert__ = __int__ = __float__ = __str__ = __format__ = fail
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __divmod__ = __pow__ = fail
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rdivmod__ = __rpow__ = fail
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = fail
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = fail
+
+    def __hash__(self) -> int:
+        session = current()
+        if isinstance(self.value, Choice) and session is not None:
+            raise errors.CaptureError(
+                "the id of one of several objects is used as a key",
+                session.here(),
+                fix="compare with is, or give the objects names or numbers and use these as keys",
+            )
+        return int.__hash__(self)
+
+
+def of(session: Session, value: Any) -> Any:
+    """The id of a value."""
+    if isinstance(value, Choice):
+        return _of_choice(session, value)
+    known = session.outside.real(value) if isinstance(value, torch.Tensor) else value
+    source = session.tracker.source_of(known)
+    is_made = session.is_stand_in(known) if isinstance(known, torch.Tensor) else source is None and id(known) in session.created
+    if not is_made:
+        if source is not None:
+            session.tracker.guards.same(source, known)
+        return id(known)
+    return _identity(value)
+
+
+def _of_choice(session: Session, value: Choice) -> Any:
+    """The id of one of several: a number that the program knows, if all of them are from outside."""
+    if not any(isinstance(of(session, option), Identity) for option in value.options.values()):
+        return session.over(value, lambda option: of(session, option))
+    return _identity(value)
+
+
+def _identity(value: Any) -> Identity:
+    made = Identity(id(value))
+    made.value = value
+    return made
+
+
+def check_left(session: Session, values: Iterable[Any]) -> None:
+    """Refuse to leave ids that each call has others of.
+
+    Raises:
+        CaptureError: they are among some values, or in tuples there.
+    """
+    if any(isinstance(value, Identity) for value in tree_leaves(list(values))):
+        raise errors.CaptureError(
+            f"{session.name} leaves the id or hash of a tensor or object, which is another one at each call",
+            session.here(),
+            fix="keep the tensor or object itself, or a name or number for it",
+        )

@@ -1,0 +1,694 @@
+"""What a program leaves: its result, and what it writes outside.
+
+A container that the results hold more than once, or that comes from outside, is one object at each call, as in Python.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_leaves
+
+from dy2st import errors
+from dy2st.capture.attributes import tensor_attributes
+from dy2st.capture.attributes.attributes import spent
+from dy2st.capture.attributes.tensor_attributes import Marks
+from dy2st.capture.branching import choices
+from dy2st.capture.branching.optional import has_optional
+from dy2st.capture.containers import originals
+from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
+from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.environment.sources import Source, referent
+from dy2st.capture.environment.tracking import CONSTANTS
+from dy2st.capture.environment.users_code import is_heap_type, is_library
+from dy2st.capture.looping.generators import UserGenerator
+from dy2st.capture.objects import cells
+from dy2st.capture.operators import identities
+from dy2st.capture.session import made_functions
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import wording
+from dy2st.capture.types import lattice
+from dy2st.capture.values import storage
+from dy2st.capture.values.dict_views import is_view, name_of
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import (
+    SYMBOLIC_NUMBERS,
+    Choice,
+    RuntimeList,
+    Stale,
+    StandIn,
+    StandInDeque,
+    StandInSet,
+    StandInTuple,
+    Text,
+    Undefined,
+    may_be_undefined,
+)
+from dy2st.capture.writes import key_order
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes.undo_log import Journal, Write
+from dy2st_runtime.ir.program import Effect, Location
+from dy2st_runtime.ir.structure import (
+    HOLDERS,
+    ChoiceOf,
+    ClassOf,
+    CollectionOf,
+    Const,
+    FunctionOf,
+    HolderOf,
+    InstanceOf,
+    Leaf,
+    ListOf,
+    ObjectOf,
+    SameAs,
+    Shared,
+    Structure,
+    VariableOf,
+    attributes,
+    is_followed,
+    kind_of_table,
+    parts_of,
+    unflatten,
+)
+from dy2st_runtime.primitives import scalars
+from dy2st_runtime.primitives.cells import Cell
+
+_UNIQUE = (
+    *CONSTANTS, torch.Tensor, torch.nn.Module, type, FunctionType, BuiltinFunctionType, MethodType, MethodWrapperType, ModuleType,
+    *SYMBOLIC_NUMBERS, frozenset, tuple,
+)  # fmt: skip
+"""What is there once, or is as good as another that is equal."""
+_DEEP = 4
+"""How deep containers are nested in which numbers may differ from call to call."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Writer:
+    """How one effect of a program reaches the object it changes.
+
+    Attributes:
+        owner: gives the object, from the values of the sources.
+        place: makes the place to write from the object.
+        written: the type of what is written; ``None`` for a deletion.
+        source: where the object comes from, if it comes from outside.
+        location: the user's line that first writes there.
+        is_item: whether it writes what is in a list that may be an item of another list of the program.
+    """
+
+    owner: Callable[[Sequence[Any]], Any]
+    place: Callable[[Any], Place]
+    written: lattice.Type | None
+    source: Source | None
+    location: Location | None
+    is_item: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What is written outside.
+
+    Attributes:
+        effects: how what is written is made of the outputs.
+        writers: one for each effect.
+        existing: for the numbers of containers that come from outside, the index of the source.
+    """
+
+    effects: Sequence[Effect]
+    writers: Sequence[Writer]
+    existing: Mapping[int, int]
+
+    def known(self, values: Sequence[Any]) -> dict[int, Any]:
+        """The containers that are there already, from the values of the sources."""
+        return {number: values[index] for number, index in self.existing.items()}
+
+    @functools.cached_property
+    def _items(self) -> list[tuple[int, Writer]]:
+        """The writers of lists that may be items of lists of the program, with the position of what they write."""
+        pairs = zip(self.effects, self.writers)
+        return [(effect.value.index, writer) for effect, writer in pairs if writer.is_item and isinstance(effect.value, Leaf)]
+
+    def write(self, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> Sequence[Any]:
+        """Write it, given the values of the sources and the containers that are there; gives the outputs as they are outside."""
+        if self._items:
+            outputs = originals.restored(outputs, {position: writer.owner(values) for position, writer in self._items})
+        for effect, writer in zip(self.effects, self.writers):
+            place = writer.place(writer.owner(values))
+            new = unflatten(effect.value, outputs, made)
+            if effect.kind == "delete":
+                place.write(MISSING)
+            elif effect.kind == "extend":
+                place.owner.extend(new)  # type: ignore[union-attr]
+            else:
+                place.write(new)
+        return outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What a program leaves.
+
+    Attributes:
+        structure: how the result is made of the outputs.
+        outputs: of the root block.
+        effects: what it writes outside.
+        writers: one for each effect.
+        written: names of the sources that it writes.
+        existing: for the numbers of containers that come from outside, the index of the source.
+        marks: what Python knows of outputs that the program makes, by position.
+    """
+
+    structure: Structure
+    outputs: tuple[Any, ...]
+    effects: tuple[Effect, ...]
+    writers: list[Writer]
+    written: frozenset[str]
+    existing: dict[int, int]
+    marks: dict[int, Marks]
+
+
+def of(session: Session, result: Any) -> Results:
+    """Everything that the captured function leaves, given what it returns."""
+    describer = _Describer(session)
+    structure = describer.describe(result, "returns")
+    session.rely_on_unchanged(session.region.journal)
+    effects, writers, written = _effects(session, outside(session, session.region.journal), describer)
+    plain = describer.simplified
+    return Results(
+        plain(structure),
+        tuple(describer.outputs),
+        tuple(dataclasses.replace(effect, value=plain(effect.value)) for effect in effects),
+        writers,
+        frozenset(written),
+        describer.existing,
+        tensor_attributes.marks_of(session, describer.outputs),
+    )
+
+
+def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
+    """What has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be described."""
+    describer = _Describer(session)
+    effects: list[Effect] = []
+    writers: list[Writer] = []
+    lost: list[Write] = []
+    for write in outside(session, session.journal_until_now()):
+        try:
+            told = dataclasses.replace(write, new=session.carried.told(write.new))
+            effect, writer, _ = _effects(session, [told], describer)
+        except errors.CaptureError:
+            lost.append(write)
+        else:
+            effects += effect
+            writers += writer
+    plain = [dataclasses.replace(effect, value=describer.simplified(effect.value)) for effect in effects]
+    return Written(plain, writers, describer.existing), tuple(describer.outputs), lost
+
+
+def outside(session: Session, journal: Journal) -> list[Write]:
+    """The writes to places that exist before and after the call."""
+    found: dict[tuple[Any, ...], Write] = {}
+    writes = journal.writes()
+    for write in writes.values():
+        if _is_inside(session, write.place) or _is_of_stand_in(session, write.place) or _is_in_new_table(writes, write.place):
+            continue
+        members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
+        if members is not None:
+            write = Write(ContentsPlace(members), None, members)
+        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.key_orders.is_reordered(write.place.owner):
+            write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
+        found[write.place.key] = write
+    for table in session.key_orders.tables():  # of which the keys may have changed places only
+        place = ContentsPlace(table)
+        if session.tracker.source_of(table) is not None and not _is_inside(session, place):
+            found.setdefault(place.key, Write(place, None, table))
+    return [*found.values(), *_last(session, found.values())]
+
+
+def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
+    """The attributes of objects from outside that come last, where writing them does not give their order."""
+    for owner, order in session.key_orders.last(writes):
+        place: Any = key_order.LastPlace(owner)
+        if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
+            session.key_orders.check_order(order, session.here(), key_order.is_unknown)
+            yield Write(place, None, key_order.moved(order))
+
+
+def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
+    """Whether a place is an attribute of an object whose attributes are replaced as a whole."""
+    return isinstance(place, AttributePlace) and place.name != "__dict__" and AttributePlace(place.owner, "__dict__").key in writes
+
+
+def _is_of_stand_in(session: Session, place: Place) -> bool:
+    """Whether a place is an attribute of a tensor that the program makes."""
+    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.is_stand_in(place.owner)
+
+
+def _is_inside(session: Session, place: Place) -> bool:
+    owner = place.cell if isinstance(place, CellPlace) else place.owner
+    if isinstance(owner, FunctionType) and made_functions.is_made(session, owner):
+        return True
+    return session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list))
+
+
+class _Describer:
+    """Describes values; their tensors, numbers, lists and texts become outputs of the root block."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.outputs: list[Any] = []
+        self.existing: dict[int, int] = {}
+        self._numbers: dict[int, tuple[int, Any]] = {}
+        self._uses: collections.Counter[int] = collections.Counter()
+        self._copies: dict[int, Any] = {}
+        self._open: set[int] = set()
+        """The numbers of what is being described."""
+
+    def describe(self, value: Any, what: str) -> Structure:
+        """The structure of a value; ``what`` the function does with it, for a message."""
+        if type(value) is Cell:
+            return self.describe(cells.read(self.session, value), what)
+        is_made = isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value)
+        is_plain = parts_of(value) is None and not isinstance(value, StandIn) and not is_made
+        if is_plain and not self._is_table(value) and not self._is_holder(value):
+            return self._given(value) or self.described(value, what)
+        told = self.session.tuples.told(value)
+        if told is not value and isinstance(told, Choice) and not isinstance(value, Choice):
+            return SameAs(self.describe(told.tag, what), tuple(told.options), tuple(self._each_tuple(value, told, what)))
+        return self._container(value, what)
+
+    def _each_tuple(self, value: Any, told: Choice, what: str) -> Iterator[Structure]:
+        """A tuple, and those from before that it may be."""
+        is_known = self.session.tuples.is_known_here
+        for option in told.options.values():
+            other = option is not value and (self.session.tracker.source_of(option) is not None or is_known(option))
+            yield self._container(option if other else value, what)
+
+    def _container(self, value: Any, what: str) -> Structure:
+        """The structure of a container, which is one object wherever it stands."""
+        self.session.tuples.leave(value, (other for _, other in self._numbers.values()))
+        number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
+        self._uses[number] += 1
+        source = self.session.tracker.source_of(value)
+        if source is not None:
+            self.existing[number] = source.index
+        self.session.tell_apart(value, (other for _, other in self._numbers.values()))
+        if number in self._open:
+            return Shared(number, ())
+        if source is not None and dataclasses.is_dataclass(value) and any(map(may_be_undefined, attributes(value).values())):
+            return Shared(number, (Const(type(value)),))  # it is there already; what it has is written to it
+        self._open.add(number)
+        try:
+            return Shared(number, (self.described(value, what),))
+        finally:
+            self._open.discard(number)
+
+    def _given(self, value: Any) -> Structure | None:
+        """An object that comes from outside: it is fetched again at each call."""
+        source = None if isinstance(value, _UNIQUE) else self.session.tracker.source_of(value)
+        if source is None:
+            return None
+        number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
+        self.existing[number] = source.index
+        return Shared(number, (Const(type(value)),))
+
+    def _is_table(self, value: Any) -> bool:
+        """Whether a value is a kind of dict that the function has made."""
+        return kind_of_table(value) is not None and self.session.tracker.source_of(value) is None
+
+    def _is_holder(self, value: Any) -> bool:
+        """Whether a value is a container that the function has made, with attributes, or of a class of the user's."""
+        kind = type(value)
+        if not isinstance(value, HOLDERS) or isinstance(value, StandIn) or dataclasses.is_dataclass(kind):
+            return False
+        plain = kind in (list, dict, collections.OrderedDict, collections.deque) or kind_of_table(value) is not None
+        if self.session.tracker.source_of(value) is not None or (plain and not storage.table_of(value)):
+            return False
+        users = is_heap_type(kind) and not is_library(kind.__module__)
+        return id(value) in self.session.created and (plain or users)
+
+    def _holder(self, value: Any, what: str) -> Structure:
+        known = self.session.lists.of(value)
+        if known is None and isinstance(value, dict):
+            self.check_keys(value, what)
+        inside = known or (_items_of(self.session, value) if isinstance(value, dict) else ContentsPlace(value).read())
+        return self._holder_of(value, inside, attributes(value), what)
+
+    def _holder_of(self, value: Any, inside: Any, found: dict[str, Any], what: str) -> Structure:
+        """The same, given its attributes; with one that is there on some ways only, it is one of two."""
+        parts = {name: item for name, item in found.items() if not isinstance(item, Undefined)}
+        name = next((name for name, item in parts.items() if may_be_undefined(item)), None)
+        if name is not None:
+            item = parts[name]
+            there = self.session.number(scalars.where, (choices.presence(item), 1, 0), "int")
+            tag = self.describe(there, what)
+            ways = (parts | {name: Undefined(name)}, parts | {name: item.without_unbound()})
+            return ChoiceOf(tag, (0, 1), tuple(self._holder_of(value, inside, way, what) for way in ways))
+        items = [self.described(inside, what), *(self.describe(item, what) for item in parts.values())]
+        return HolderOf(type(value), tuple(parts), tuple(items), getattr(value, "maxlen", None))
+
+    def simplified(self, structure: Structure) -> Structure:
+        """Without the numbers of containers that stand in one place only."""
+        if isinstance(structure, (Leaf, Const)):
+            return structure
+        items = tuple(map(self.simplified, structure.items))
+        if isinstance(structure, Shared) and structure.number not in self.existing and self._uses[structure.number] == 1:
+            return items[0]
+        return dataclasses.replace(structure, items=items)
+
+    def described(self, value: Any, what: str) -> Structure:
+        """The same of what is in a container, be the container there already or not."""
+        if self._is_holder(value):
+            return self._holder(value, what)
+        value = self.session.lists.of(value) or value
+        self._check_copy(value, what)
+        if isinstance(value, (Undefined, Stale)):
+            value.fail()
+        if isinstance(value, StandIn) or self._is_table(value):
+            return self._collection(value, what)
+        if has_optional(value):
+            return self._keys_by_way(value, what)
+        if _is_record(value) and any(map(may_be_undefined, attributes(value).values())):
+            return self._attributes_by_way(value, what)
+        if isinstance(value, Choice):
+            value = choices.bound(value)
+        if isinstance(value, Choice):
+            tag = self.describe(value.tag, what)
+            options = tuple(self.describe(option, what) for option in value.options.values())
+            return ChoiceOf(tag, tuple(value.options), options)
+        if isinstance(value, Text):
+            value = wording.node_value(self.session, value)
+        if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
+            cells.leave(self.session, value)
+            self.outputs.append(value)
+            return Leaf(len(self.outputs) - 1)
+        return self._known(value, what)
+
+    def _collection(self, value: Any, what: str) -> Structure:
+        if isinstance(value, StandInSet):
+            return self._set(value.table, what)
+        if isinstance(value, StandInDeque):
+            return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
+        if isinstance(value, RuntimeRange):
+            return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
+        if isinstance(value, StandInTuple):
+            return CollectionOf("tuple", (self.describe(value.items, what),))
+        return CollectionOf(str(kind_of_table(value)), (self.described(_items_of(self.session, value), what),))
+
+    def _check_copy(self, value: Any, what: str) -> None:
+        """Two that may be one object in Python, and are two in a program, must not be left both."""
+        holds = isinstance(value, RuntimeList) and lattice.holds_objects(value.element)
+        if not holds and value not in self.session.copies:
+            return
+        if self._copies and id(value) not in self._copies and not (holds and all(map(_is_list, self._copies.values()))):
+            kind = next(type(other).__name__ for other in (value, *self._copies.values()) if not _is_list(other))
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a {kind} out of a list that changes length inside a captured block, "
+                "next to the list or to another one of it",
+                self.session.here(),
+                fix="give the position in the list, or what is in the item",
+            )
+        self._copies[id(value)] = value
+
+    def _known(self, value: Any, what: str) -> Structure:
+        """What there is one of: a container of a fixed structure, or a constant."""
+        if self.session.is_spent(value):
+            raise spent(self.session)
+        if isinstance(value, (dict, frozenset)):
+            self.check_keys(value, what)
+        if self.session.key_orders.asks(value) is not None:
+            return self._each_order(value, what)
+        order = self.session.key_orders.of_object(value) if _is_record(value) else None
+        if order is not None and self.session.tracker.source_of(value) is None:
+            return self._each_order_of_attributes(value, order, what)
+        parts = parts_of(value)
+        if parts is not None:
+            items, describe = parts
+            made = describe(tuple(self.describe(item, what) for item in items))
+            is_new = made_functions.is_made(self.session, type(value))
+            return InstanceOf((self.describe(type(value), what), made)) if is_new else made
+        if is_view(value):
+            return CollectionOf(name_of(value), (self.describe(self.session.views.table(value), what),))
+        if isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value):
+            return self._function(value, what) if isinstance(value, FunctionType) else self._class(value, what)
+        if isinstance(value, (RuntimeIterable, Columns)) or (isinstance(value, slice) and _is_of_program(value)):
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a {'slice' if isinstance(value, slice) else 'range'} that is known only at run time",
+                self.session.here(),
+                fix="give its bounds, or a list of what is in it",
+            )
+        made_here = id(value) in self.session.created or isinstance(value, (UserGenerator, Stream))
+        made_here = made_here or self.session.tracker.is_fresh(value)
+        made_here = made_here or (isinstance(value, MethodType) and self.session.is_new(value.__self__))
+        if made_here and not isinstance(value, (type, torch.Size, frozenset)):
+            kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a {kind} that it makes itself",
+                self.session.here(),
+                fix="use tuples, lists, dicts, named tuples or dataclasses of tensors and numbers",
+            )
+        identities.check_left(self.session, (value,))
+        self.session.tracker.identity(value)
+        return Const(value)
+
+    def _function(self, value: FunctionType, what: str) -> Structure:
+        """A function that the captured code has made: each call makes one."""
+        own = made_functions.own_cells(self.session, value)
+        inside = [value.__defaults__, value.__kwdefaults__, vars(value)]
+        cells = [self._variable(cell, what) if cell in own else Const(cell) for cell in value.__closure__ or ()]
+        return FunctionOf(made_functions.without_variables(value), (*(self.described(part, what) for part in inside), *cells))
+
+    def _variable(self, cell: CellType, what: str) -> Structure:
+        number, _ = self._numbers.setdefault(id(cell), (len(self._numbers), cell))
+        self._uses[number] += 2  # the functions that share it need its number
+        if number in self._open:
+            return Shared(number, ())
+        self._open.add(number)
+        try:
+            held = CellPlace(cell, "").read()
+            return Shared(number, (VariableOf(() if held is MISSING else (self.describe(held, what),)),))
+        finally:
+            self._open.discard(number)
+
+    def _class(self, value: type, what: str) -> Structure:
+        held = dict(made_functions.namespace(value))
+        items = (value.__bases__, *held.values())
+        return ClassOf(value, tuple(held), tuple(self.describe(item, what) for item in items))
+
+    def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
+        """A dict whose keys are in one of several orders: one of as many dicts."""
+        self.session.key_orders.check(table, self.session.here(), key_order.is_unknown)
+        order = self.session.key_orders.of(table)
+        if not isinstance(order, Choice):
+            return self._known(key_order.reordered(table, order), what)
+        ways = tuple(self._known(key_order.reordered(table, option), what) for option in order.options.values())
+        return ChoiceOf(self.describe(order.tag, what), tuple(order.options), ways)
+
+    def _each_order_of_attributes(self, value: Any, order: Any, what: str) -> Structure:
+        """An object whose attributes are in one of several orders: one of as many objects."""
+        self.session.key_orders.check_order(order, self.session.here(), key_order.is_unknown)
+        if isinstance(order, Choice):
+            ways = tuple(self._each_order_of_attributes(value, option, what) for option in order.options.values())
+            return ChoiceOf(self.describe(order.tag, what), tuple(order.options), ways)
+        found = attributes(value)
+        names = tuple(key_order.in_order(found, order))
+        return ObjectOf(type(value), names, tuple(self.describe(found[name], what) for name in names))
+
+    def _set(self, table: dict[Any, Any], what: str) -> Structure:
+        """The members of a set: the keys of a dict where there are some on some ways only."""
+        if not any(map(may_be_undefined, table.values())):
+            return CollectionOf("set", (ListOf(tuple(self.describe(member, what) for member in table)),))
+        self.check_keys(table, what)
+        return CollectionOf("set", (self.described(table, what),))
+
+    def check_keys(self, table: Iterable[Any], what: str) -> None:
+        """A key is the same object at each call."""
+        keys = list(storage.plain(table))
+        identities.check_left(self.session, keys)
+        parts = tree_leaves(keys)
+        for part in parts:
+            found = referent(part) if isinstance(part, weakref.ref) else part
+            kind: Any = type(found)
+            if id(found) in self.session.created and kind.__hash__ is object.__hash__:
+                raise errors.CaptureError(
+                    f"{self.session.name} {what} a collection that looks up a {kind.__qualname__} that it makes itself",
+                    self.session.here(),
+                    fix="keep the objects in a list, or under names in a dict",
+                )
+        tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+        if any(self.session.is_stand_in(tensor) or not any(tensor is key for key in keys) for tensor in tensors):
+            raise errors.CaptureError(
+                f"{self.session.name} {what} a collection that looks up tensors by their identity",
+                self.session.here(),
+                fix="keep the tensors in a list, or under names in a dict",
+            )
+
+    def _attributes_by_way(self, value: Any, what: str) -> Structure:
+        """An object with an attribute that is there on some ways only: one of two objects."""
+        found = attributes(value)
+        name, given = next((name, item) for name, item in found.items() if may_be_undefined(item))
+        without = ObjectOf(type(value), tuple(other for other in found if other != name), ())
+        parts = {other: item for other, item in found.items() if other != name}
+        one = unflatten(dataclasses.replace(without, items=tuple(map(Leaf, range(len(parts))))), list(parts.values()))
+        if isinstance(given, Undefined):
+            return self.described(one, what)
+        parts = found | {name: given.without_unbound()}
+        other = unflatten(ObjectOf(type(value), tuple(parts), tuple(map(Leaf, range(len(parts))))), list(parts.values()))
+        there = self.session.number(scalars.where, (choices.presence(given), 1, 0), "int")
+        return ChoiceOf(self.describe(there, what), (0, 1), (self.described(one, what), self.described(other, what)))
+
+    def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
+        """A dict with an item that is there on some ways only: one of two dicts."""
+        key, value = next((key, value) for key, value in dict.items(table) if may_be_undefined(value))
+        without, full = (self.session.key_orders.follow(storage.copy_of(table), table) for _ in range(2))
+        ItemPlace(without, key).write(MISSING)
+        if isinstance(value, Undefined):
+            return self.described(without, what)
+        there = self.session.number(scalars.where, (choices.presence(value), 1, 0), "int")
+        ItemPlace(full, key).write(value.without_unbound())
+        return ChoiceOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
+
+
+def _is_record(value: Any) -> bool:
+    """Whether an object is a container of its attributes."""
+    return is_followed(value) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+
+
+def _items_of(session: Session, table: Any) -> dict[Any, Any]:
+    """What is in a dict, in one of Python's own."""
+    return session.key_orders.follow(ContentsPlace(table).read(), table)  # type: ignore[no-any-return]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, RuntimeList)
+
+
+def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -> tuple[list[Effect], list[Writer], list[str]]:
+    effects: list[Effect] = []
+    writers: list[Writer] = []
+    written: list[str] = []
+    for write in writes:
+        place = write.place
+        owner = place.cell if isinstance(place, CellPlace) else place.owner
+        if isinstance(place, ItemPlace):
+            identities.check_left(session, (place.item,))
+        source = session.tracker.source_of(owner)
+        _stay_distinct(session, owner, source)
+        name = _place_name(place, source)
+        effects.append(_effect(session, write, name, describer))
+        writers.append(_writer(session, write, owner, source))
+        written.append(name)
+        written += _names_within(name, write.new)
+    return effects, writers, written
+
+
+def _names_within(name: str, value: Any, depth: int = _DEEP) -> Iterator[str]:
+    """The names of the sources that lead into a value that is written, as the next call finds them."""
+    if isinstance(value, dict):
+        parts = {f"{name}[{key!r}]": item for key, item in storage.plain(value).items()}
+    elif isinstance(value, (list, tuple)):
+        parts = {f"{name}[{key}]": item for key, item in enumerate(value)}
+    elif is_followed(value):
+        parts = {f"{name}.{key}": item for key, item in attributes(value).items()}
+    else:
+        return
+    for step, item in parts.items():
+        yield step
+        if depth:
+            yield from _names_within(step, item, depth - 1)
+
+
+def _stay_distinct(session: Session, owner: Any, source: Source | None) -> None:
+    """The program is right as long as no other object from outside comes to be one that it writes to."""
+    if source is None or isinstance(owner, (CellType, ModuleType)):
+        return
+    relatives = session.tracker.relatives(owner)
+    if relatives:
+        session.tracker.guards.distinct(source, relatives)
+
+
+def _place_name(place: Place, source: Source | None) -> str:
+    """The place as its source is named, if the program can read it back from there."""
+    if source is None or (isinstance(place, ItemPlace) and source.name == "globals()"):
+        return str(place.item) if isinstance(place, ItemPlace) and source is not None else str(place)
+    match place:
+        case AttributePlace(_, name):
+            return f"{source.name}.{name}"
+        case ItemPlace(_, key):
+            return f"{source.name}[{key!r}]"
+        case _:
+            return source.name
+
+
+def _effect(session: Session, write: Write, name: str, describer: _Describer) -> Effect:
+    if write.new is MISSING or isinstance(write.new, Undefined):
+        return Effect(name, "delete", Const(None))
+    new, kind = write.new, "set"
+    if isinstance(write.place, ItemPlace):
+        describer.check_keys([write.place.item], f"writes to {name}")
+    elif isinstance(write.place, ContentsPlace) and isinstance(write.place.owner, (set, StandInSet)):
+        members = new.table if isinstance(new, StandInSet) else new
+        describer.check_keys([item for item in members if id(item) in session.outside.arguments], f"writes to {name}")
+    if isinstance(write.place, ContentsPlace):
+        new = session.lists.of(write.place.owner) or new
+    if isinstance(new, Choice):
+        new = Choice(
+            session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
+        )
+    if isinstance(write.place, ContentsPlace) and (isinstance(new, StandInSet) or new is write.place.owner):
+        new = _items_of(session, new) if isinstance(new, dict) else new
+        return Effect(name, kind, describer.described(new, f"writes to {name}"))
+    if isinstance(write.place, ContentsPlace) and isinstance(new, list):
+        same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
+        if same and session.tracker.source_of(write.place.owner) is None:
+            new, kind = new[len(write.old) :], "extend"
+    return Effect(name, kind, describer.describe(new, f"writes to {name}"))
+
+
+def _writer(session: Session, write: Write, owner: Any, source: Source | None) -> Writer:
+    if source is None:
+        get: Callable[[Sequence[Any]], Any] = lambda values: owner  # noqa: E731
+    else:
+        index = source.index
+        get = lambda values: values[index]  # noqa: E731
+    place = write.place
+    known = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new)
+    new = known or write.new
+    written = None if new is MISSING or isinstance(new, Undefined) else _type_of(new)
+    if isinstance(written, lattice.SameType) and session.tracker.source_of(written.value) is not None:
+        written = lattice.held_weakly(written)
+    is_item = isinstance(place, ContentsPlace) and known is not None and bool(known.places)
+    return Writer(get, _place_in(place), written, source, session.written_at.get(place.key), is_item)
+
+
+def _type_of(new: Any) -> lattice.Type:
+    """The type of what is written; a container that holds itself is what it is."""
+    try:
+        return lattice.type_of(new)
+    except lattice.HoldsItselfMismatch:
+        return lattice.SameType(new)
+
+
+def _place_in(place: Place) -> Callable[[Any], Any]:
+    match place:
+        case AttributePlace(_, name, table):
+            return lambda target: AttributePlace(target, name, table)
+        case ItemPlace(_, item):
+            return lambda target: ItemPlace(target, item)
+        case ContentsPlace():
+            return ContentsPlace
+        case key_order.LastPlace():
+            return key_order.LastPlace
+        case _:
+            return lambda target: place
+
+
+def _is_of_program(value: slice) -> bool:
+    """Whether a bound of a slice is known only at run time."""
+    return any(isinstance(bound, (torch.Tensor, *SYMBOLIC_NUMBERS)) for bound in (value.start, value.stop, value.step))

@@ -1,0 +1,218 @@
+"""Exceptions of the user's code inside captured blocks: raised when the program gets there.
+
+Inside of its block an exception travels as Python sends it, through the user's handlers and ``finally`` clauses. Where it leaves
+the block, an operation that raises it is recorded, and what would have followed in the block never runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.diagnostics.attribution import is_users
+from dy2st.capture.diagnostics.translation import in_users_words, user_line
+from dy2st.capture.raising import departures
+from dy2st.capture.raising.unwinding import outstanding, unwound
+from dy2st.capture.session.session import Session, current
+from dy2st.capture.texts import wording
+from dy2st.capture.values.signals import Signal, Unreachable
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import Choice, Undefined
+from dy2st.capture.writes.places import AttributePlace
+from dy2st_runtime.ir.program import Location
+from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.raising import Recipe, copied
+
+ACTS_FOR_USER = False
+
+_MAX_CHAIN = 8
+
+
+def raised(error: Any) -> Any:
+    """What a ``raise`` statement raises during capture: the exception itself, noted as the user's own."""
+    session = current()
+    if session is None:
+        return error
+    if isinstance(error, Choice):
+        session.over(error, _raise)
+    if isinstance(error, type) and issubclass(error, BaseException):
+        error = session.call(error)
+    if not isinstance(error, BaseException):
+        error = TypeError("exceptions must derive from BaseException")
+    _settle(session, error)
+    session.raised.append(error)
+    before = {name: getattr(error, name) for name in _CHAIN}
+    session.chains.append((error, session.births.now(), before))
+    return error
+
+
+def _settle(session: Session, error: BaseException) -> None:
+    """Of an exception with an attribute that is one of several, raise one with each of them."""
+    for name, value in vars(error).items():
+        if isinstance(value, Choice):
+            options = {tag: MISSING if isinstance(option, Undefined) else option for tag, option in value.options.items()}
+            session.over(Choice(session, value.tag, options), functools.partial(_raise_with, session, error, name))
+
+
+def _raise_with(session: Session, error: BaseException, name: str, value: Any) -> None:
+    place = AttributePlace(error, name)
+    session.write(place)
+    place.write(value)
+    raise raised(error)
+
+
+def raised_from(error: Any, cause: Any) -> Any:
+    """What ``raise error from cause`` raises, with its cause: one of several where a tensor decides on it."""
+    session = current()
+    if isinstance(error, Choice):
+        error.session.over(error, lambda option: _raise(option, cause))
+    if isinstance(cause, Choice):
+        cause.session.over(cause, lambda option: _raise(error, option))
+    if isinstance(cause, Undefined):
+        cause.fail()
+    if isinstance(cause, type) and issubclass(cause, BaseException):
+        cause = cause() if session is None else session.call(cause)
+    found = raised(error() if session is None and isinstance(error, type) else error)
+    if cause is not None and not isinstance(cause, BaseException):
+        return raised(TypeError("exception causes must derive from BaseException"))
+    if isinstance(found, BaseException):
+        found.__cause__ = cause
+    return found
+
+
+def _raise(error: Any, *cause: Any) -> None:
+    raise raised_from(error, *cause) if cause else raised(error)
+
+
+def records(session: Session, error: BaseException) -> bool:
+    """Record that the block raises an exception which leaves it now, or that one is on its way to a handler.
+
+    Returns:
+        False if this is no exception of the user's program, but one of the capture.
+
+    Raises:
+        Refused: something of the user's outside of the block would catch it, and nothing can be on its way there.
+        Signal, Dy2stError: it was raised on the way out of this one, where the program never gets.
+    """
+    before = outstanding(error)
+    if before is not None:
+        raise before
+    if isinstance(error, Signal) or not is_users(session, error):
+        return False
+    if session.at_root and not wording.has_runtime_parts(session, error.args) and not _acts_before(session):
+        return False
+    location = user_line(session, error) or session.here()
+    try:
+        outcome, attempt = unwound(session, error)
+    except Unreachable:
+        return True  # a finally clause has recorded another one
+    if attempt is not None:
+        values: list[Any] = []
+        departures.leave(session, attempt, outcome, _recipe(session, outcome, values, _MAX_CHAIN), values)
+        return True
+    if outcome is not error:
+        error, location = outcome, user_line(session, outcome) or location
+    session.emit_checks()
+    behind = None if error.__context__ is None else handled(session, error.__context__)
+    place = None if location is None else Location(location.file, location.line, location.function, behind=behind)
+    with session.position.located(place):
+        session.before_raise()
+        if session.failed is not None and session.failed[0] is error:
+            _record_failing(session, error, *session.failed[1:])
+        else:
+            values = []
+            make = maker(session, error, values)
+            session.builder.call(control.raise_, (make, *_given(session, error, values)))
+    _unchain(session, error)
+    return True
+
+
+def _given(session: Session, error: BaseException, values: list[Any]) -> list[Any]:
+    """What an exception is made with.
+
+    Raises:
+        CaptureError: a block that has ended has made some of it.
+    """
+    try:
+        return [wording.node_value(session, value) for value in values]
+    except KeyError as missing:
+        raise errors.CaptureError(
+            f"a {type(error).__name__} with values that are known only at run time is raised outside of the block that made it",
+            session.here(),
+            fix="raise it in the except clause, or keep the text or the values and make the exception where it is raised",
+        ) from missing
+
+
+def handled(session: Session, error: BaseException) -> Callable[[], BaseException] | None:
+    """What makes an exception that is being handled: one of the user's, of which nothing is known at run time only."""
+    if not any(error is known for known in session.raised):
+        return None
+    values: list[Any] = []
+    make = maker(session, error, values)
+    return None if wording.has_runtime_parts(session, tuple(values)) else functools.partial(make, *values)
+
+
+_CHAIN = ("__cause__", "__context__", "__suppress_context__")
+
+
+def _unchain(session: Session, error: BaseException) -> None:
+    """An exception has been raised in a block: another block may raise the same object, which is behind nothing there."""
+    for position, (known, time, before) in reversed([*enumerate(session.chains)]):
+        if known is error and time > session.region.start:
+            for name in _CHAIN:  # the last one, since a cause sets it
+                setattr(error, name, before[name])
+            del session.chains[position]
+            return
+
+
+def _acts_before(session: Session) -> bool:
+    """Whether the program does something before it fails that a caller can see, or may fail earlier in another way."""
+    targets = [node.target for node in session.builder.graph.nodes if node.op == "call_function"]
+    controls = (target.effect for target in targets if isinstance(target, control.Control))
+    operators = [target for target in targets if isinstance(target, torch._ops.OpOverload)]
+    changes = any(target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags for target in operators)
+    return changes or any(controls) or session.has_written()
+
+
+def _record_failing(session: Session, error: BaseException, operation: Any, args: Any, kwargs: Any) -> None:
+    """An operation fails on stand-ins: it is recorded, for its own words when it fails on tensors."""
+    node = session.builder.call(operation, args, kwargs)
+    message = f"{operation} failed when the program was captured: {error}"
+    session.builder.call_raw(control.raise_, (RuntimeError, message, node))
+
+
+def maker(session: Session, error: BaseException, values: list[Any]) -> Callable[..., BaseException]:
+    """What makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
+    recipe = _recipe(session, error, values, _MAX_CHAIN)
+    own_init = hasattr(type(error).__init__, "__code__")
+    special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress
+    return recipe if special else recipe.kind
+
+
+def _recipe(session: Session, error: BaseException, values: list[Any], depth: int) -> Recipe:
+    args = error.__reduce__()[1] if isinstance(error, OSError) else error.args  # its args leave out the name of the file
+    args = tuple(map(in_users_words, args))
+    known = depth < _MAX_CHAIN and not wording.has_runtime_parts(session, args)
+    values += () if known else args
+    attributes = vars(error)
+    runtime = [name for name, value in attributes.items() if wording.has_runtime_parts(session, value)]
+    values += [attributes[name] for name in runtime]
+    fixed = {name: value for name, value in attributes.items() if name not in runtime}
+    own = [name for name, value in fixed.items() if session.tracker.source_of(value) is None]
+    names = ("__cause__", "__context__") if depth else ()
+    links = [(name, getattr(error, name)) for name in names]
+    linked = [(name, link) for name, link in links if isinstance(link, Exception) and id(link) not in session.handled_around]
+    return Recipe(
+        kind=type(error),
+        count=0 if known else len(args),
+        args=args if known else (),
+        names=tuple(runtime),
+        fixed={name: copied(value) if name in own else value for name, value in fixed.items()},
+        copies=frozenset(own),
+        links=tuple((name, _recipe(session, link, values, depth - 1)) for name, link in linked),
+        suppress=error.__suppress_context__,
+    )

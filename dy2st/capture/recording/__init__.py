@@ -1,0 +1,1 @@
+"""The modes and builders that record operations of torch into blocks."""

@@ -1,0 +1,282 @@
+"""One block while it is being captured: the graph, and which node stands for which value.
+
+A value of an outer block that is used inside becomes an operand: the inner block gets a placeholder for it at first use.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from dy2st.capture.values import expressions
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, RuntimeString, Stale
+from dy2st_runtime.ir.printing import describe
+from dy2st_runtime.ir.program import Block, Location
+from dy2st_runtime.primitives import scalars
+
+ACTS_FOR_USER = False
+
+_VALUES = (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, RuntimeString, RuntimeFunction)
+"""What nodes stand for."""
+
+
+class BlockBuilder:
+    """A block under construction.
+
+    Args:
+        parent: the block around it; ``None`` for the root.
+        locate: gives the user's line that runs now.
+        adopt: turns a real tensor met during capture into the stand-in that the root block has for it.
+        recorded: called with each operation, once its result is known.
+    """
+
+    def __init__(
+        self,
+        parent: BlockBuilder | None,
+        locate: Callable[[], Location | None],
+        adopt: Callable[[torch.Tensor], torch.Tensor],
+        recorded: Callable[[BlockBuilder, fx.Node], None],
+    ) -> None:
+        self.parent, self.locate, self.adopt, self.recorded = parent, locate, adopt, recorded
+        self.graph = fx.Graph()
+        self.origins: dict[int, Location] = parent.origins if parent is not None else {}
+        self.operands: dict[fx.Node, fx.Node] = {}
+        """Outer node → the placeholder that stands for it here, in order of first use."""
+        self._objects: dict[int, tuple[Callable[[], Any], fx.Node]] = {}
+        """Tensors and lists by identity, held weakly: torch's factory functions copy a result that anyone else holds."""
+        self._expressions: dict[sympy.Basic, fx.Node] = {}
+        self._lazy: dict[sympy.Basic, tuple[Any, tuple[Any, ...]]] = {}
+        """Expressions that one operation gives, made when first asked for: the sizes of tensors mostly."""
+
+    # -- values to nodes -------------------------------------------------------------------------------------------------
+
+    def argument(self, value: Any) -> Any:
+        """What stands for a value, or for each value in nested tuples, lists, dicts and slices, in the arguments of a node."""
+        if isinstance(value, _VALUES):
+            return self.node_of(value)
+        if isinstance(value, (tuple, list)):
+            kind = list if isinstance(value, list) else tuple
+            return kind(self.argument(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self.argument(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(self.argument(value.start), self.argument(value.stop), self.argument(value.step))
+        if isinstance(value, Stale):
+            value.fail()
+        return value
+
+    def node_of(self, value: Any) -> Any:
+        """The node of a symbolic value; a plain number where the value turned out to be known."""
+        if isinstance(value, SYMBOLIC_NUMBERS):
+            return self._number_node(value)
+        node = self._find_object(value)
+        if node is None and isinstance(value, torch.Tensor):
+            node = self._find_object(self.adopt(value))
+        if node is None:
+            raise KeyError(f"no node for {describe(value)}")
+        return node
+
+    def is_inside(self, other: BlockBuilder) -> bool:
+        """Whether this is the other block or one inside of it."""
+        return self is other or (self.parent is not None and self.parent.is_inside(other))
+
+    def is_operand(self, value: Any) -> bool:
+        """Whether a tensor or list is one of an outer block."""
+        node = self._own(value)
+        if node is not None:
+            return node in self.operands.values()
+        return self.parent is not None and self.parent.knows(value)
+
+    def knows(self, value: Any) -> bool:
+        """Whether a tensor or list has a node in this block or an outer one."""
+        return self._own(value) is not None or (self.parent is not None and self.parent.knows(value))
+
+    def lifted(self) -> list[torch.Tensor]:
+        """The tensors of outer blocks that are used here."""
+        taken = set(self.operands.values())
+        values = (get() for get, node in self._objects.values() if node in taken)
+        return [value for value in values if isinstance(value, torch.Tensor)]
+
+    def can_express(self, expr: sympy.Basic) -> bool:
+        """Whether the block can compute an expression of sizes and numbers."""
+        if expr in self._expressions or expr in self._lazy or (self.parent is not None and self.parent.can_express(expr)):
+            return True
+        return not expr.is_Symbol and all(self.can_express(part) for part in expr.args)
+
+    def _own(self, value: Any) -> fx.Node | None:
+        found = self._objects.get(id(value))
+        return found[1] if found is not None and found[0]() is value else None
+
+    def _remember(self, value: Any, node: fx.Node) -> None:
+        try:
+            self._objects[id(value)] = (weakref.ref(value), node)
+        except TypeError:  # a dict, or an object without a place for that
+            self.stands_for(value, node)
+
+    def _find_object(self, value: Any) -> fx.Node | None:
+        found = self._own(value)
+        if found is not None:
+            return found
+        outer = self.parent._find_object(value) if self.parent is not None else None
+        if outer is None:
+            return None
+        node = self._lift(outer)
+        self._remember(value, node)
+        return node
+
+    def _number_node(self, value: Any) -> Any:
+        if value.node.constant is not None:
+            return value.node.constant
+        return self.expression_node(value.node.expr)
+
+    def expression_node(self, expr: sympy.Basic) -> Any:
+        """The node that computes an expression of sizes and numbers, made of operations where there is none yet."""
+        found = self._find_expression(expr)
+        if found is not None:
+            return found
+        if not expr.free_symbols:
+            return expressions.constant(expr)
+        node = expressions.build(expr, self.expression_node, self.call_raw)
+        if isinstance(node, fx.Node):
+            self._expressions[expr] = node
+        return node
+
+    def _find_expression(self, expr: sympy.Basic) -> fx.Node | None:
+        if expr in self._expressions:
+            return self._expressions[expr]
+        if expr in self._lazy:
+            self._expressions[expr] = node = self.call_raw(*self._lazy[expr])
+            return node
+        outer = self.parent._find_expression(expr) if self.parent is not None else None
+        if outer is None:
+            return None
+        self._expressions[expr] = node = self._lift(outer)
+        return node
+
+    def _lift(self, outer: fx.Node) -> fx.Node:
+        if outer not in self.operands:
+            self.operands[outer] = self.placeholder(outer.name, outer.meta.get("type", ""))
+        return self.operands[outer]
+
+    # -- nodes -----------------------------------------------------------------------------------------------------------
+
+    def placeholder(self, name: str, value: Any) -> fx.Node:
+        """A new input after the existing ones."""
+        first = next((node for node in self.graph.nodes if node.op != "placeholder"), self.graph._root)
+        with self.graph.inserting_before(first):
+            node = self.graph.placeholder(name)
+        _describe(node, value)
+        return node
+
+    def call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, value: Any = None) -> fx.Node:
+        """Record an operation whose result is ``value``; its arguments are values, not nodes."""
+        node = self._node(target, tuple(self.argument(a) for a in args), self.argument(kwargs or {}))
+        self.bind(value, node)
+        self.recorded(self, node)
+        return node
+
+    def call_raw(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> fx.Node:
+        """Record an operation whose arguments are nodes already."""
+        node = self._node(target, args, kwargs)
+        self.recorded(self, node)
+        return node
+
+    def _node(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> fx.Node:
+        node = self.graph.create_node("call_function", target, args, kwargs or {}, name=_short_name(target))
+        location = self.locate()
+        if location is not None:
+            node.meta["location"] = location
+        return node
+
+    def bind(self, value: Any, node: fx.Node) -> None:
+        """From now on ``node`` stands for ``value``; the parts of a tuple or list get ``getitem`` nodes."""
+        _describe(node, value)
+        if "location" in node.meta:
+            self.origins.setdefault(id(value), node.meta["location"])
+        if isinstance(value, (tuple, list)):
+            for index, item in enumerate(value):
+                if isinstance(item, (*_VALUES, tuple, list)) and not self._bound(item):
+                    self.bind(item, self.call_raw(operator.getitem, (node, index)))
+        elif isinstance(value, SYMBOLIC_NUMBERS):
+            self._bind_number(value, node)
+        elif isinstance(value, torch.Tensor) and not self._bound(value):
+            self._remember(value, node)
+            for dim, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and size.node.constant is None:
+                    self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
+        elif isinstance(value, (RuntimeList, RuntimeString, RuntimeFunction)):
+            self._remember(value, node)
+
+    def stands_for(self, value: Any, node: fx.Node) -> None:
+        """From now on ``node`` gives an object; it is kept alive, since a dict cannot be referred to weakly."""
+        self._objects[id(value)] = (lambda: value), node
+
+    def object_node(self, value: Any) -> fx.Node | None:
+        """The node that gives an object, if there is one."""
+        return self._find_object(value) if self.knows(value) else None
+
+    def bind_without_sizes(self, value: torch.Tensor, node: fx.Node) -> None:
+        """From now on ``node`` stands for ``value``, but what it gives has other sizes."""
+        _describe(node, value)
+        self._remember(value, node)
+
+    def _bound(self, value: Any) -> bool:
+        """In-place operators return their own argument, which keeps the node it has."""
+        return isinstance(value, torch.Tensor) and self.knows(value)
+
+    def _bind_number(self, value: Any, node: fx.Node) -> None:
+        expr = value.node.expr
+        self._expressions[expr] = node
+        if isinstance(expr, sympy.Eq) and isinstance(expr.lhs, sympy.Symbol):  # a symbolic bool is "this 0-or-1 integer is 1"
+            self._lazy.setdefault(expr.lhs, (scalars.to_int, (node,)))
+
+    def mark(self) -> fx.Node:
+        """A point to come back to with :meth:`rollback`."""
+        return self.graph._root.prev
+
+    def rollback(self, mark: fx.Node) -> None:
+        """Forget every operation recorded since a mark; inputs stay."""
+        while (last := self.graph._root.prev) is not mark and last.op != "placeholder":
+            self._forget(last)
+            self.graph.erase_node(last)
+
+    def _forget(self, node: fx.Node) -> None:
+        self._objects = {key: entry for key, entry in self._objects.items() if entry[1] is not node}
+        self._expressions = {key: entry for key, entry in self._expressions.items() if entry is not node}
+        self._lazy = {key: entry for key, entry in self._lazy.items() if entry[1][0] is not node}
+
+    def finish(self, outputs: tuple[Any, ...]) -> Block:
+        """Close the block; ``outputs`` are values."""
+        self.graph.output(tuple(self.argument(value) for value in outputs))
+        return Block(self.graph)
+
+
+def align_operands(*builders: BlockBuilder) -> tuple[fx.Node, ...]:
+    """Give sibling blocks the same operands in the same order.
+
+    Returns:
+        The outer nodes that the control node passes.
+    """
+    outer = list(dict.fromkeys(node for builder in builders for node in builder.operands))
+    for builder in builders:
+        for node in outer:
+            builder._lift(node)
+        first = next((n for n in builder.graph.nodes if n.op != "placeholder"), builder.graph._root)
+        for node in outer:
+            first.prepend(builder.operands[node])
+    return tuple(outer)
+
+
+def _short_name(target: Any) -> str | None:
+    """``add`` for ``aten.add.Tensor``; torch.fx makes it unique."""
+    return target.overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else None
+
+
+def _describe(node: fx.Node, value: Any) -> None:
+    node.meta["type"] = value if isinstance(value, str) else describe(value)

@@ -1,0 +1,154 @@
+"""Indexing of tensors with numbers that are known only at run time.
+
+``x[i]`` with a symbolic ``i`` is ``x.select(0, i)``; torch's own subscript would ask for the value of ``i``. The basic parts of an
+index (numbers, slices, ``None``, ``...``) are applied one dimension at a time, what is left (masks, index tensors) as torch does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+
+from dy2st.capture.recording.position import Position
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.errors import CaptureError
+
+_FULL = slice(None)
+
+
+def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callable[..., Any]) -> Any:
+    """``tensor[index]``; ``plain`` is torch's own subscript."""
+    if not _needs_rewrite(tensor, index):
+        return plain(tensor, index)
+    _check_count(tensor, index, plain)
+    view, rest = _apply_basic(position, tensor, index)
+    return view if rest is None else plain(view, rest)
+
+
+def set_item(position: Position, tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., Any]) -> None:
+    """``tensor[index] = value``."""
+    if not _needs_rewrite(tensor, index) and not isinstance(value, SYMBOLIC_NUMBERS):
+        plain(tensor, index, value)
+        return
+    _check_count(tensor, index, plain, value)
+    view, rest = _apply_basic(position, tensor, index)
+    if isinstance(value, SYMBOLIC_NUMBERS):
+        value = torch.scalar_tensor(cast(Any, value), dtype=tensor.dtype, device=tensor.device)
+    if rest is not None:
+        plain(view, rest, value)
+    elif isinstance(value, torch.Tensor):
+        view.copy_(_strip_leading_ones(value, view.dim()))
+    else:
+        view.fill_(value)
+
+
+def _needs_rewrite(tensor: torch.Tensor, index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(type(part) is int for part in parts) and not all(type(size) is int for size in tensor.shape):
+        return True  # whether the item is there is known only at run time
+    return any(_is_runtime_number(part) or _is_flag(part) or (isinstance(part, slice) and _runtime_slice(part)) for part in parts)
+
+
+def _check_count(tensor: torch.Tensor, index: Any, plain: Callable[..., Any], *value: Any) -> None:
+    """Have torch refuse, in its words, an index with more parts than the tensor has dimensions."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if sum(map(_width, parts)) > tensor.dim():
+        known = tuple(0 if _is_runtime_number(part) or isinstance(part, slice) else part for part in parts)
+        plain(tensor, known if isinstance(index, (tuple, torch.Tensor)) else known[0], *value)
+
+
+def _runtime_slice(part: slice) -> bool:
+    return any(_is_runtime_number(bound) for bound in (part.start, part.stop, part.step))
+
+
+def _is_runtime_number(part: Any) -> bool:
+    if isinstance(part, torch.Tensor):
+        return part.dim() == 0 and not part.is_floating_point() and part.dtype not in (torch.bool, torch.uint8)
+    return isinstance(part, (torch.SymInt, torch.SymFloat))
+
+
+def _is_flag(part: Any) -> bool:
+    """Whether part of an index is one truth value, which gives a new dimension of size 0 or 1."""
+    return isinstance(part, torch.SymBool) or (isinstance(part, torch.Tensor) and part.dim() == 0 and part.dtype == torch.bool)
+
+
+def _number(part: Any) -> Any:
+    return part.item() if isinstance(part, torch.Tensor) else part
+
+
+def _apply_basic(position: Position, tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
+    """Apply everything but index tensors; gives the view and the index that is left, ``None`` if nothing."""
+    parts = _expand_ellipsis(list(index) if isinstance(index, tuple) else [index], tensor.dim())
+    view, dim, advanced = tensor, 0, False
+    rest: list[Any] = []
+    for number, part in parts:
+        if part is None:
+            view = view.unsqueeze(dim)
+        elif isinstance(part, slice):
+            view = _slice(view, dim, part)
+        elif _is_flag(part):
+            flag = torch.scalar_tensor(cast(bool, part), dtype=torch.bool) if isinstance(part, torch.SymBool) else part
+            view, advanced = view.unsqueeze(dim), True
+            rest.append(flag.to(view.device).unsqueeze(0))
+            dim += 1
+            continue
+        elif isinstance(part, bool) or (isinstance(part, (torch.Tensor, list)) and not _is_runtime_number(part)):
+            advanced = True
+            width = part.dim() if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8) else 1
+            rest.append(part)
+            dim += width
+            continue
+        else:
+            view = _select(position, view, dim, (number, _number(part)))
+            continue
+        rest.append(_FULL)
+        dim += 1
+    return view, tuple(rest) if advanced else None
+
+
+def _select(position: Position, view: torch.Tensor, dim: int, part: tuple[int, Any]) -> torch.Tensor:
+    """The item with a number; where that number stands in the subscript is what torch's error speaks of."""
+    location = position.locate()
+    subscript, number = part
+    with position.located(location and dataclasses.replace(location, subscript=subscript)):
+        return view.select(dim, number)
+
+
+def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
+    if part == _FULL:
+        return view
+    step = 1 if part.step is None else _number(part.step)
+    if isinstance(step, torch.SymInt) and not step.node.expr.is_number:
+        raise CaptureError(
+            "a tensor is sliced with a step that is known only at run time",
+            fix="index it with torch.arange(start, stop, step)",
+        )
+    return torch.ops.aten.slice.Tensor(view, dim, _number(part.start), _number(part.stop), step)  # type: ignore[no-any-return]
+
+
+def _expand_ellipsis(parts: list[Any], rank: int) -> list[tuple[int, Any]]:
+    """The parts with their positions, without ``...``."""
+    used = sum(map(_width, parts))
+    positions = list(enumerate(parts))
+    for position, part in positions:
+        if part is Ellipsis:
+            return positions[:position] + [(position, _FULL)] * (rank - used) + positions[position + 1 :]
+    return positions
+
+
+def _width(part: Any) -> int:
+    if part is None or part is Ellipsis or isinstance(part, bool) or _is_flag(part):
+        return 0
+    if isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8):
+        return part.dim()
+    return 1
+
+
+def _strip_leading_ones(value: torch.Tensor, rank: int) -> torch.Tensor:
+    """Item assignment allows extra leading dimensions of size 1."""
+    while value.dim() > rank and isinstance(value.shape[0], int) and value.shape[0] == 1:
+        value = value.squeeze(0)
+    return value

@@ -1,0 +1,230 @@
+"""The dispatch mode that records: every torch operation becomes a node, before autograd takes it apart.
+
+It sits at the PreDispatch key, so ``linear``, ``batch_norm`` or ``dropout`` stay whole, and running the node under autograd gives
+exactly what eager gives. The operation itself then runs on fake tensors, for the shapes of its results.
+
+Arithmetic on symbolic ints is not recorded: it stays in the expression and becomes operations when it is used. Arithmetic
+on floats is recorded operation by operation, because algebra would round differently.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, UnsupportedOperatorException
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from dy2st.capture.recording import failing, recurrent
+from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_stand_in
+from dy2st.capture.recording.overlap import refused_overlap
+from dy2st.capture.recording.shapes import CaptureShapes
+from dy2st.capture.recording.stale_views import StaleViews, without_autograd
+from dy2st.capture.types import geometry, tensor_traits
+from dy2st.errors import CaptureError, Location
+from dy2st_runtime.primitives import scalars
+
+if TYPE_CHECKING:
+    from dy2st.capture.environment.outside import Outside
+
+ACTS_FOR_USER = False
+
+_NOT_RECORDED = {
+    torch.ops.prim.device.default, torch.ops.aten.size.default, torch.ops.aten.sym_size.default, torch.ops.aten.sym_size.int,
+    torch.ops.aten.sym_stride.default, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default,
+    torch.ops.aten.sym_storage_offset.default, torch.ops.aten.is_contiguous.default, torch.ops.aten.is_contiguous.memory_format,
+    torch.ops.aten.dim.default, torch.ops.aten.is_same_size.default, torch.ops.aten.is_floating_point.default,
+}  # fmt: skip
+_DROPPING = {
+    torch.ops.aten.dropout.default, torch.ops.aten.feature_dropout.default, torch.ops.aten.alpha_dropout.default,
+    torch.ops.aten.feature_alpha_dropout.default,
+}  # fmt: skip
+"""What gives its operand itself where nothing is dropped."""
+_QUANTIZING = {
+    torch.ops.aten.quantize_per_tensor, torch.ops.aten.quantize_per_tensor_dynamic, torch.ops.aten.quantize_per_channel,
+    torch.ops.aten._make_per_tensor_quantized_tensor, torch.ops.aten._empty_affine_quantized,
+}  # fmt: skip
+"""Their stand-ins are plain tensors, and what is computed with these differs."""
+_MEMOS = ("_item_memo", "_nonzero_memo", "_unique_memo", "_unique_consecutive_memo")
+_TARGETS: dict[Any, Callable[..., Any]] = {
+    torch.sym_float: scalars.to_float,
+    torch.sym_int: scalars.to_int,
+    torch.sym_max: scalars.maximum,
+    torch.sym_min: scalars.minimum,
+    torch.sym_not: scalars.logical_not,
+    torch.sym_ite: scalars.where,
+    **{
+        getattr(torch, f"_sym_{name}"): getattr(math, name)
+        for name in ["sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2"]
+    },
+}
+_COMPARISONS = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
+
+
+class Capturing(Protocol):
+    """What the recorder needs of the session."""
+
+    shapes: CaptureShapes
+    fake: FakeTensorMode
+    outside: Outside
+
+    @property
+    def builder(self) -> BlockBuilder: ...
+
+    def here(self) -> Location | None: ...
+
+    failed: Any
+    asks_strides: bool
+    apart: frozenset[str]
+    asked_traits: set[str]
+    has_mixed: bool
+    tracker: Any
+    graph_is_partial: bool
+    pending: Any
+    before_raise: Any
+
+    def emit_checks(self) -> None: ...
+
+
+class Recorder(ProxyTorchDispatchMode):
+    """Records into the block that the session is building now."""
+
+    def __init__(self, session: Capturing) -> None:
+        super().__init__(None, "symbolic", pre_dispatch=True)  # type: ignore[arg-type]
+        self.session = session
+        self.is_running = False
+        """Whether an operation runs: what Python does for it is the operation's own, and is not recorded."""
+        self._stale_views = StaleViews()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operation on fake tensors and record it."""
+        kwargs = kwargs or {}
+        if func.overloadpacket in _QUANTIZING:
+            raise CaptureError(
+                f"{func.overloadpacket.__name__} makes a quantized tensor, which cannot be captured",
+                self.session.here(),
+                fix="use torch.fake_quantize_per_tensor_affine or torch.fake_quantize_per_channel_affine",
+            )
+        if func.namespace == "c10d":
+            raise CaptureError(
+                f"code that was not converted starts the collective {func.overloadpacket.__name__}, and may not wait for it",
+                self.session.here(),
+                fix="call the function of torch.distributed in converted code, or use torch.distributed._functional_collectives",
+            )
+        if func is torch.ops.aten.lift_fresh.default:
+            func = torch.ops.aten.lift_fresh_copy.default
+        args, kwargs = tree_map_only(torch.Tensor, self._stand_in, (args, kwargs))
+        shapes = self.session.shapes
+        self.session.fake.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
+        shapes.operation_start = shapes.unbacked_symint_counter
+        before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
+        try:
+            result = self._run(func, args, kwargs)
+            self._check_overlap(func, args)
+            refused = of_dtypes(func, args, kwargs)
+            if refused is not None:
+                raise refused
+        except Exception as error:
+            self.session.failed = (error, func, args, kwargs)
+            raise
+        finally:
+            shapes.operation_start = None
+        geometry.check(self.session, func, lying)
+        self._stale_views.note(func, args, self.session.builder)
+        tensor_traits.follow(self.session, func, (args, kwargs), result, before)
+        if func in _NOT_RECORDED:
+            return result
+        if func in _DROPPING and (not args[2] or args[1] == 0):  # the stand-in's result is another one than its operand
+            return args[0]
+        failing.check(self.session, func, args)
+        tree_map_only(FakeTensor, self._check_result, result)
+        self.session.builder.call(func, args, kwargs, result)
+        self.session.emit_checks()
+        return result
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = recurrent.shapes_of(func, args, kwargs)
+        if result is not None:
+            return result
+        outer, self.is_running = self.is_running, True
+        try:
+            return func(*args, **kwargs)
+        except AssertionError as error:  # of torch's Python code for stand-ins; the operations themselves raise no such
+            raise of_eager(func, args, kwargs, RuntimeError(*error.args)) from None
+        except UnsupportedOperatorException:
+            raise without_stand_in(func) from None
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
+                raise of_eager(func, args, kwargs, error) from None
+            if self.session.pending:
+                raise CaptureError(
+                    "torch may refuse a view here, which some ways to here make stale, and a try or with statement would see it",
+                    self.session.here(),
+                    seen=str(error),
+                    fix="use the view before the tensor is modified, or modify a clone of it",
+                ) from None
+            self.session.before_raise()
+            self.session.graph_is_partial = True
+            return without_autograd(func, args, kwargs)
+        finally:
+            self.is_running = outer
+
+    def _check_overlap(self, func: Any, args: Any) -> None:
+        message = refused_overlap(func, args)
+        if message is not None:
+            self.session.asks_strides = True  # it is so for arguments that lie in memory as these do
+            raise RuntimeError(message)
+
+    def _stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, FakeTensor):
+            return self.session.outside.adopt(tensor)
+        for memo in _MEMOS:  # an in-place change inside a block that runs again makes what was remembered wrong
+            setattr(tensor, memo, None)
+        return tensor
+
+    def _check_result(self, tensor: FakeTensor) -> FakeTensor:
+        if tensor.layout == torch.strided:  # sparse ones live inside of a program
+            self.session.outside.check_kind(tensor)
+        tensor.constant = None  # the value known at capture is not the value of a later trip or call
+        return tensor
+
+    def __sym_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Arithmetic on symbolic numbers: recorded where floats take part."""
+        target = _TARGETS.get(func, func)
+        float_result = target in (operator.truediv, scalars.to_float) or getattr(target, "__module__", "") == "math"
+        if not float_result and not any(isinstance(a, (float, torch.SymFloat)) for a in args):
+            failing.check_number(self.session, target, args)
+            return func(*args, **kwargs)
+        return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
+
+
+def _result_kind(target: Any, args: Any) -> str:
+    if target in (math.ceil, math.floor, math.trunc, scalars.to_int) or (target is round and len(args) == 1):
+        return "int"
+    return "bool" if target is scalars.logical_not else "float"
+
+
+def record_number(session: Capturing, target: Callable[..., Any], args: tuple[Any, ...], kind: str) -> Any:
+    """Record a function of numbers (or of a tensor with one element) and give a new symbolic number for its result.
+
+    Args:
+        target: one of :data:`dy2st_runtime.primitives.scalars.TARGETS`.
+        args: numbers, symbolic numbers, tensors.
+        kind: ``"int"``, ``"float"`` or ``"bool"``, the type of the result.
+    """
+    failing.check_number(session, target, args)
+    number = fresh_number(session.shapes, kind)
+    if target is scalars.to_int and isinstance(args[0], torch.SymBool):
+        session.shapes.one_of(number, 0, 1)
+    session.builder.call(target, tuple(args), {}, number)
+    return number
+
+
+def fresh_number(shapes: CaptureShapes, kind: str) -> Any:
+    """A new symbolic number."""
+    return {"int": shapes.fresh_int, "float": shapes.fresh_float, "bool": shapes.fresh_bool}[kind]()

@@ -1,0 +1,1 @@
+"""One capture: its regions, allocations, lists, and the functions of torch that it stands in for."""

@@ -1,0 +1,44 @@
+"""When the objects that captured code works with were made: what a block has made itself is no state of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from dy2st.capture.session.regions import Region
+from dy2st.capture.writes.places import AttributePlace, CellPlace, Place
+from dy2st_runtime.ir.structure import children
+
+
+class Births:
+    """The clock of one capture, and the times at which objects were made by it."""
+
+    def __init__(self) -> None:
+        self._clock = itertools.count()
+        self._births: dict[int, tuple[Any, int]] = {}
+
+    def now(self) -> int:
+        """A time later than all before."""
+        return next(self._clock)
+
+    def own(self, made: Any, since: int | None = None) -> None:
+        """An object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
+        self._births.setdefault(id(made), (made, self.now() if since is None else since))
+
+    def own_variables(self, function: Callable[..., Any]) -> None:
+        """The variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
+        for cell in getattr(function, "__closure__", None) or ():
+            self.own(cell)
+
+    def born(self, made: Any) -> int | None:
+        """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""
+        found = self._births.get(id(made))
+        return found[1] if found is not None else None
+
+    def is_inside(self, place: Place, region: Region) -> bool:
+        """Whether a place is part of what a block has made itself, so that nobody outside can see that it is written."""
+        if isinstance(place, AttributePlace) and not region.repeats and children(place.owner) is None:
+            return False  # nobody passes on what is in it
+        time = self.born(place.cell if isinstance(place, CellPlace) else place.owner)
+        return time is not None and time > region.start

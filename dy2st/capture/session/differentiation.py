@@ -1,0 +1,63 @@
+"""``torch.autograd.grad`` inside a captured function: called when the program runs, on the graph that the program makes there."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dy2st.capture.recording.recorder import fresh_number
+from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.gradients import gradients
+
+if TYPE_CHECKING:
+    from dy2st.capture.session.session import Session
+
+
+def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The gradients; where it depends on the call whether there is one, ``None`` or a tensor."""
+    given = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
+    given.apply_defaults()
+    values = dict(given.arguments)
+    outputs, inputs = _tuple(values.pop("outputs")), _tuple(values.pop("inputs"))
+    may_be_none = values["allow_unused"] and not values["materialize_grads"]
+    found = _on_stand_ins(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
+    made = [None if there is False else _gradient(session, tensor, values) for tensor, there in zip(inputs, found)]
+    unsure = [position for position, there in enumerate(found) if there is None]
+    tags = [fresh_number(session.shapes, "int") for _ in unsure]
+    session.builder.call(control.call_, (gradients, (unsure, inputs, outputs), values), {}, (*made, *tags))
+    results: dict[int, Any] = dict(enumerate(made))
+    for position, tag in zip(unsure, tags):
+        results[position] = session.new_choice(tag, {0: None, 1: made[position]})
+    return tuple(results.values())
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, torch.Tensor) else tuple(value)
+
+
+def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) -> torch.Tensor:
+    sizes = list(tensor.shape)
+    if values["is_grads_batched"]:
+        sizes.insert(0, _tuple(values["grad_outputs"])[0].shape[0])
+    with session.quiet(), torch.enable_grad():
+        made = torch.empty(sizes, dtype=tensor.dtype, device=tensor.device)
+        if values["create_graph"]:
+            session.graph_is_partial = True
+            made = made.requires_grad_().clone()
+    return made
+
+
+def _on_stand_ins(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any, ...], values: dict[str, Any]) -> list[bool | None]:
+    """Whether each input has a gradient; ``None`` where the graph of the stand-ins does not tell."""
+    given = [session.outside.adopted(tensor) for tensor in outputs]
+    with session.quiet(), session.suspended():
+        found = torch.autograd.grad(
+            given,
+            [session.outside.adopted(tensor) for tensor in inputs],
+            [torch.ones_like(tensor) for tensor in given],
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return [True if gradient is not None else None if session.graph_is_partial else False for gradient in found]

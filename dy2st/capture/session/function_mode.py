@@ -1,0 +1,409 @@
+"""The torch-function mode of a capture: calls of torch that never reach the dispatcher, or that ask Python for a tensor's value.
+
+Grad mode and autocast become operations of the program; hooks are attached when it runs; a truth value, a number or an
+array asked of a tensor by code that was not converted is an error that names the caller.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator as python
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import PreDispatchTorchFunctionMode
+from torch.nested._internal.nested_tensor import NestedTensor
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_any, tree_leaves
+
+import dy2st_runtime
+from dy2st import errors
+from dy2st.capture.recording import indexing
+from dy2st.capture.session import differentiation, replacements
+from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values.signals import NeedsApart
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, OfEachCall
+from dy2st.errors import CaptureError, DataDependentError
+from dy2st_runtime.primitives import control, scalars
+
+if TYPE_CHECKING:
+    from dy2st.capture.session.session import Session
+
+_Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]
+_HANDLERS: dict[Any, _Handler] = {}
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OWN_FOLDERS = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (errors, dy2st_runtime))
+
+
+class TorchFunctions(PreDispatchTorchFunctionMode):
+    """Sends the calls that need it to their handlers. ``torch.autocast`` tells modes of this class, and no others, what it does."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(None)  # type: ignore[arg-type]  # the tracer is only used by the methods that are replaced here
+        self.session = session
+        self.open_autocasts: list[Any] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """One call of torch."""
+        kwargs = dict(kwargs or {})
+        is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
+        handler = _HANDLERS.get(func)
+        if NestedTensor in types:
+            raise CaptureError(
+                "a nested tensor cannot be captured", self.session.here(), fix="pad to one length: to_padded_tensor()"
+            )
+        _check_device(func, args, kwargs)
+        replacements.used(self.session, func)
+        args = tuple(map(self._asked, args))
+        _tell_numbers_apart(self.session, args, kwargs)
+        made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
+        return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
+
+    def _asked(self, value: Any) -> Any:
+        if isinstance(value, OfEachCall):
+            value.fail()
+        return self.session.outside.asked(value) if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) else value
+
+
+def _tell_numbers_apart(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A number goes where the dtype of the result depends on what it is.
+
+    Raises:
+        NeedsApart: it may be an int on one path and a float on another.
+    """
+    if tensor_traits.NUMBER in session.apart or not lattice.has_mixed_numbers() or kwargs.get("dtype") is not None:
+        return
+    parts = tree_leaves((args, kwargs))
+    floats = any(isinstance(part, torch.Tensor) and (part.is_floating_point() or part.is_complex()) for part in parts)
+    if not floats and any(isinstance(part, torch.SymFloat) for part in parts):
+        raise NeedsApart(tensor_traits.NUMBER)
+
+
+def _check_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise what torch raises for a device that is not there; stand-ins would be on it all the same."""
+    asked = [kwargs.get("device"), *(args[1:2] if func is torch.Tensor.to else ())]
+    asked += ["cuda"] if func is torch.Tensor.cuda else []
+    for device in asked:
+        if isinstance(device, (str, torch.device)) and str(device).startswith("cuda") and not torch.cuda.is_available():
+            with _disable_current_modes():
+                torch.empty(0, device=device)
+
+
+def handles_torch(*functions: Any) -> Callable[[_Handler], _Handler]:
+    """Register the handler of some functions and methods of torch, whoever calls them."""
+
+    def register(handler: _Handler) -> _Handler:
+        for function in functions:
+            _HANDLERS[function] = handler
+        return handler
+
+    return register
+
+
+@handles_torch(torch._C._set_grad_enabled)
+def _set_grad_enabled(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.builder.call(func, args)
+    return func(*args, **kwargs)
+
+
+@handles_torch(torch.nn.init.uniform_, torch.nn.init.normal_, torch.nn.init.constant_, torch.nn.init.kaiming_uniform_)
+def _initialize(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """They switch gradients off where this mode does not see it."""
+    before = torch.is_grad_enabled()
+    session.builder.call(torch._C._set_grad_enabled, (False,))
+    try:
+        return func(*args, **kwargs)
+    finally:
+        session.builder.call(torch._C._set_grad_enabled, (before,))
+
+
+@handles_torch(torch.amp.autocast_mode._enter_autocast)
+def _enter_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.functions.open_autocasts.append(session.builder.call(func, args, kwargs))
+
+
+@handles_torch(torch.amp.autocast_mode._exit_autocast)
+def _exit_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.builder.call_raw(func, (session.functions.open_autocasts.pop(),))
+
+
+@handles_torch(
+    torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__, torch.Tensor.__index__, torch.Tensor.__complex__,
+    torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.data_ptr,
+)  # fmt: skip
+def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    raise data_dependent(session, f"Tensor.{getattr(func, '__name__', func)}()")
+
+
+_FIXES = {
+    "_detect_is_causal_mask": "say whether the mask is a causal one: src_is_causal and tgt_is_causal (of nn.Transformer), "
+    "is_causal (of nn.TransformerEncoder), tgt_is_causal (of nn.TransformerDecoder)",
+}
+"""What to write instead, by the name of the function of a library that asks."""
+
+
+def data_dependent(session: Session, what: str) -> DataDependentError:
+    """The error for code that asks for a value which only exists at run time."""
+    frame = sys._getframe(1)
+    while frame is not None and _internal(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    asker = f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})" if frame is not None else "C code"
+    return DataDependentError(
+        f"{asker} asks for the value of a tensor that is known only when the program runs",
+        session.here(),
+        seen=f"{what} in code that was not converted",
+        fix=_FIXES.get(
+            asker.split(" ")[0],
+            "use a tensor operation there, give the function source that can be converted, or call it outside of the program",
+        ),
+    )
+
+
+def _internal(file: str) -> bool:
+    """Whether a file is part of the machinery that runs captures, not one that asks questions itself."""
+    if file.startswith(_TORCH):
+        return file[len(_TORCH) :].startswith(("_", "overrides.py", "fx/", "utils/_", "autograd/"))
+    return file.startswith(_OWN_FOLDERS)
+
+
+@handles_torch(torch.Tensor.stride, torch.Tensor.is_contiguous)
+def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if session.position.asked_by_user_code():
+        session.asks_strides = True
+    return func(*args, **kwargs)
+
+
+@handles_torch(torch.Tensor.item)
+def _item(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args[0].is_complex():
+        raise CaptureError(
+            "item() of a complex tensor", session.here(), fix="keep working on the tensor, or take x.real and x.imag"
+        )
+    return func(*args, **kwargs)
+
+
+@handles_torch(torch.Tensor.tolist)
+def _tolist(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    if tensor.dim() == 0:
+        return tensor.item()
+    if not isinstance(tensor.shape[0], int):
+        raise CaptureError(
+            "tolist() of a tensor whose length is known only at run time", session.here(), fix="keep working on the tensor"
+        )
+    return [row.tolist() for row in tensor.unbind(0)]
+
+
+@handles_torch(torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook, torch.Tensor.retain_grad)
+def _register_hook(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.builder.call(control.call_, (func, tuple(args), kwargs))
+
+
+@handles_torch(torch.Tensor.__deepcopy__)
+def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Of a tensor in an object of the user's; it copies the storage, which a stand-in does not have."""
+    tensor, memo = args
+    if id(tensor) in memo or not tensor.is_leaf:
+        return func(*args, **kwargs)
+    made = tensor.detach().clone()
+    memo[id(tensor)] = made.requires_grad_() if tensor.requires_grad else made
+    return memo[id(tensor)]
+
+
+@handles_torch(torch.Tensor.requires_grad_)
+def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor, on = args[0], (args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
+    session.builder.call(torch.ops.aten.requires_grad_.default, (tensor, on))
+    stand_in = session.outside.adopted(tensor)
+    if stand_in.requires_grad is not on:
+        tensor_traits.changed_in_place(session, stand_in)
+    func(stand_in, *args[1:], **kwargs)
+    return tensor
+
+
+def _trait(name: str) -> _Handler:
+    def handle(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor = args[0]
+        if not tensor_traits.mixed(tensor) or not session.position.asked_by_user_code() or _internal(_asker()):
+            return func(*args, **kwargs)
+        return tensor_traits.read(session, tensor, name)
+
+    return handle
+
+
+def _asker() -> str:
+    """The file of the code that made the call of torch that is handled now."""
+    frame: Any = sys._getframe(1)
+    while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
+        frame = frame.f_back
+    return cast(str, (frame.f_back or frame).f_code.co_filename)
+
+
+for _name in tensor_traits.OF_AUTOGRAD:
+    handles_torch(getattr(torch.Tensor, _name).__get__)(_trait(_name))
+
+
+@handles_torch(torch.Tensor.resolve_conj, torch.Tensor.resolve_neg, torch.resolve_conj, torch.resolve_neg)
+def _resolve(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """It looks at the stand-in, and whether the tensor is a conjugate may differ from way to way."""
+    return _operand_or_made(session, getattr(torch.ops.aten, func.__name__).default, func, args, kwargs, {})
+
+
+def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+    """The result of an operation that gives its operand itself where there is nothing to do, which only the call knows.
+
+    It matters where eager tells the two apart: then the result is one of them.
+    """
+    (operand,) = args[:1]
+    with session.quiet():
+        made = func(*args, **kwargs)
+        made = made.view_as(made) if made is operand else made
+    session.builder.call(operator, (operand,), options, made)
+    differing = tensor_traits.differing(operand, made)
+    if not differing & session.apart:
+        tensor_traits.mark(made, differing)
+        session.has_mixed = session.has_mixed or bool(differing)
+        return made
+    same = session.number(python.is_, (made, operand), "bool")
+    return session.new_choice(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: made})
+
+
+_DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
+
+
+@handles_torch(cast(Any, torch.Tensor.requires_grad).__set__)
+def _set_requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    _requires_grad(session, torch.Tensor.requires_grad_, args, kwargs)
+
+
+@handles_torch(_DATA.__get__)
+def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0].detach()
+
+
+@handles_torch(_DATA.__set__, _GRAD.__set__, _GRAD.__get__, torch.Tensor.backward)
+def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    raise _not_inside(session, func)
+
+
+def _not_inside(session: Session, func: Any) -> CaptureError:
+    name = getattr(getattr(func, "__self__", None), "__name__", None) or getattr(func, "__name__", str(func))
+    return CaptureError(
+        f"Tensor.{name} cannot be used inside a captured function",
+        session.here(),
+        fix="call it outside of the static function, or use torch.autograd.grad or an in-place operation",
+    )
+
+
+@handles_torch(torch.equal, torch.Tensor.equal)
+def _equal(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    a, b = (*args, *kwargs.values())[:2]
+    if a.dim() != b.dim() or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(a.shape, b.shape)):
+        return False
+    return (a == b).all().item()
+
+
+@handles_torch(torch.allclose, torch.Tensor.allclose)
+def _allclose(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return torch.isclose(*args, **kwargs).all().item()
+
+
+@handles_torch(torch.is_nonzero, torch.Tensor.is_nonzero)
+def _is_nonzero(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return (args[0] != 0).item()
+
+
+@handles_torch(torch.autograd.grad)
+def _grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return differentiation.grad(session, args, kwargs)
+
+
+@handles_torch(torch.autograd.backward)
+def _backward(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    raise _not_inside(session, torch.Tensor.backward)
+
+
+@handles_torch(torch.nn.functional.batch_norm)
+def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Its momentum is a number of the program where it is one over the number of batches."""
+    given = inspect.signature(func).bind(*args, **kwargs)
+    given.apply_defaults()
+    image, mean, variance, weight, bias, training, momentum, eps = given.args
+    if not isinstance(momentum, torch.SymFloat):
+        return func(*args, **kwargs)
+    image, mean, variance, weight, bias = map(session.outside.adopted, (image, mean, variance, weight, bias))
+    with session.quiet():
+        made = func(image, mean, variance, weight, bias, training, 0.5, eps)
+    cudnn = torch.backends.cudnn.enabled
+    operands = (image, weight, bias, mean, variance, training, momentum, eps, cudnn)
+    session.builder.call(torch.ops.aten.batch_norm.default, operands, {}, made)
+    return made
+
+
+@handles_torch(torch.Tensor.__getitem__)
+def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return indexing.get_item(session.position, args[0], args[1], func)
+
+
+@handles_torch(torch.Tensor.__setitem__)
+def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    indexing.set_item(session.position, args[0], args[1], args[2], func)
+
+
+@handles_torch(torch.Tensor.contiguous)
+def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Python's method looks at the stand-in's strides, and those of the tensor may differ from call to call."""
+    form = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
+    return _operand_or_made(session, torch.ops.aten.contiguous.default, func, args, kwargs, {"memory_format": form})
+
+
+@handles_torch(torch.Tensor.__contains__)
+def _contains(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    raise data_dependent(session, "'in' a tensor")
+
+
+@handles_torch(torch.Tensor.__iter__)
+def _iter(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args[0].dim() and not isinstance(args[0].shape[0], int):
+        raise CaptureError(
+            "this iterates over a tensor whose length is known only at run time, outside of a for statement",
+            session.here(),
+            fix="write a for loop in converted code, or a tensor operation",
+        )
+    return iter(args[0].unbind(0)) if args[0].dim() else func(*args)
+
+
+@handles_torch(torch.tensor, torch.as_tensor, torch.asarray)
+def _tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    data = args[0] if args else kwargs["data"]
+    if not tree_any(lambda leaf: isinstance(leaf, (torch.Tensor, *SYMBOLIC_NUMBERS)), data):
+        return func(*args, **kwargs)
+    dtype, device = kwargs.get("dtype"), kwargs.get("device")
+    made = _stack(data)
+    if isinstance(data, torch.Tensor) and func is torch.tensor:
+        made = made.detach().clone()
+    made = made if dtype is None and device is None else made.to(device=device, dtype=dtype)
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
+@handles_torch(torch.Tensor.new_tensor)
+def _new_tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    like, *rest = args
+    return _tensor(session, torch.tensor, tuple(rest), {"dtype": like.dtype, "device": like.device, **kwargs})
+
+
+def _stack(data: Any) -> torch.Tensor:
+    """What ``torch.tensor`` makes of nested numbers, some of them symbolic."""
+    if isinstance(data, torch.Tensor):
+        return data
+    if isinstance(data, (list, tuple)):
+        parts = [_stack(item).detach() for item in data]
+        dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
+        return torch.stack([part.to(dtype) for part in parts])
+    kinds = {torch.SymInt: torch.int64, torch.SymBool: torch.bool, torch.SymFloat: torch.get_default_dtype()}
+    return torch.scalar_tensor(data, dtype=kinds[type(data)]) if type(data) in kinds else torch.tensor(data)

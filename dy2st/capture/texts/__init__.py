@@ -1,0 +1,1 @@
+"""What symbolic values say of themselves, and strings that hold them."""

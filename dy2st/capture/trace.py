@@ -1,0 +1,456 @@
+"""From a function and the arguments of one call to a program and what it takes to run it again."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import Any, cast
+
+import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+from dy2st import errors
+from dy2st.capture import on_raise, outputs
+from dy2st.capture.attributes.tensor_attributes import Marks
+from dy2st.capture.branching import optional
+from dy2st.capture.calls import call, modules
+from dy2st.capture.collections import deques, sets
+from dy2st.capture.containers import lists
+from dy2st.capture.diagnostics.translation import translated, user_line
+from dy2st.capture.environment.guards import GuardTable
+from dy2st.capture.environment.sizes import Place as SizePlace
+from dy2st.capture.environment.sizes import SizeConditions
+from dy2st.capture.environment.sources import Source
+from dy2st.capture.looping import generators
+from dy2st.capture.operators import operator_methods
+from dy2st.capture.outputs import Writer, Written
+from dy2st.capture.raising.exceptions import handled, records
+from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.recording.recorder import fresh_number
+from dy2st.capture.session import replacements
+from dy2st.capture.session.regions import Site
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values import storage
+from dy2st.capture.values.number_arguments import NumberArgument
+from dy2st.capture.values.signals import NeedsApart, NeedsRuntimeList, NeedsStandIn, Unreachable
+from dy2st.capture.values.symbolic import StandIn
+from dy2st_runtime.call.binding import parameters_of
+from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
+from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf, attributes, children, unflatten
+from dy2st_runtime.passes.dead_code import remove_dead_code
+
+ACTS_FOR_USER = False
+
+_NUMBERS = (NumberArgument, int, float)
+"""The leaves of a call that are numbers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """A program with its surroundings.
+
+    Attributes:
+        program: what runs.
+        sources: where to fetch the state and what the guards look at.
+        guards: when it may run.
+        states: gives each state value, from the values of the sources.
+        state_sources: the source of each state value; ``None`` for a constant.
+        writers: one for each effect of the program.
+        sites: what became of each control-flow statement.
+        written: names of the sources that the program writes.
+        dynamic_state: the state that is known to differ from call to call, see :class:`Request`.
+        sizes: what it relies on in the sizes of its inputs.
+        asked: what the code asked about the mode of the call, with the line that asked first.
+        existing: containers among the results that come from outside: for the number of each, the index of its source.
+        asked_orders: the keys, in order, of dicts whose order the code asked for.
+        marks: what Python knows of outputs that the program makes, by position.
+        writes: whether the code writes to anything but its own variables, on whatever way.
+    """
+
+    program: Program
+    sources: list[Source]
+    guards: GuardTable
+    states: list[Callable[[Sequence[Any]], Any]]
+    state_sources: list[Source | None]
+    writers: list[Writer]
+    sites: list[Site]
+    written: frozenset[str]
+    dynamic_state: Mapping[str, frozenset[int] | None]
+    sizes: SizeConditions
+    asked: Mapping[str, Location | None]
+    existing: Mapping[int, int]
+    asked_orders: frozenset[tuple[Any, ...]]
+    marks: Mapping[int, Marks]
+    writes: bool
+
+    @functools.cached_property
+    def outside(self) -> Written:
+        """What it writes outside, at its end."""
+        return Written(self.program.effects, self.writers, self.existing)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to capture.
+
+    Attributes:
+        function: the user's function.
+        structure: how ``(args, kwargs)`` are made from the leaves.
+        leaves: the tensors and opaque objects of this call.
+        names: a name for each leaf.
+        dynamic_dims: for each leaf, the dimensions that differ from call to call.
+        bound: whether the first argument is the object that the function is bound to.
+        dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
+        given: ``(args, kwargs)`` of this call.
+        fixed: sizes that are declared dynamic and are taken as they are all the same.
+        with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
+        leaves_always: whether one that fails otherwise does so too; such a program runs slower.
+        unroll: how many trips of a loop over a ``range`` are written out.
+        changed: names of sets and deques from outside that blocks change.
+        leaves_early: whether a program that raises leaves what it has written outside until then.
+        apart: the traits of tensors that are told apart.
+        may_fail: whether the call runs as it is written where it cannot be captured, and must find everything as it was.
+    """
+
+    function: FunctionType
+    structure: Structure
+    leaves: Sequence[Any]
+    names: Sequence[str]
+    dynamic_dims: Sequence[frozenset[int]]
+    bound: bool
+    dynamic_state: Mapping[str, frozenset[int] | None]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+    fixed: frozenset[SizePlace] = frozenset()
+    with_hooks: bool = False
+    changed: frozenset[str] = frozenset()
+    leaves_early: bool = True
+    leaves_always: bool = False
+    unroll: int = sys.maxsize
+    apart: frozenset[str] = frozenset()
+    may_fail: bool = False
+
+
+def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
+    """Run converted code once and keep what it did.
+
+    Raises:
+        CaptureError: the function cannot become one program.
+        Exception: what the user's own code raises.
+    """
+    while True:
+        try:
+            captured = _capture(request, convert, operators)
+            once = not request.leaves_early or request.leaves_always or captured.guards.read_once is not None
+            if once or not on_raise.is_needed(captured.program):
+                return captured
+            request = dataclasses.replace(request, leaves_always=True)
+        except NeedsStandIn as needed:
+            request = dataclasses.replace(request, changed=request.changed | {needed.name})
+        except NeedsApart as needed:
+            request = dataclasses.replace(request, apart=request.apart | {needed.trait})
+
+
+def _capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
+    converted, training = convert(request.function), _training(request)
+    session = Session(convert, call.call, optional.over, lists.made, operators, request.function.__qualname__)
+    session.tracker.dynamic.update(request.dynamic_state)
+    session.outside.dynamic_state = request.dynamic_state
+    session.outside.makers = {set: sets.of_outside, collections.deque: deques.of_outside}
+    session.outside.changed = request.changed
+    session.code = request.function.__code__
+    session.unroll, session.apart = request.unroll, request.apart
+    session.position.entry_code = _capture.__code__
+    session.position.handled = functools.partial(handled, session)
+    session.tracker.guards.before_once = functools.partial(_before_once, session, request)
+    if request.leaves_early:
+        session.before_raise = on_raise.Recorder(session)
+        session.before_failing = session.before_raise if request.leaves_always else None
+        session.has_written = lambda: bool(outputs.outside(session, session.journal_until_now()))
+    with (
+        _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(),
+        call.torch_patched(), _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
+        session.active() as root,
+    ):  # fmt: skip
+        replacements.guard_replaced(session)
+        inputs, arguments = _bind_inputs(session, root, request)
+        args, kwargs = unflatten(request.structure, arguments)
+        _know_containers(session, request.given, (args, kwargs), session.tracker.table.argument(-1, "arguments"))
+        try:
+            if request.with_hooks:
+                result = modules.call_module(session, args[0], call.call, args[1:], kwargs)
+            else:
+                result = call.enter(session, request.function, converted, args, kwargs)
+        except Unreachable:
+            result = None
+        except (NeedsStandIn, NeedsApart) as needed:
+            _check_repeatable(session, needed)
+            raise
+        except Exception as error:
+            if not records(session, error):
+                raise
+            result = None
+        except NeedsRuntimeList as need_list:
+            raise errors.CaptureError(
+                "a list that was made outside changes its length where a tensor decides",
+                user_line(session, need_list),
+                seen=f"a list of {len(need_list.items)}",
+                fix="grow a copy that is made in the function, before the branch or loop: items = list(items)",
+            ) from None
+        generators.check_ended(session)
+        session.emit_checks()
+        if session.asks_strides:
+            _guard_layouts(session, request)
+        for trait in session.asked_traits:
+            _guard_trait(session, request, trait)
+        session.tracker.guards.before_once = None  # the guards live on, and must not keep the session
+        return _finish(session, root, request, inputs, result, training)
+
+
+def _before_once(session: Session, request: Request, source: Source) -> None:
+    """What cannot be put back where it was is about to be used.
+
+    Raises:
+        CaptureError: the function has to find it as it was, to run as it is written.
+    """
+    if not request.may_fail:
+        return
+    raise errors.CaptureError(
+        f"'{source.name}' is read or changed in a way that cannot be undone, and the function is to run as it is written where it "
+        "cannot be captured",
+        session.here(),
+        fix="take what it gives outside of the static function, or leave out full_graph=False",
+    )
+
+
+READ_ONCE = "__dy2st_read_once__"
+"""Marks an exception of a capture that has taken items from an iterator: the next capture would take others."""
+
+
+@contextlib.contextmanager
+def _repeatable_or_marked(session: Session) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if session.tracker.guards.once:
+            setattr(error, READ_ONCE, True)
+        raise
+
+
+def _check_repeatable(session: Session, needed: BaseException) -> None:
+    """Refuse to capture again what has taken items from an iterator that was there before: it would take others.
+
+    Raises:
+        CaptureError: it has.
+    """
+    name = session.tracker.guards.read_once
+    if name is not None:
+        raise errors.CaptureError(
+            f"the iterator '{name}' was there before, and this capture has to begin again",
+            user_line(session, needed),
+            fix="take the items outside of the static function, and pass them in as arguments",
+        )
+
+
+@contextlib.contextmanager
+def _modules_kept(session: Session) -> Iterator[None]:
+    """What code of torch itself writes to modules (old ``weight_norm``, ``register_buffer``) does not stay there."""
+    try:
+        yield
+    except BaseException:
+        session.tracker.put_back(session.is_stand_in)
+        raise
+    registered = session.tracker.put_back(session.is_stand_in)
+    if registered is not None:
+        raise errors.CaptureError(
+            f"{session.name} registers {registered!r} as a parameter or buffer of a module",
+            fix="register it in __init__, and assign to it here",
+        )
+
+
+def _guard_layouts(session: Session, request: Request) -> None:
+    fixed = {position for position, dims in enumerate(request.dynamic_dims) if not dims}
+    for source, tensor in (*_given_tensors(session, request, fixed), *_tensors_met(session)):
+        session.tracker.guards.same_layout(source, tensor)
+
+
+def _guard_trait(session: Session, request: Request, trait: str) -> None:
+    """The code has asked for a trait of a tensor: what it was told depends on those of the inputs."""
+    everywhere = range(len(request.leaves))
+    for source, tensor in (*_given_tensors(session, request, everywhere), *_tensors_met(session)):
+        if trait == tensor_traits.CLASS:
+            session.tracker.guards.same_class(source, tensor)
+        elif tensor.requires_grad:  # others are leaves anyway
+            session.tracker.guards.same_leaf(source, tensor)
+
+
+def _given_tensors(session: Session, request: Request, positions: Collection[int]) -> Iterator[tuple[Source, torch.Tensor]]:
+    for position in positions:
+        if isinstance(request.leaves[position], torch.Tensor):
+            yield session.tracker.table.argument(position, request.names[position]), request.leaves[position]
+
+
+def _tensors_met(session: Session) -> Iterator[tuple[Source, torch.Tensor]]:
+    for state in session.outside.states:
+        if state.source is not None and isinstance(state.value, torch.Tensor):
+            yield state.source, state.value
+
+
+@contextlib.contextmanager
+def _plain_grad_mode() -> Iterator[None]:
+    """Inference mode would make tensors of the capture that no other mode accepts; no_grad does the same for what is recorded."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tuple[list[InputSlot], list[Any]]:
+    """Stand-ins for the tensors among the leaves; opaque objects go in as they are, and are tracked."""
+    slots: list[InputSlot] = []
+    arguments: list[Any] = []
+    stand_ins: dict[int, torch.Tensor] = {}
+    for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
+        if isinstance(leaf, _NUMBERS):
+            kind = leaf.kind if isinstance(leaf, NumberArgument) else type(leaf).__name__
+            number = fresh_number(session.shapes, kind)
+            root.bind(number, root.placeholder(_identifier(name), number))
+            slots.append(InputSlot(name, number=kind))
+            arguments.append(number)
+            continue
+        if not isinstance(leaf, torch.Tensor):
+            arguments.append(leaf)
+            continue
+        dims = frozenset(dim for dim in dims if (position, dim) not in request.fixed)
+        stand_in = stand_ins.get(id(leaf))
+        if stand_in is None:
+            stand_in = stand_ins[id(leaf)] = session.outside.stand_in(leaf, dims)
+            for dim in dims:
+                session.input_sizes[cast(Any, stand_in.shape[dim]).node.expr] = (position, dim)
+        node = root.placeholder(_identifier(name), stand_in)
+        root.bind(stand_in, node)
+        tensor_traits.mark_attributes(stand_in, leaf)
+        session.outside.arguments[id(stand_in)] = stand_in, leaf, session.tracker.table.argument(position, name)
+        shape = tuple(s if isinstance(s, int) else str(s) for s in stand_in.shape)
+        slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
+        arguments.append(stand_in)
+    for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
+        if not isinstance(leaf, (torch.Tensor, *_NUMBERS)):
+            arguments[position] = _read_argument(session, leaf, position, name)
+    return slots, arguments
+
+
+def _read_argument(session: Session, leaf: Any, position: int, name: str) -> Any:
+    """An opaque object among the arguments; what it holds may become an input of the program: these come after all arguments."""
+    session.tracker.read(leaf, session.tracker.table.argument(position, name))
+    return session.outside.given(leaf) if type(leaf) in session.outside.makers else leaf
+
+
+def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:
+    """Remember which container of the caller's each of the arguments stands for: what is written to one, is written there."""
+    parts = children(made)
+    if made is given or parts is None or isinstance(made, StandIn):
+        return
+    if not isinstance(made, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
+        session.tracker.know_argument(given, made, source)
+    table, kept = session.tracker.table, storage.plain(given)
+    if isinstance(made, (tuple, list)):
+        steps = [(table.item(source, i), kept[i], item) for i, item in enumerate(storage.plain(made))]
+    elif isinstance(made, dict):
+        steps = [(table.item(source, key), kept[key], item) for key, item in storage.plain(made).items()]
+    else:
+        held, own = attributes(given), attributes(made)
+        fields = [field.name for field in dataclasses.fields(made) if field.name in held and field.name in own]
+        steps = [(table.attribute(source, name), held[name], own[name]) for name in fields]
+    for step, before, now in steps:
+        if not isinstance(now, torch.Tensor):
+            _know_containers(session, before, now, step)
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def _finish(
+    session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any, training: bool
+) -> Captured:
+    found = outputs.of(session, result)
+    session.outside.guard_kinds()
+    block = root.finish(found.outputs)
+    code = request.function.__code__
+    program = Program(
+        name=request.function.__qualname__,
+        block=block,
+        inputs=tuple(inputs),
+        in_structure=_tensors_only(request),
+        states=tuple(state.slot for state in session.outside.states),
+        out_structure=found.structure,
+        effects=found.effects,
+        origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
+        training=training,
+        default_dtype=torch.get_default_dtype(),
+        parameters=parameters_of(inspect.signature(request.function), request.bound),
+    )
+    program = remove_dead_code(program)
+    verify(program)
+    return Captured(
+        program=program,
+        sources=session.tracker.table.sources,
+        guards=session.tracker.guards,
+        states=[_state_getter(state.source, state.value) for state in session.outside.states],
+        state_sources=[state.source for state in session.outside.states],
+        writers=found.writers,
+        sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
+        written=found.written,
+        existing=found.existing,
+        dynamic_state=request.dynamic_state,
+        asked=session.asked,
+        asked_orders=frozenset(session.key_orders.asked),
+        marks=found.marks,
+        writes=bool(session.written_at),
+        sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
+    )
+
+
+def _training(request: Request) -> bool:
+    """Whether a module among the arguments is in training mode, before the code changes that."""
+    return any(isinstance(leaf, torch.nn.Module) and leaf.training for leaf in request.leaves)
+
+
+def _fixed_sizes(request: Request) -> dict[SizePlace, int]:
+    return {(leaf, dim): request.leaves[leaf].shape[dim] for leaf, dim in request.fixed}
+
+
+def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]], Any]:
+    if source is None:
+        return lambda values: value
+    index = source.index
+    return lambda values: values[index]
+
+
+def _tensors_only(request: Request) -> Structure:
+    """The structure of the arguments in terms of the program's inputs; opaque objects leave their class there."""
+    positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, (torch.Tensor, *_NUMBERS))]
+    number = {position: index for index, position in enumerate(positions)}
+    structure = _renumber(request.structure, number, [type(leaf) for leaf in request.leaves])
+    if not request.bound:
+        return structure
+    assert isinstance(structure, TupleOf) and isinstance(structure.items[0], TupleOf)
+    args, kwargs = structure.items
+    assert isinstance(args, TupleOf)
+    return TupleOf((TupleOf(args.items[1:]), kwargs))
+
+
+def _renumber(structure: Structure, number: Mapping[int, int], classes: Sequence[type]) -> Structure:
+    if isinstance(structure, Leaf):
+        return Leaf(number[structure.index]) if structure.index in number else Const(classes[structure.index])
+    if isinstance(structure, (Leaf, Const)):
+        return structure
+    return dataclasses.replace(structure, items=tuple(_renumber(item, number, classes) for item in structure.items))

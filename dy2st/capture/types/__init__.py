@@ -1,0 +1,1 @@
+"""The lattice of types, what two ways have in common, and abstract values of a type."""

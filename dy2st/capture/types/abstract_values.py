@@ -1,0 +1,153 @@
+"""Values that stand for any value of a type, and what values of a type are made of: the leaves that the program passes along."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from dy2st.capture.types import lattice
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import Choice, StandInTuple, Text, Undefined, contents, runtime_list, unpack_list
+from dy2st.capture.writes.places import AttributePlace, ItemPlace
+from dy2st_runtime.ir.structure import children, shallow, unflatten
+
+
+def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:
+    """Append the program values that make up ``value`` seen as a ``kind``; a missing value gives ``None`` in each place."""
+    if isinstance(value, Choice) and not isinstance(kind, lattice.ChoiceType):
+        out += _one_of(kind, value, value.options)
+        return
+    match kind:
+        case lattice.SameType() | lattice.UnboundType() | lattice.OrderType():
+            return
+        case lattice.ChoiceType(options):
+            _choice_leaves(options, value, out)
+        case lattice.ContainerType(_, items):
+            parts = [ABSENT] * len(items) if value is ABSENT else shallow(value)[0]
+            for item, part in zip(items, parts):
+                leaves(item, part, out)
+        case _:
+            out.append(None if value is ABSENT else _program_value(value))
+
+
+def _program_value(value: Any) -> Any:
+    return value.string if isinstance(value, Text) else runtime_list(contents(value)) or value
+
+
+def _choice_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any]) -> None:
+    given: dict[int, dict[int, Any]] = {}
+    if isinstance(value, Choice):
+        places = {tag: place(options, option) for tag, option in value.options.items()}
+        out.append(value.retagged(places))
+        for tag, option in value.options.items():
+            given.setdefault(places[tag], {})[tag] = option
+    elif value is ABSENT:
+        out.append(None)
+    else:
+        out.append(place(options, value))
+        given = {out[-1]: {0: value}}
+    for position, option in enumerate(options):
+        out += _one_of(option, value, given.get(position) or {0: ABSENT})
+
+
+def _one_of(kind: lattice.Type, choice: Any, given: dict[int, Any]) -> list[Any]:
+    """The leaves of the one among some options of a choice that is there, where several have come to be of one kind."""
+    if isinstance(kind, lattice.StringType) and len(given) > 1:
+        return [choice.session.one_string(choice.tag, {tag: _program_value(option) for tag, option in given.items()})]
+    found: dict[int, list[Any]] = {tag: [] for tag in given}
+    for tag, option in given.items():
+        leaves(kind, option, found[tag])
+    columns = [_with_any_for_missing(column) for column in zip(*found.values())]
+    alike = [all(part is column[0] for part in column) for column in columns]
+    if all(alike):
+        return [column[0] for column in columns]
+    rows = zip(*(column for column, same in zip(columns, alike) if not same))
+    with lattice.telling_apart(frozenset()):  # each has become one value, whatever the options were told apart by
+        chosen = iter(choice.session.over(Choice(choice.session, choice.tag, dict(zip(found, rows))), tuple))
+    return [column[0] if same else _program_value(next(chosen)) for column, same in zip(columns, alike)]
+
+
+def _with_any_for_missing(column: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One leaf of each option; where an option has none, nobody will look at it."""
+    present = next((part for part in column if part is not None), None)
+    return tuple(present if part is None else part for part in column)
+
+
+def place(options: tuple[lattice.Type, ...], value: Any) -> int:
+    """The position of the option that a value fits; the object itself comes first.
+
+    Raises:
+        Mismatch: it fits none.
+    """
+    exact = (position for position, option in enumerate(options) if isinstance(option, lattice.SameType) and option.value is value)
+    fitting = (position for position, option in enumerate(options) if _fits(option, value))
+    for position in (*exact, *fitting):
+        return position
+    raise lattice.Mismatch(f"{lattice.text(lattice.type_of(value))} is none of {lattice.text(lattice.ChoiceType(options))}")
+
+
+def _fits(kind: lattice.Type, value: Any) -> bool:
+    if isinstance(kind, lattice.SameType) and kind.value is value:
+        return True
+    if isinstance(kind, lattice.StringType):
+        return type(value) is str or lattice.type_of(value) == kind
+    if isinstance(value, Choice) and not isinstance(kind, lattice.ChoiceType):
+        return all(_fits(kind, option) for option in value.options.values())
+    if isinstance(kind, lattice.ChoiceType):
+        given = value.options.values() if isinstance(value, Choice) else (value,)
+        return all(any(_fits(option, part) for option in kind.options) for part in given)
+    if isinstance(kind, lattice.ContainerType) and children(value) is not None:
+        parts, structure = shallow(value)
+        return structure == kind.structure and all(map(_fits, kind.items, parts))
+    try:
+        return lattice.join_alike(kind, lattice.type_of(value), ()) == kind
+    except lattice.Mismatch:
+        return False
+
+
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
+"""Stands for a value on a path that never gets there, or where it is missing."""
+
+
+def absent(place: Any) -> Undefined:
+    """What stands for the content of a place that does not exist: reading it raises what Python raises."""
+    match place:
+        case ItemPlace(owner, key) if storage.is_namespace(owner):
+            return Undefined(str(key), NameError, (f"name '{key}' is not defined",))
+        case ItemPlace(_, key):
+            return Undefined(str(place), KeyError, (key,))
+        case AttributePlace(owner, name):
+            return Undefined(str(place), AttributeError, (f"'{type(owner).__name__}' object has no attribute '{name}'",))
+    return Undefined(str(place))
+
+
+class Maker(Protocol):
+    """What makes new values: the session."""
+
+    def new_value(self, kind: lattice.Type) -> Any: ...
+
+    def new_choice(self, tag: Any, options: dict[int, Any]) -> Choice: ...
+
+
+def fresh(kind: lattice.Type, maker: Maker, out: list[Any]) -> Any:
+    """A new value of a type; its tensors, numbers and lists are appended to ``out`` in the order of :func:`leaves`."""
+    match kind:
+        case lattice.SameType(value) | lattice.OrderType(value):
+            return value
+        case lattice.UnboundType(name, exception, arguments):
+            return Undefined(name, exception, arguments)
+        case lattice.ChoiceType(options):
+            tag = maker.new_value(lattice.NumberType("int"))
+            out.append(tag)
+            return maker.new_choice(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
+        case lattice.ContainerType(structure, items):
+            return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
+        case _:
+            out.append(maker.new_value(kind))
+            return shown(kind, out[-1], maker)
+
+
+def shown(kind: lattice.Type, made: Any, maker: Any) -> Any:
+    """What the user's code has for a tensor, number, string or list of the program."""
+    if isinstance(kind, lattice.StringType):
+        return Text.of(made)
+    return StandInTuple(maker, made.items) if isinstance(kind, lattice.ListType) and kind.is_tuple else made

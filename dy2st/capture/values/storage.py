@@ -1,0 +1,253 @@
+"""Where objects keep their attributes: a slot, their own dict, a table of a module; never what their class or a fallback gives.
+
+What a block writes is undone, joined and written again there, past the methods with which a class follows its attributes: these are
+the user's code, which runs once, where it is called.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+import types
+from typing import Any
+
+import torch
+
+from dy2st.capture.values.symbolic import Undefined, options_of
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
+"""What a place holds when it does not exist."""
+
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+"""The dicts in which a module keeps what it registers."""
+
+
+_CONTAINERS = (collections.OrderedDict, dict, list, set, frozenset, collections.deque, tuple)
+
+
+def base_of(container: Any) -> Any:
+    """The class of Python's own that a container is of: with its methods, what a subclass has of them is not called."""
+    return next((kind for kind in _CONTAINERS if isinstance(container, kind)), type(container))
+
+
+def is_namespace(table: Any) -> bool:
+    """Whether a dict has the global variables of a module, of which nobody asks for the order."""
+    return type(table) is dict and "__builtins__" in table
+
+
+_TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+
+
+def plain(container: Any) -> Any:
+    """A container as one of Python's own reads it: itself, or where a class of the user's may read otherwise, a copy."""
+    if type(container) in _CONTAINERS or type(container).__module__ in ("builtins", "collections"):
+        return container
+    if isinstance(container, dict):
+        return copy_of(container)
+    base = base_of(container)
+    return container if base is type(container) else base(base.__iter__(container))
+
+
+def keys_of(table: Any) -> Any:
+    """The keys of a dict, in their order, past what a class of the user's says."""
+    return base_of(table).keys(table)
+
+
+def copy_of(table: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict with the same items; of a class of the user's, which may make its objects in another way, one of Python's own."""
+    if type(table) in _TABLES:
+        return table.copy()
+    items = dict(base_of(table).items(table))  # an OrderedDict has an order of its own
+    if isinstance(table, collections.defaultdict):
+        return collections.defaultdict(table.default_factory, items)
+    return next(kind for kind in (collections.Counter, collections.OrderedDict, dict) if isinstance(table, kind))(items)
+
+
+def of_class(kind: type, name: str) -> Any:
+    """What a class or a base of it defines under a name, as it stands there."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), MISSING)
+
+
+def is_slot(described: Any) -> bool:
+    """Whether what a class has under a name is the place for an attribute; the dict of a ``SimpleNamespace`` is none."""
+    return isinstance(described, types.MemberDescriptorType) and described.__name__ != "__dict__"
+
+
+def is_data(described: Any) -> bool:
+    """Whether what a class defines comes before the objects' own attributes."""
+    return hasattr(type(described), "__set__") or hasattr(type(described), "__delete__")
+
+
+def table_of(owner: Any) -> dict[str, Any] | None:
+    """The dict of an object's own attributes; ``None`` if it has none."""
+    try:
+        found = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return vars(owner) if isinstance(owner, threading.local) else None  # there is one for each thread
+    except TypeError:
+        found = getattr(owner, "__dict__", None)
+    return found if isinstance(found, dict) else None
+
+
+def of_python(value: Any, name: str, default: Any = None) -> Any:
+    """An attribute that objects of Python's own have; nothing of an object whose class answers for what is missing."""
+    kind = type(value)
+    answers = of_class(kind, "__getattr__") is not MISSING or isinstance(of_class(kind, "__getattribute__"), types.FunctionType)
+    return default if answers else getattr(value, name, default)
+
+
+def names(owner: Any) -> tuple[tuple[str, ...], ...]:
+    """The attributes in an object's dict, and in each of the tables of a module, in order."""
+    return tuple(tuple(table) for table in tables(owner))
+
+
+def put_in_order(owner: Any, orders: tuple[tuple[str, ...], ...]) -> None:
+    """Have the attributes in an object's dict, and in the tables of a module, in an order; others come last."""
+    for table, order in zip(tables(owner), orders):
+        wanted = {name: table[name] for name in order if name in table}
+        if [*table][: len(wanted)] != [*wanted]:
+            kept = wanted | table
+            table.clear()
+            table.update(kept)
+
+
+def put_last(owner: Any, order: tuple[str, ...]) -> None:
+    """Have some of the attributes in an object's dict, and in the tables of a module, come last, in an order."""
+    for table in tables(owner):
+        for name in [name for name in order if name in table]:
+            table[name] = table.pop(name)
+
+
+def own(owner: Any, name: str) -> Any:
+    """The attribute that an object has itself."""
+    if isinstance(owner, type):
+        return vars(owner).get(name, MISSING)
+    described = of_class(type(owner), name)
+    if is_data(described) and hasattr(type(described), "__get__"):
+        try:
+            return type(described).__get__(described, owner, type(owner))
+        except AttributeError:
+            return MISSING
+    tables = [table_of(owner) or {}, *(_tables(owner) if described is MISSING else ())]  # what a module's class has hides them
+    return next((table[name] for table in tables if name in table), MISSING)
+
+
+def is_shadowing(owner: Any, name: str) -> bool:
+    """Whether reading an attribute gives something else where the object does not have it itself."""
+    if isinstance(owner, type):
+        return hasattr(type(own(owner, name)), "__get__") or any(name in vars(base) for base in owner.__mro__[1:])
+    described = of_class(type(owner), name)
+    if is_data(described) or any(name in table for table in _tables(owner)) or table_of(owner) is None:
+        return False
+    has_fallback = of_class(type(owner), "__getattr__") is not MISSING and not isinstance(owner, torch.nn.Module)
+    return described is not MISSING or has_fallback
+
+
+def kept_in(owner: Any, name: str) -> str:
+    """The dict in which a module has an attribute: its own, or one of its tables; nothing where it has none, or is no module."""
+    if not isinstance(owner, torch.nn.Module) or name in owner.__dict__:
+        return "__dict__" if isinstance(owner, torch.nn.Module) else ""
+    return next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
+
+
+def may_register(value: Any) -> bool:
+    """Whether a module registers a value, or an option of it, wherever it had something before."""
+    return bool(_registering(value))
+
+
+def told_table(owner: Any, name: str) -> str:
+    """The table in which a module has an attribute, where another one of such a value would be kept elsewhere; else nothing."""
+    if not isinstance(owner, torch.nn.Module):
+        return ""
+    if name in owner.__dict__:
+        return "__dict__" if _registering(owner.__dict__[name]) else ""
+    table = next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
+    return "" if table and all(_registering(part) == table for part in options_of(owner.__dict__[table][name])) else table
+
+
+def is_kept_there(owner: Any, name: str, value: Any, table: str) -> bool:
+    """Whether a module would keep a value in a table also if nobody told it to."""
+    wanted = owner.__dict__ if table == "__dict__" else owner.__dict__[table]
+    return _table_for(owner, name, value, "") is wanted
+
+
+def _registering(value: Any) -> str:
+    """The table in which each module registers a value, or an option of it; nothing for one that it keeps in its dict."""
+    given = list(options_of(value))  # a choice goes where its options do
+    kinds = {MODULE_TABLES[0]: torch.nn.Parameter, MODULE_TABLES[2]: torch.nn.Module}
+    return next((table for table, kind in kinds.items() if any(isinstance(part, kind) for part in given)), "")
+
+
+def keep(owner: Any, name: str, value: Any, table: str = "") -> None:
+    """Write an attribute where the object has it.
+
+    Args:
+        owner: the object.
+        name: of the attribute.
+        value: what it gets.
+        table: the dict in which a module keeps it, where what it is does not tell.
+    """
+    if isinstance(owner, type):
+        type.__setattr__(owner, name, value)
+    elif isinstance(owner, torch.nn.Module) and not is_data(of_class(type(owner), name)):
+        wanted = _table_for(owner, name, value, table)
+        for held in (owner.__dict__, *_tables(owner)):
+            if held is wanted:
+                held[name] = value
+            else:
+                held.pop(name, None)
+    else:
+        _kept(owner, name, value)
+
+
+def drop(owner: Any, name: str) -> None:
+    """Delete an attribute that an object may have itself."""
+    if own(owner, name) is MISSING:
+        return
+    if isinstance(owner, type):
+        type.__delattr__(owner, name)
+    elif any(name in table for table in _tables(owner)):
+        for table in _tables(owner):
+            table.pop(name, None)
+    else:
+        _dropped(owner, name)
+
+
+def _kept(owner: Any, name: str, value: Any) -> None:
+    try:
+        object.__setattr__(owner, name, value)
+    except TypeError:  # a class in C with its own way
+        setattr(owner, name, value)
+
+
+def _dropped(owner: Any, name: str) -> None:
+    try:
+        object.__delattr__(owner, name)
+    except TypeError:
+        delattr(owner, name)
+
+
+def tables(owner: Any) -> list[dict[str, Any]]:
+    """The dict of an object's own attributes, and the tables of a module."""
+    own = None if isinstance(owner, type) else table_of(owner)
+    return [] if own is None else [own, *_tables(owner)]
+
+
+def _tables(owner: Any) -> list[dict[str, Any]]:
+    return [owner.__dict__.get(kind, {}) for kind in MODULE_TABLES] if isinstance(owner, torch.nn.Module) else []
+
+
+def _table_for(module: torch.nn.Module, name: str, value: Any, told: str) -> dict[str, Any]:
+    """The table that a module keeps a value in."""
+    if told == "__dict__":
+        return module.__dict__
+    registering = _registering(value)
+    if told and all(part is None or isinstance(part, (torch.Tensor, Undefined)) for part in options_of(value)):
+        registering = told  # also a parameter, which may be registered as a buffer
+    if registering:
+        return module.__dict__[registering]  # type: ignore[no-any-return]
+    if all(part is None for part in options_of(value)):
+        return next((table for table in _tables(module) if name in table), module.__dict__)
+    buffers: dict[str, Any] = module.__dict__[MODULE_TABLES[1]]  # what another table has under the name is of another way
+    has_tensor = any(isinstance(part, torch.Tensor) for part in options_of(value))
+    return buffers if name in buffers and has_tensor else module.__dict__

@@ -1,0 +1,515 @@
+"""Values that only exist during a capture, and the question whether a value is known only at run time."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from dy2st.errors import CaptureError, DataDependentError
+from dy2st_runtime.ir.structure import children
+from dy2st_runtime.primitives import scalars
+
+SYMBOLIC_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class Undefined:
+    """What a name holds before it is bound, or an item or attribute that is not there.
+
+    Attributes:
+        name: what it is, in words.
+        kind: what Python raises when it is read.
+        arguments: of that exception.
+    """
+
+    __slots__ = ("arguments", "kind", "name")
+
+    def __init__(self, name: str, kind: type[Exception] = UnboundLocalError, arguments: tuple[Any, ...] | None = None) -> None:
+        self.name, self.kind = name, kind
+        self.arguments = (unbound_message(name),) if arguments is None else arguments
+
+    def fail(self) -> NoReturn:
+        """Raise what Python raises.
+
+        Raises:
+            Exception: always, with Python's own words.
+        """
+        raise self.kind(*self.arguments)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} is not bound>"
+
+
+def unbound_message(name: str) -> str:
+    """Python's words for reading an unbound local."""
+    if sys.version_info < (3, 11):
+        return f"local variable '{name}' referenced before assignment"
+    return f"cannot access local variable '{name}' where it is not associated with a value"
+
+
+def unbound_free_message(name: str) -> str:
+    """Python's words for reading an unbound variable of an enclosing function."""
+    if sys.version_info < (3, 11):
+        return f"free variable '{name}' referenced before assignment in enclosing scope"
+    return f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+
+
+class Choosing(Protocol):
+    """What a :class:`Choice` needs of the session."""
+
+    def number(self, target: Callable[..., Any], args: Sequence[Any], kind: str) -> Any: ...
+
+    def over(self, choice: Choice, function: Callable[[Any], Any]) -> Any: ...
+
+    def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString: ...
+
+
+class Choice:
+    """A value that is one of several which no single value stands for: ``None`` or a tensor, one string or another.
+
+    The program knows which by a number, the tag. An operation on a choice becomes an ``if`` over the tag with the operation on each
+    option in its branch.
+
+    Attributes:
+        tag: a symbolic int.
+        options: the value for each tag.
+    """
+
+    __slots__ = ("__weakref__", "options", "session", "tag")
+
+    def __init__(self, session: Choosing, tag: Any, options: dict[int, Any]) -> None:
+        self.session, self.tag, self.options = session, tag, options
+
+    def retagged(self, mapping: dict[int, int]) -> Any:
+        """The tag after renumbering the options."""
+        if all(old == new for old, new in mapping.items()):
+            return self.tag
+        *others, (_, made) = mapping.items()
+        for old, new in others:
+            made = self.session.number(scalars.where, (self.tag == old, new, made), "int")
+        return made
+
+    def without_unbound(self) -> Any:
+        """What is left where the name is known to be bound."""
+        left = {tag: value for tag, value in self.options.items() if not isinstance(value, Undefined)}
+        return next(iter(left.values())) if len(left) == 1 else Choice(self.session, self.tag, left)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """A function of torch gets a choice among its arguments."""
+        kwargs = kwargs or {}
+        choice = next(c for c in tree_leaves((args, kwargs)) if isinstance(c, Choice))
+
+        def call(option: Any) -> Any:
+            given, named = tree_map(lambda leaf: option if leaf is choice else leaf, (args, kwargs))
+            return func(*given, **named)
+
+        return choice.session.over(choice, call)
+
+    def __bool__(self) -> bool:
+        raise DataDependentError(
+            "the truth value of this is known only when the program runs, and is asked in code that was not converted",
+            seen=repr(self),
+            fix="ask it in an if statement of converted code",
+        )
+
+    def __iter__(self) -> Any:
+        raise DataDependentError(
+            "what this iterates over is known only when the program runs", seen=repr(self), fix="loop in each of the branches"
+        )
+
+    def __repr__(self) -> str:
+        return f"one of {list(self.options.values())}"
+
+
+def options_of(value: Any) -> list[Any]:
+    """What a value may be: the options of a choice, or itself."""
+    return list(value.options.values()) if isinstance(value, Choice) else [value]
+
+
+def _refuse_hash(value: Any) -> NoReturn:
+    raise DataDependentError(
+        "a value that is known only when the program runs is looked up, or put into a dict or set, by code that was not converted",
+        seen=repr(value),
+        fix="do it in converted code, or in the branches of an if statement",
+    )
+
+
+def with_option(value: Any, choice: Choice, option: Any) -> Any:
+    """A value with an option for a choice in it; the same object where it is not in there."""
+    if value is choice:
+        return option
+    if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
+        return value
+    parts = list(value.values()) if isinstance(value, dict) else value
+    made = [with_option(part, choice, option) for part in parts]
+    if all(new is old for new, old in zip(made, parts)):
+        return value
+    if isinstance(value, dict):
+        return dict(zip(value, made))
+    return type(value)._make(made) if hasattr(value, "_make") else type(value)(made)
+
+
+def choice_in(value: Any) -> Choice | None:
+    """The first choice among a value and what is in it."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Choice):
+            return part
+        if isinstance(part, (list, tuple, dict)) and id(part) not in seen:
+            seen.add(id(part))
+            waiting += reversed(list(part.values()) if isinstance(part, dict) else part)
+    return None
+
+
+def _add_operators() -> None:
+    """``choice + x``, ``x + choice``, ``choice < x``, ``-choice``…"""
+
+    def binary(function: Callable[[Any, Any], Any]) -> Any:
+        return lambda self, other: self.session.over(self, lambda option: function(option, other))
+
+    def reflected(function: Callable[[Any, Any], Any]) -> Any:
+        return lambda self, other: self.session.over(self, lambda option: function(other, option))
+
+    def unary(function: Callable[[Any], Any]) -> Any:
+        return lambda self: self.session.over(self, function)
+
+    for name in ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"]:
+        function = getattr(operator, f"{name}_" if name in ("and", "or") else name)
+        setattr(Choice, f"__{name}__", binary(function))
+        setattr(Choice, f"__r{name}__", reflected(function))
+    for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
+        setattr(Choice, f"__{name}__", binary(getattr(operator, name)))
+    for name in ["neg", "pos", "invert", "abs"]:
+        setattr(Choice, f"__{name}__", unary(getattr(operator, name)))
+    Choice.__hash__ = _refuse_hash  # type: ignore[method-assign,assignment]
+
+
+_add_operators()
+
+
+def may_be_undefined(value: Any) -> bool:
+    """Whether a value stands for nothing, on some ways at least."""
+    if isinstance(value, Choice):
+        return any(isinstance(option, Undefined) for option in value.options.values())
+    return isinstance(value, Undefined)
+
+
+class Stale:
+    """What is found in the Python object of a list that has become a list of the program: nothing that may be used.
+
+    Args:
+        runtime: that list of the program.
+        message, fix: what to say when it is used.
+        needed: what is raised then, where another capture has an answer.
+    """
+
+    def __init__(
+        self,
+        runtime: RuntimeList | None = None,
+        message: str = "a list that changes length inside a captured block is used in a way that cannot be captured",
+        fix: str = "use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
+        needed: BaseException | None = None,
+    ) -> None:
+        self.runtime, self.message, self.fix, self.needed = runtime, message, fix, needed
+
+    def fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse, whatever is asked.
+
+        Raises:
+            CaptureError: always, unless another capture has an answer.
+        """
+        raise self.needed or CaptureError(self.message, fix=self.fix)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        """An operation of torch is no exception."""
+        cls().fail()
+
+    __iter__ = __len__ = __bool__ = __call__ = __add__ = __radd__ = __mul__ = __rmul__ = fail
+    __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __getitem__ = __lt__ = __gt__ = __le__ = __ge__ = __eq__ = __ne__ = fail
+    __hash__ = object.__hash__
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Text:
+    """A string whose text is known only at run time: the parts that ``join_parts`` puts together."""
+
+    parts: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, string: RuntimeString) -> Text:
+        """The text that an operation of the program makes."""
+        return cls(((string, None, ""),))
+
+    @property
+    def string(self) -> RuntimeString | None:
+        """The string of the program that it is, if it is nothing more."""
+        match self.parts:
+            case ((RuntimeString() as string, None | "s", ""),):
+                return string
+        return None
+
+    def __add__(self, other: Any) -> Any:
+        return Text((*self.parts, *_text_parts(other))) if isinstance(other, (str, Text)) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return Text((other, *self.parts)) if isinstance(other, str) else NotImplemented
+
+    def __repr__(self) -> str:
+        return "f" + repr("".join(part if isinstance(part, str) else "{...}" for part in self.parts))
+
+    def __format__(self, specification: str) -> str:
+        raise CaptureError(
+            "a string with values known only at run time is formatted by code that was not converted",
+            fix="use an f-string or str.format, and print or raise the text",
+        )
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        raise CaptureError(
+            "a string known only at run time is looked up, or asked for its truth value, by code that was not converted",
+            fix="compare it with == in an if statement of converted code",
+        )
+
+    __hash__ = __bool__ = _refuse
+
+
+def _text_parts(value: str | Text) -> tuple[Any, ...]:
+    return value.parts if isinstance(value, Text) else (value,)
+
+
+class StandIn:
+    """What stands for a set or deque during a capture, and records what is done with it."""
+
+    __slots__ = ()
+
+    def length(self) -> Any:
+        """``len(self)``: a number, symbolic or not."""
+        raise NotImplementedError
+
+
+class StandInSet(StandIn):
+    """What stands for a set; it is none, so that code written in C goes through its methods, and finds out.
+
+    Attributes:
+        table: a dict with the members as keys; a value that may be :class:`Undefined` marks one that may not be there.
+    """
+
+    table: dict[Any, Any]
+    __class__ = property(lambda self: set)  # isinstance() asks for it
+
+
+class StandInDeque(StandIn):
+    """What stands for a deque; it is none, for the same reason.
+
+    Attributes:
+        items: a list of what is in it.
+        maxlen: of the deque.
+    """
+
+    items: list[Any]
+    maxlen: int | None
+    __class__ = property(lambda self: collections.deque)  # isinstance() asks for it
+
+
+class StandInTuple(StandIn):
+    """What stands for a tuple of a length that is known only at run time; see tuples.py.
+
+    Args:
+        session: the capture.
+        items: a list of the program, which nobody changes.
+    """
+
+    def __init__(self, session: Any, items: list[Any]) -> None:
+        self.session, self.items = session, items
+
+    def length(self) -> Any:
+        return self.session.call(len, self.items)
+
+    def index(self, *args: Any) -> NoReturn:
+        """``self.index(item)``: where nothing is found, a list has other words.
+
+        Raises:
+            CaptureError: always.
+        """
+        raise CaptureError("index() of a tuple of a length that is known only at run time", fix="use list(items).index(item)")
+
+    def count(self, item: Any) -> Any:
+        """``self.count(item)``."""
+        return self.session.call(self.items.count, item)
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        raise CaptureError(
+            "a tuple of a length that is known only at run time is used by code that was not converted, or as the key of a dict",
+            fix="loop over it in converted code, or pass torch.stack(items)",
+        )
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __eq__ = __ne__ = __repr__ = __bool__ = __hash__ = _refuse
+
+
+def contents(value: Any) -> Any:
+    """The list of what is in a deque, or in a tuple of a length that is known only at run time; any other value as it is."""
+    return value.items if isinstance(value, (StandInDeque, StandInTuple)) else value
+
+
+class RuntimeString:
+    """A string that an operation of the program makes."""
+
+
+class Order:
+    """An order of the keys of a dict; ``None`` for one that nobody knows."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: tuple[Any, ...] | None) -> None:
+        self.keys = keys
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Order) and self.keys == other.keys
+
+    def __hash__(self) -> int:
+        return hash(self.keys)
+
+    def without(self, key: Any) -> Order:
+        """The same without a key."""
+        return self if self.keys is None else Order(tuple(other for other in self.keys if other != key))
+
+    def with_at(self, key: Any, last: bool) -> Order:
+        """The same with a key at an end."""
+        others = self.without(key).keys
+        if others is None:
+            return self
+        return Order((*others, key) if last else (key, *others))
+
+    def merged(self, other: Order) -> Order | None:
+        """One order for both, if they agree about the keys they share."""
+        if self.keys is None or other.keys is None:
+            return Order(None)
+        mine, theirs = ([key for key in keys if key in rest] for keys, rest in ((self.keys, other.keys), (other.keys, self.keys)))
+        if mine != theirs:
+            return None
+        made, left = [], [*other.keys]
+        for key in self.keys:
+            if key in left:
+                place = left.index(key)
+                made += left[:place]
+                del left[: place + 1]
+            made.append(key)
+        return Order((*made, *left))
+
+
+class OfEachCall(int):
+    """A number that each call has another of."""
+
+    def fail(self, *args: Any) -> NoReturn:
+        """Refuse to compute with it."""
+        raise NotImplementedError
+
+
+class RuntimeFunction:
+    """A function that an operation of the program makes."""
+
+
+class RuntimeList:
+    """Marks a Python list that has become a list of the program.
+
+    Attributes:
+        items: the Python list object that the user's code holds; its contents are out of date.
+        element: the type of the elements, or ``None`` while nothing is known to have been put in.
+        alone: whether no other handle stands for the same list, so that all that is put in goes through this one.
+        places: the lists of which it is an item, or part of one, with that item.
+    """
+
+    def __init__(self, items: list[Any], element: Any, alone: bool = False) -> None:
+        self.items = items
+        self.element = element
+        self.alone = alone
+        self.places: list[tuple[RuntimeList, Any]] = []
+
+
+CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale, StandInTuple)
+"""Classes of values that a variable holds during a capture only."""
+
+
+_QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4))
+
+
+_PLAIN = (torch._C._disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]  # a classmethod
+
+_WITHOUT_SHAPE = (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
+
+
+def own_meaning(tensor: torch.Tensor) -> type | None:
+    """The class of a tensor that says what functions of torch do with it; ``None`` for one that does as tensors do."""
+    function = type(tensor).__torch_function__
+    if getattr(function, "__func__", function) in _PLAIN or isinstance(tensor, _WITHOUT_SHAPE):
+        return None
+    return type(tensor)
+
+
+def is_spread(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a DTensor, which is there only where its module has been imported."""
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return kind is not None and isinstance(tensor, kind)
+
+
+def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """For a tensor of a kind that programs do not have: what it is, and what to use."""
+    with torch._C.DisableTorchFunction():
+        if tensor.is_nested:
+            return "a nested tensor", "pad to one length: to_padded_tensor()"
+        if is_spread(tensor):
+            return (
+                "a DTensor, which is spread over processes,",
+                "use its full_tensor() or to_local() outside of the static function",
+            )
+        if own_meaning(tensor) is not None:
+            return (
+                f"a {type(tensor).__qualname__}, which has a __torch_function__ of its own,",
+                "use as_subclass(torch.Tensor) outside",
+            )
+        if tensor.layout != torch.strided:
+            return f"a tensor of layout {tensor.layout}", "use to_dense()"
+        if tensor.dtype in _QUANTIZED:
+            return "a quantized tensor", "use dequantize() outside of the static function, or torch.fake_quantize_per_tensor_affine"
+    return None
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether a value is a list, dict or dataclass, which others may hold and change."""
+    return children(value) is not None and not isinstance(value, tuple)
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is known only when the program runs."""
+    return isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a Python number or a symbolic one."""
+    return isinstance(value, (bool, int, float, *SYMBOLIC_NUMBERS))
+
+
+def number_kind(value: Any) -> str:
+    """``"bool"``, ``"int"`` or ``"float"`` for a number, symbolic or not."""
+    if isinstance(value, (bool, torch.SymBool)):
+        return "bool"
+    return "int" if isinstance(value, (int, torch.SymInt)) else "float"
+
+
+def runtime_list(value: Any) -> RuntimeList | None:
+    """The list of the program that a Python list stands for, if it does."""
+    known = value[0].runtime if type(value) is list and value and isinstance(value[0], Stale) else None
+    return known if known is not None and known.items is value else None
+
+
+def unpack_list(value: Any) -> Any:
+    """The Python list that stands for a list of the program; any other value as it is."""
+    return value.items if isinstance(value, RuntimeList) else value

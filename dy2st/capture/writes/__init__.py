@@ -1,0 +1,1 @@
+"""What captured code writes: places, the undo log, the order of keys, objects that may be one."""

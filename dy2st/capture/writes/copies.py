@@ -1,0 +1,95 @@
+"""Dicts and objects of which a list of the program has a copy.
+
+    outs.append(d)          the program's list holds a dict of its own, and `outs[0]` is a third one during the capture
+    d["h"] = x              in Python all three are one: nobody may change any of them
+
+Reading them makes no difference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture.values.signals import NeedsApart
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import options_of
+from dy2st.capture.writes.places import Place
+from dy2st_runtime.ir.structure import children
+
+
+def _name(kind: type) -> str:
+    return f"the attributes of {kind.__module__}.{kind.__qualname__}"
+
+
+class Copies:
+    """Which objects have a copy in a list of the program, or are one."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, Any] = {}
+
+    def add(self, item: Any) -> None:
+        """Nobody may change an object from now on."""
+        self._objects[id(item)] = item
+
+    def __contains__(self, value: Any) -> bool:
+        return id(value) in self._objects
+
+    def is_wanted(self, kind: type, apart: frozenset[str]) -> bool:
+        """Whether objects of a class, or dicts, have cells (see cells.py): ``apart`` names them."""
+        return bool(apart) and _name(kind) in apart
+
+    def check(self, place: Place, owner: Any, here: errors.Location | None, apart: frozenset[str]) -> None:
+        """A place is about to be written.
+
+        Raises:
+            NeedsApart: it is in one of these, and its class has no cells yet.
+            CaptureError: it is in one of these.
+        """
+        if owner not in self:
+            return
+        if not isinstance(owner, (list, tuple)) and not self.is_wanted(type(owner), apart):
+            raise NeedsApart(_name(type(owner)))
+        kind, name = type(owner).__name__, getattr(place, "name", getattr(place, "item", None))
+        if name is None or place.read() is not MISSING:
+            make = "{**item, key: value}" if isinstance(owner, dict) else "dataclasses.replace(item, field=value)"
+            raise errors.CaptureError(
+                f"a {kind} is changed that is an item of a list that changes length inside a captured block",
+                here,
+                fix=f"put a new one in its place: items[k] = {make}",
+            )
+        raise errors.CaptureError(
+            f"a {kind} in a list that changes length in a block gets {name!r}, which it did not have when it was put in",
+            here,
+            fix=f"give it {name!r} where it is made, None for example, and set its value here",
+        )
+
+    def check_identity(self, left: Any, right: Any, here: errors.Location | None) -> None:
+        """Whether two objects are one is asked, of which one has a copy.
+
+        Raises:
+            CaptureError: they may be.
+        """
+        if type(left) is type(right):
+            raise errors.CaptureError(
+                f"whether two names hold the same {type(left).__name__} out of a list that changes length is not known",
+                here,
+                fix="compare what is in them, or their positions in the list",
+            )
+
+    def follow(self, value: Any, *others: Any) -> None:
+        """A value stands for one of some others from now on."""
+        if not self._objects:
+            return
+        options = options_of(value)
+        given = [option for other in others for option in options_of(other)]
+        given = [one for one in given if not any(one is option for option in options)]  # those stand for themselves
+        for part in options:
+            parts = children(part)
+            if parts is not None and any(other in self for other in given):
+                self.add(part)
+            for other in given:
+                found = children(other)
+                if parts is not None and found is not None and len(parts[0]) == len(found[0]):
+                    for one, two in zip(parts[0], found[0]):
+                        self.follow(one, two)

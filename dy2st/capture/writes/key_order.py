@@ -1,0 +1,455 @@
+"""The order of a dict's keys, where it differs from way to way.
+
+if x.sum() > 0:
+    d["a"] = x; d["b"] = x          a value beside the dict says which order its keys have: a choice of orders, which
+else:                               branches join and loops carry like any other. What asks for the order (list(d), a
+    d["b"] = x; d["a"] = x          loop, `return d`) is done for each that it may be.
+
+A key that is not there has no place in the order, so orders that agree about the keys they share are one. Of more orders than a
+choice has options nobody knows which it is, and what asks is refused.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.values import storage
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import Choice, Order, Undefined, may_be_undefined
+from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes.undo_log import Journal, Write
+from dy2st_runtime.ir.structure import children, shallow, unflatten
+
+if TYPE_CHECKING:
+    from dy2st.capture.session.session import Session
+
+Known = dict[int, tuple[dict[Any, Any], Any]]
+"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a choice."""
+
+
+MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
+"""Stands in the order of an object's attributes before those that the call has put in, be it again or for the first time."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LastPlace:
+    """The attributes of an object that come last in the dicts that keep them, in order."""
+
+    owner: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("last", id(self.owner))
+
+    def read(self) -> Any:
+        return ()
+
+    def write(self, value: Any) -> None:
+        storage.put_last(self.owner, value)
+
+    def __str__(self) -> str:
+        return "the order of the attributes of an object"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OrderPlace:
+    """The order of the keys of a dict."""
+
+    orders: KeyOrders
+    owner: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("order", id(self.owner))
+
+    def read(self) -> Any:
+        return self.orders.now(self.owner)
+
+    def write(self, value: Any) -> None:
+        self.orders.put(self.owner, value)
+
+    def __str__(self) -> str:
+        return "the order of a dict's keys"
+
+
+class KeyOrders:
+    """The orders of the keys of dicts in one capture."""
+
+    def __init__(self) -> None:
+        self._known: Known = {}
+        self.asked: set[tuple[Any, ...]] = set()
+        """The keys, in order, of the dicts whose order was asked."""
+        self._together: dict[int, tuple[Any, object]] = {}
+        self._first: dict[int, tuple[Any, list[Any]]] = {}
+        """Dicts that were written, with the keys that they had before."""
+        self._attributes: dict[int, tuple[dict[Any, Any], Any, list[Any]]] = {}
+        """Dicts with the attributes of objects that were written, with the objects, and the attributes that these had before."""
+
+    def mark(self) -> Known:
+        """What is known now, for :meth:`undo`."""
+        return self._known.copy()
+
+    def undo(self, mark: Known, is_new: Callable[[Any], bool]) -> None:
+        """Go back to what was known of dicts that are not new."""
+        self._known = {**mark, **{number: known for number, known in self._known.items() if is_new(self._owner(known[0]))}}
+
+    def _owner(self, table: Any) -> Any:
+        """The object whose attributes are in a dict; of any other, itself."""
+        return self._attributes[id(table)][1] if id(table) in self._attributes else table
+
+    def of(self, table: Any) -> Any:
+        """The order of a dict's keys; ``None`` if it is that of the Python object."""
+        _, order = self._known.get(id(table), (None, None))
+        if (
+            order is None
+            or dict.__len__(table) < 2
+            or (isinstance(order, Order) and order.keys is not None and in_order(table, order) == [*storage.keys_of(table)])
+        ):
+            return None
+        return order
+
+    def asks(self, table: Any) -> Any:
+        """The same, for code that asks for the order."""
+        if isinstance(table, dict) and dict.__len__(table) > 1:
+            self.asked.add(tuple(storage.keys_of(table)))
+        return self.of(table) if isinstance(table, dict) else None
+
+    def asks_within(self, value: Any) -> None:
+        """The same of all dicts in a value, for code of a library that may go through them."""
+        waiting, seen = [value], set[int]()
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, (list, tuple, dict)) and id(part) not in seen:
+                seen.add(id(part))
+                self.asks(part)
+                waiting += dict.values(part) if isinstance(part, dict) else storage.plain(part)
+
+    def tables(self) -> list[dict[Any, Any]]:
+        """The dicts of which the keys are in another order than those of the Python object, or than they were at first."""
+        known = {id(table): table for table, _ in (*self._known.values(), *self._first.values()) if not self._is_of_object(table)}
+        return [table for table in known.values() if self.is_reordered(table)]
+
+    def now(self, table: dict[Any, Any]) -> Any:
+        """The order of a dict's keys."""
+        present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
+        if not self._is_of_object(table):
+            return _completed(self.of(table), present)
+        return self._order_of_attributes(table, self._known, present)
+
+    def _is_of_object(self, table: Any) -> bool:
+        """Whether a dict is known to have the attributes of an object."""
+        return id(table) in self._attributes
+
+    def _order_of_attributes(self, table: dict[Any, Any], known: Known, names: Sequence[Any]) -> Any:
+        order = known.get(id(table), (None, None))[1]
+        return _completed(self._first_order(table, names) if order is None else order, names)
+
+    def _first_order(self, table: dict[Any, Any], names: Sequence[Any]) -> Order:
+        """The order of attributes of which none has been taken out."""
+        first = self._attributes[id(table)][2]
+        kept = [name for name in first if name in names]
+        return Order((*kept, MOVED, *(name for name in names if name not in kept)))
+
+    def put(self, table: dict[Any, Any], order: Any) -> None:
+        """From now on the keys of a dict are in an order."""
+        self._known[id(table)] = table, order
+
+    def follow(self, made: Any, table: Any) -> Any:
+        """A copy of a dict has its keys in the same order; gives the copy."""
+        order = self.of(table)
+        if order is not None:
+            self.put(made, order)
+        return made
+
+    def follow_object(self, made: Any, value: Any) -> None:
+        """The same of a copy of a dict, or of an object and its attributes."""
+        if isinstance(value, dict):
+            self.follow(made, value)
+        for table, other in zip(storage.tables(made), storage.tables(value)):
+            self.follow(table, other)
+
+    def of_object(self, value: Any) -> Any:
+        """The order of an object's attributes; ``None`` if it is that of its dict."""
+        return self.of(storage.table_of(value)) if storage.tables(value) else None
+
+    def begin(self, place: AttributePlace | ItemPlace | ContentsPlace) -> None:
+        """A part of a dict or object is about to be written."""
+        table = place.owner
+        if isinstance(place, AttributePlace):
+            self._begin_attributes(table)
+        elif isinstance(table, dict) and id(table) not in self._first and not storage.is_namespace(table):
+            self._first[id(table)] = table, [*storage.keys_of(table)]
+
+    def _begin_attributes(self, owner: Any) -> None:
+        if not isinstance(owner, (torch.Tensor, ModuleType)):
+            for table in storage.tables(owner):
+                self._attributes.setdefault(id(table), (table, owner, [*table]))
+
+    def taken_out(self, table: dict[Any, Any], name: str) -> None:
+        """An attribute has been taken out of the dict that kept it: if it comes back, it comes last."""
+        if self._is_of_object(table):
+            self.put(table, _each(self.now(table), lambda order: order.without(name)))
+
+    def last(self, writes: Iterable[Write]) -> list[tuple[Any, Any]]:
+        """The objects whose attributes would have another order if they were written one by one; with the order.
+
+        Args:
+            writes: what is written, in order.
+        """
+        names: dict[int, list[str]] = {}
+        for write in writes:
+            if isinstance(write.place, AttributePlace):
+                names.setdefault(id(write.place.owner), []).append(write.place.name)
+        return [
+            (owner, self.now(table))
+            for table, owner, first in self._attributes.values()
+            if id(table) in self._known and self._is_moved(table, [name for name in names.get(id(owner), ()) if name not in first])
+        ]
+
+    def _is_moved(self, table: dict[Any, Any], new: list[str]) -> bool:
+        order = self.now(table)
+        for option in order.options.values() if isinstance(order, Choice) else (order,):
+            last = None if option.keys is None else moved(option)
+            if last is None or [name for name in new if name in last] != [*last]:
+                return True
+        return False
+
+    def restore(self) -> None:
+        """Put the keys of the dicts that were written back in their first order, once their items are what they were."""
+        for table, first in self._first.values():
+            kept = [*storage.keys_of(table)]
+            if kept != first and set(kept) == set(first):
+                base: Any = storage.base_of(table)
+                items = {key: dict.__getitem__(table, key) for key in first}
+                base.clear(table)
+                for key, item in items.items():
+                    base.__setitem__(table, key, item)
+
+    def is_reordered(self, table: Any) -> bool:
+        """Whether writing the items one by one would leave the keys in another order: some were taken out and came back."""
+        if self.of(table) is not None:
+            return True
+        if id(table) not in self._first:
+            return False
+        now = storage.keys_of(table)
+        kept = [key for key in self._first[id(table)][1] if key in now]
+        return kept != [*now][: len(kept)]
+
+    def removed(self, table: dict[Any, Any], key: Any) -> None:
+        """A key is taken out: if it comes back, it comes last."""
+        if id(table) in self._known:
+            self.put(table, _each(self._known[id(table)][1], lambda order: order.without(key)))
+
+    def moved(self, table: dict[Any, Any], key: Any, last: bool = True) -> None:
+        """A key that is there becomes the last or first one."""
+        self.put(table, _each(self.now(table), lambda order: order.with_at(key, last)))
+
+    def begin_trip(self, place: Place, value: Any, final: Any, loop: object) -> None:
+        """What a trip of a loop finds in a place. Keys that each trip leaves are there all, or none of them in the first trip."""
+        if isinstance(place, (AttributePlace, ItemPlace)) and may_be_undefined(value) and not may_be_undefined(final):
+            self._together[id(value)] = value, loop
+
+    def write(self, table: dict[Any, Any], key: Any, choose: Callable[[Any, Any, Any], Any]) -> None:
+        """A key is written that may be there on some ways only: on the others it comes after those that are there.
+
+        Args:
+            table: the dict.
+            key: the key.
+            choose: gives the second value if the first is there, else the third.
+        """
+        if not may_be_undefined(dict.get(table, key)):
+            return
+        order = self.now(table)
+        after = _each(order, lambda one: one.with_at(key, True))
+        if _same(order, after) or self._are_together(table, key):
+            return
+        self.put(table, choose(table[key], order, after))
+
+    def _are_together(self, table: dict[Any, Any], key: Any) -> bool:
+        """Whether a key is there if the keys behind it are."""
+        loop = self._together.get(id(table[key]), (None, None))[1]
+        keys = [*table]
+        later = keys[keys.index(key) + 1 :]
+        is_plain = self.of(table) is None
+        return is_plain and loop is not None and all(self._together.get(id(table[one]), (None, None))[1] is loop for one in later)
+
+    def writes(
+        self, mark: Known, writes: Mapping[tuple[Any, ...], Write], journal: Journal, is_new: Callable[[Any], bool]
+    ) -> dict[tuple[Any, ...], Write]:
+        """What a block has written, of dicts item by item, with the orders that it leaves where that is another."""
+        places = [entry.place for entry in journal.entries.values()]
+        tables = {id(place.owner): place.owner for place in places if isinstance(place, (ItemPlace, ContentsPlace))}
+        tables |= {
+            number: table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order
+        }
+        found = dict(writes)
+        owners = {id(place.owner) for place in places if isinstance(place, AttributePlace)}
+        tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
+        for table in tables.values():
+            if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
+                place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, journal)
+                if not _same(old, new):
+                    found[place.key] = Write(cast(Place, place), old, new)
+        return found
+
+    def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], journal: Journal) -> Any:
+        """The order that a block has found."""
+        if not self._is_of_object(table):
+            return _before(table, mark, writes, journal.contents_before(table))
+        owner = self._owner(table)
+        names = journal.names_before(owner) or storage.names(owner)
+        before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
+        return self._order_of_attributes(table, mark, before)
+
+    def ordered(self, session: Session, table: Any, use: Callable[[Any], Any]) -> Any:
+        """Do something with a dict, once for each order that its keys may have."""
+        order = self.asks(table)
+        if order is None:
+            return use(table)
+        self.check(table, session.here(), is_unknown)
+        if isinstance(order, Order):
+            return use(reordered(table, order))
+        if len({tuple(in_order(table, option)) for option in order.options.values()}) == 1:
+            return use(reordered(table, next(iter(order.options.values()))))
+        return session.over(order, lambda option: use(reordered(table, option)))
+
+    def told(self, session: Session, value: Any, is_kept: Callable[[Any], bool], known: dict[int, tuple[Any, Any]]) -> Any:
+        """A value of which another is made, with what tells their order for the dicts in it: one of several, each with one order.
+
+        Args:
+            session: the capture.
+            value: the value.
+            is_kept: whether a container stays the object that it is.
+            known: what has been given for containers by now, by their identities: one for each.
+        """
+        if not self._known or is_kept(value) or session.lists.of(value) is not None:
+            return value
+        if isinstance(value, Choice):
+            options = {tag: self.told(session, option, is_kept, known) for tag, option in value.options.items()}
+            is_same = all(options[tag] is option for tag, option in value.options.items())
+            return value if is_same else Choice(value.session, value.tag, options)
+        parts = children(value)
+        if parts is None:
+            return value
+        if id(value) not in known:
+            made = [self.told(session, part, is_kept, known) for part in parts[0]]
+            is_same = all(new is old for new, old in zip(made, parts[0]))
+            copied = value if is_same else self.follow(unflatten(shallow(value)[1], made), value)
+            is_told = not isinstance(value, dict) or self.asks(value) is None
+            known[id(value)] = value, copied if is_told else self.ordered(session, copied, lambda option: option)
+        return known[id(value)][1]
+
+    def check_parts(self, value: Any, is_kept: Callable[[Any], bool], here: errors.Location | None) -> None:
+        """The order of the keys of all dicts in a value that is made anew is asked by what takes one order.
+
+        Raises:
+            CaptureError: one is known only at run time.
+        """
+        if not self._known or is_kept(value):
+            return
+        self.check(value, here)
+        parts = list(value.options.values()) if isinstance(value, Choice) else (children(value) or ((),))[0]
+        for part in parts:
+            self.check_parts(part, is_kept, here)
+
+    def check(
+        self, table: Any, here: errors.Location | None, refused: Callable[[Any], bool] = lambda order: order is not None
+    ) -> None:
+        """The order of the keys of a dict is asked by what takes one order.
+
+        Raises:
+            CaptureError: it is known only at run time.
+        """
+        self.check_order(self.asks(table), here, refused)
+
+    def check_order(self, order: Any, here: errors.Location | None, refused: Callable[[Any], bool]) -> None:
+        """The same, given the order."""
+        if refused(order):
+            raise errors.CaptureError(
+                "the order of a dict's keys depends on a branch or loop, and is used",
+                here,
+                fix="write the keys in the same order on all ways, or give all of them a value before",
+            )
+
+
+def is_unknown(order: Any) -> bool:
+    """Whether nobody knows which of many orders it is."""
+    options = order.options.values() if isinstance(order, Choice) else (order,)
+    return any(isinstance(option, Order) and option.keys is None for option in options)
+
+
+def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
+    """The keys of a dict; those that an order does not have come last."""
+    assert order.keys is not None
+    held = storage.keys_of(table)
+    first = [key for key in order.keys if key in held]
+    return [*first, *(key for key in held if key not in order.keys)]
+
+
+def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
+    """A copy of a dict with its keys in an order."""
+    made = storage.copy_of(table)
+    for key in in_order(table, order):
+        if isinstance(made, collections.OrderedDict):
+            made.move_to_end(key)
+        else:
+            dict.__setitem__(made, key, dict.pop(made, key))
+    return made
+
+
+def _before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:
+    """The order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
+    known = mark.get(id(table), (None, None))[1]
+    if whole is not None:
+        return _completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)])
+    olds = {
+        write.place.item: write.old
+        for write in writes.values()
+        if isinstance(write.place, ItemPlace) and write.place.owner is table
+    }
+    return _completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))])
+
+
+def _completed(order: Any, keys: Sequence[Any]) -> Any:
+    """An order of some keys: those that it does not have come last."""
+    if order is None:
+        return Order(tuple(keys))
+    return _each(order, lambda one: one if one.keys is None else _with_all(one, keys))
+
+
+def _with_all(order: Order, keys: Sequence[Any]) -> Order:
+    """An order of some keys."""
+    assert order.keys is not None
+    first = [key for key in order.keys if key in keys or key is MOVED]
+    return Order((*first, *(key for key in keys if key not in order.keys)))
+
+
+def moved(order: Any) -> Any:
+    """The attributes that come last, since the call has put them in; a choice where the order is one."""
+    if isinstance(order, Choice):
+        return _each(order, moved)
+    assert order.keys is not None
+    return order.keys[order.keys.index(MOVED) + 1 :]
+
+
+def _is_there(value: Any) -> bool:
+    return value is not MISSING and not isinstance(value, Undefined)
+
+
+def _each(order: Any, change: Callable[[Order], Order]) -> Any:
+    if isinstance(order, Choice):
+        return Choice(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
+    return change(order)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Choice) and isinstance(b, Choice):
+        return a.tag is b.tag and a.options == b.options
+    return isinstance(a, Order) and isinstance(b, Order) and a == b

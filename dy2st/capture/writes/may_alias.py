@@ -1,0 +1,117 @@
+"""Lists, dicts and objects that may be one object, or not, after a loop.
+
+    a = c = [x]
+    while n > 0:            after the loop, `a` is `c` only if there was no trip
+        a = [a[0] + 1]
+
+A loop carries what is in them, and the capture holds an object for each. As long as none is changed and nobody asks which they are
+it makes no difference. Once one is changed, nobody may use the others; once somebody asks (`a is c`, `return a, c`), or uses one
+that was changed as another, the capture starts again, and its loops keep what is older than they are as the objects that it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st.capture.values.symbolic import options_of
+from dy2st_runtime.ir.structure import children
+
+
+class Twins:
+    """Which objects may be the same."""
+
+    def __init__(self) -> None:
+        self._others: dict[int, tuple[Any, list[Any]]] = {}
+        self._before: dict[int, tuple[Any, list[Any]]] = {}
+        """What objects may be that a loop carries, since it was there before."""
+        self._taken: list[dict[int, tuple[Any, list[Any]]]] = []
+        """What was known of the objects that each change has told of, before it did."""
+
+    def link(self, one: Any, other: Any) -> None:
+        """Two values may be the same object, or hold such."""
+        for part in options_of(one):
+            for twin in options_of(other):
+                self._link(part, twin, self._before)
+
+    @property
+    def has_before(self) -> bool:
+        """Whether any object may be what was there before a loop."""
+        return bool(self._before)
+
+    def may_be(self, value: Any) -> list[Any]:
+        """The objects that may be a given one, as no trip has replaced one of them."""
+        found = [value]
+        for one in found:
+            found += [other for other in self._before.get(id(one), (None, []))[1] if all(other is not known for known in found)]
+        return found[1:]
+
+    def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
+        """Two objects in values that a loop carries may be one if a trip leaves one object in both places.
+
+        Args:
+            value: what is carried.
+            final: what the trip leaves there.
+            same: what stands for each object that a trip has left, by its identity.
+        """
+        for part in options_of(value):
+            for left in options_of(final):
+                parts, lefts = children(part), children(left)
+                if parts is None or lefts is None or type(part) is not type(left):
+                    continue
+                self._link(part, same.setdefault(id(left), part))
+                if len(parts[0]) == len(lefts[0]):
+                    for one, other in zip(parts[0], lefts[0]):
+                        self.link_parts(one, other, same)
+
+    def _link(self, one: Any, other: Any, *tables: dict[int, tuple[Any, list[Any]]]) -> None:
+        parts, others = children(one), children(other)
+        if one is other or parts is None or others is None:
+            return
+        if not isinstance(one, tuple) and not isinstance(other, tuple):
+            for a, b in ((one, other), (other, one)):
+                for table in (self._others, *tables):
+                    table.setdefault(id(a), (a, []))[1].append(b)
+        if type(one) is type(other) and len(parts[0]) == len(others[0]):
+            for part, twin in zip(parts[0], others[0]):
+                self.link(part, twin)
+
+    def forget(self, value: Any) -> None:
+        """A value, and what is in it, is gone: it stood for something in a trip that has been recorded."""
+        for part in options_of(value):
+            for gone in (part, *(children(part) or ((),))[0]):
+                if children(gone) is None:
+                    continue
+                if gone is not part:
+                    self.forget(gone)
+                for other in self._others.pop(id(gone), (None, []))[1]:
+                    known = self._others.get(id(other), (None, []))[1]
+                    known[:] = [twin for twin in known if twin is not gone]
+
+    def take(self, changed: Any) -> list[Any]:
+        """The objects that are out of date when one is changed; they are told once, unless the change is undone."""
+        found = list(self._others.get(id(changed), (None, []))[1])
+        if not found:
+            return found
+        for other in found:  # what may be the other one may be this one
+            found += (
+                twin for twin in self._others.get(id(other), (None, []))[1] if all(twin is not one for one in (changed, *found))
+            )
+        known = {id(one): self._others[id(one)] for one in (changed, *found) if id(one) in self._others}
+        self._taken.append({key: (one, [*others]) for key, (one, others) in known.items()})
+        del self._others[id(changed)]
+        for other in found:
+            if id(other) in known:
+                known[id(other)][1][:] = [twin for twin in known[id(other)][1] if twin is not changed]
+        return found
+
+    def mark(self) -> int:
+        """A point to come back to with :meth:`undo`."""
+        return len(self._taken)
+
+    def undo(self, mark: int) -> None:
+        """What has been changed since a mark is as it was: it may be the same as others again."""
+        while len(self._taken) > mark:
+            for key, (one, others) in self._taken.pop().items():
+                since = self._others.get(key, (one, []))[1]
+                new = [twin for twin in since if all(twin is not other for other in others)]
+                self._others[key] = (one, [*others, *new])

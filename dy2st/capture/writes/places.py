@@ -1,0 +1,169 @@
+"""Places that hold values: names, attributes, items, and the contents of containers."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import CellType, FunctionType
+from typing import Any
+
+from dy2st.capture.values import storage
+from dy2st.capture.values.storage import MISSING
+from dy2st.names import Operators
+
+ACTS_FOR_USER = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CellPlace:
+    """A local name, through the closure cell it lives in."""
+
+    cell: CellType
+    name: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("cell", id(self.cell))
+
+    def read(self) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return MISSING
+
+    def write(self, value: Any) -> None:
+        if value is MISSING:
+            del self.cell.cell_contents
+        else:
+            self.cell.cell_contents = value
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AttributePlace:
+    """An attribute that an object has itself.
+
+    Attributes:
+        table: the dict in which a module keeps the attribute, where what it is does not tell.
+    """
+
+    owner: Any
+    name: str
+    table: str = ""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("attribute", id(self.owner), self.name)
+
+    def read(self) -> Any:
+        return storage.own(self.owner, self.name)
+
+    def write(self, value: Any) -> None:
+        if value is MISSING:
+            storage.drop(self.owner, self.name)
+        else:
+            storage.keep(self.owner, self.name, value, self.table)
+
+    @property
+    def now(self) -> AttributePlace:
+        """The same, with where the attribute is now."""
+        table = storage.told_table(self.owner, self.name)
+        return self if table == self.table else AttributePlace(self.owner, self.name, table)
+
+    def __str__(self) -> str:
+        return f"{(self.owner if isinstance(self.owner, type) else type(self.owner)).__name__}.{self.name}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ItemPlace:
+    """An item of a dict (or of the globals of a module)."""
+
+    owner: Any
+    item: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("item", id(self.owner), self.item)
+
+    def read(self) -> Any:
+        if isinstance(self.owner, dict):
+            return dict.get(self.owner, self.item, MISSING)
+        return self.owner[self.item] if self.item < len(self.owner) else MISSING
+
+    def write(self, value: Any) -> None:
+        if not isinstance(self.owner, dict):
+            if value is not MISSING:
+                self.owner[self.item] = value
+        elif value is not MISSING:
+            storage.base_of(self.owner).__setitem__(self.owner, self.item, value)
+        elif dict.__contains__(self.owner, self.item):
+            storage.base_of(self.owner).__delitem__(self.owner, self.item)
+
+    def __str__(self) -> str:
+        return f"[{self.item!r}]"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ContentsPlace:
+    """Everything in a list, dict, set or deque."""
+
+    owner: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("contents", id(self.owner))
+
+    def read(self) -> Any:
+        base = storage.base_of(self.owner)
+        if isinstance(self.owner, dict):
+            return {key: dict.__getitem__(self.owner, key) for key in base.__iter__(self.owner)}
+        return list(base.__iter__(self.owner))
+
+    def write(self, value: Any) -> None:
+        base = storage.base_of(self.owner)
+        if isinstance(self.owner, list):
+            base.__setitem__(self.owner, slice(None), value)
+            return
+        base.clear(self.owner)
+        if isinstance(self.owner, dict):
+            for key, item in storage.plain(value).items():
+                base.__setitem__(self.owner, key, item)
+        else:
+            (base.extend if hasattr(base, "extend") else base.update)(self.owner, value)
+
+    def __str__(self) -> str:
+        return f"a {type(self.owner).__name__}"
+
+
+Place = CellPlace | AttributePlace | ItemPlace | ContentsPlace
+
+
+def cells_of(*functions: FunctionType) -> list[CellPlace]:
+    """The variables that block functions share with the code around them."""
+    found: dict[int, CellPlace] = {}
+    todo = list(functions)
+    while todo:
+        function = todo.pop()
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            value = cell_value(cell)
+            if id(cell) in found or isinstance(value, Operators):
+                continue
+            found[id(cell)] = CellPlace(cell, name)
+            todo += _functions_in(value, 3)  # nested functions may write variables of their own closures
+    return list(found.values())
+
+
+def _functions_in(value: Any, levels: int) -> list[FunctionType]:
+    """The functions that a variable holds: itself one, or the operands of an operator, in tuples and lists."""
+    if type(value) in (tuple, list):
+        return [function for item in value for function in _functions_in(item, levels - 1)] if levels else []
+    return [value] if isinstance(value, FunctionType) else []
+
+
+def cell_value(cell: CellType) -> Any:
+    """The content of a cell, or ``None`` while it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Static functions: from a call to its signature, its program, and the way there at the next call."""

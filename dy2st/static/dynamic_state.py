@@ -1,0 +1,239 @@
+"""State that differs from call to call: what a program writes, and the next call finds changed, is an input of the next program.
+
+    self.calls += 1                               # a number: the second program takes it as an input, and serves the calls after it
+    self.cache = torch.cat([self.cache, x])       # a tensor: its first size is any
+
+What is an input is known only when the program runs, and some code needs to know it before: ``self.blocks[self.calls]``,
+``getattr(self, f"block{self.calls}")``. What is written so was right as long as the number was a constant; it is captured again
+with the number as a constant, and that number stays one: there is a program for each of its values.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from dy2st.capture.environment.guards import Guard
+from dy2st.capture.environment.sources import Source, fetch
+from dy2st.capture.trace import READ_ONCE, Captured
+from dy2st.static.cache import ProgramCache
+from dy2st.static.signature import Call, Part, Path
+from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure
+
+Dims = frozenset[int] | None
+"""What differs from call to call: some sizes of a tensor, or (``None``) a number."""
+_MOST = 1024
+"""Of a longer list no number becomes an input of its own."""
+
+
+Dynamic = Mapping[str | Path, Dims]
+"""What is dynamic: the names of sources, and the places of numbers in the arguments."""
+Capture = Callable[[Call, Mapping[str, Dims]], Captured]
+"""Captures a call, given the dynamic state."""
+
+
+class DynamicState:
+    """Which state of one function is an input of its programs.
+
+    Args:
+        cache: its programs.
+    """
+
+    def __init__(self, cache: ProgramCache) -> None:
+        self._cache = cache
+        self._places: frozenset[Path] = frozenset()
+        """Where in the arguments numbers are inputs."""
+        self._constant: frozenset[str | Path] = frozenset()
+        """What has to stay a constant."""
+
+    def described(self, call: Call) -> Call:
+        """A call with the numbers of its arguments as inputs that are known to differ."""
+        return call.with_numbers(self._places) if self._places else call
+
+    def capture(self, call: Call, capture: Capture) -> tuple[Call, Captured]:
+        """Capture a call that has no program yet, with as much dynamic state as its code allows.
+
+        Args:
+            call: the call, with all its numbers as constants.
+            capture: captures it, given what is dynamic.
+
+        Returns:
+            The call with those numbers as inputs that are inputs of the program, and the program.
+
+        Raises:
+            Exception: what ``capture`` raises where all state is constant.
+        """
+
+        dynamic = self._changed(call)
+        found, refused = _attempt(call, dynamic, capture), frozenset[str | Path]()
+        if isinstance(found, Exception) and dynamic and not hasattr(found, READ_ONCE):
+            found, refused = _largest(call, dynamic, capture)
+        if isinstance(found, Exception):
+            try:
+                raise found
+            finally:
+                del found  # its traceback holds this frame
+        self._constant |= refused
+        self._places = (self._places | {name for name in dynamic if isinstance(name, tuple)}) - self._constant
+        return found
+
+    def _changed(self, call: Call) -> dict[str | Path, Dims]:
+        """State that a program of this function writes and that is another now."""
+        places, found = self._written_arguments(call) - self._constant, dict[str, Dims]()
+        for captured in self._cache.of(call.with_numbers(places).key):
+            values = fetch(captured.sources, call.arguments)
+            if captured.guards.failure(values) is None:
+                continue
+            found.update(captured.dynamic_state)
+            for guard in captured.guards:
+                if guard.source.name in captured.written:
+                    _note(guard, values[guard.source.index], found)
+            found.update(_beside(captured, values, found))
+        changed: dict[str | Path, Dims] = dict.fromkeys(places)
+        changed.update((name, dims) for name, dims in found.items() if name not in self._constant)
+        return changed
+
+    def _written_arguments(self, call: Call) -> set[Path]:
+        """The places of numbers in the arguments that a program writes and that are others now."""
+        found = set(self._places)
+        for captured, part, before in self.differing(call):
+            if part.name in captured.written and _kind(part.structure) is not None and _kind(part.structure) is _kind(before):
+                found.add(part.path)
+        return found | {path for part in _lists(Part(call.structure)) for path in _together(part, found)}
+
+    def changing(self, call: Call) -> list[str]:
+        """What keeps programs from being used for a call: for each of them, the name of one thing that is another now."""
+        described = self.described(call)
+        names = [guard.source.name for _, guard in self._cache.failures(described.key, described.arguments)]
+        first: dict[int, str] = {}
+        for captured, part, _ in self.differing(call):
+            if any(name == part.name or name.startswith((f"{part.name}[", f"{part.name}.")) for name in captured.written):
+                first.setdefault(id(captured), part.name)
+        return names + list(first.values())
+
+    def differing(self, call: Call) -> Iterator[tuple[Captured, Part, Structure]]:
+        """Where the arguments of a call differ from those of programs, with what was there.
+
+        Args:
+            call: the call, with all its numbers as constants.
+        """
+        for key, captured in self._cache.items():
+            if key[2:] == call.key[2:]:
+                for part, before in _differences(key, call.key, Part(key[0]), Part(call.key[0])):
+                    yield captured, part, before
+
+
+def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Captured] | Exception:
+    """Capture a call, or tell why that cannot be; what is raised has passed then, and is no context of what comes later."""
+    described = call.with_numbers({place for place in dynamic if isinstance(place, tuple)})
+    try:
+        return described, capture(described, {name: dims for name, dims in dynamic.items() if isinstance(name, str)})
+    except Exception as error:
+        return error
+
+
+def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call, Captured] | Exception, frozenset[str | Path]]:
+    """Capture a call with the state as constants that cannot be dynamic; gives that, too."""
+    found = _attempt(call, {}, capture)
+    if isinstance(found, Exception) or found[1].guards.once or len(dynamic) == 1:
+        return found, frozenset(dynamic)
+    taken: dict[str | Path, Dims] = {}
+    for name, dims in dynamic.items():
+        tried = _attempt(call, {**taken, name: dims}, capture)
+        if not isinstance(tried, Exception):
+            found, taken[name] = tried, dims
+    return found, frozenset(dynamic.keys() - taken.keys())
+
+
+def _differences(one: Any, other: Any, before: Part, now: Part) -> Iterator[tuple[Part, Structure]]:
+    """The parts of the arguments that differ in the keys of two calls; a number that was an input makes no difference."""
+    a, b = before.structure, now.structure
+    if isinstance(a, Leaf) and isinstance(b, Leaf):
+        if one[1][a.index] != other[1][b.index]:
+            yield now, a
+    elif isinstance(a, Leaf) and isinstance(b, Const) and type(b.value) is one[1][a.index]:
+        return
+    elif isinstance(a, (Leaf, Const)) or type(a) is not type(b) or dataclasses.replace(a, items=()) != _without_parts(b):
+        if a != b:
+            yield now, a
+    elif len(before.parts()) != len(now.parts()):
+        yield now, a
+    else:
+        for old, new in zip(before.parts(), now.parts(), strict=True):
+            yield from _differences(one, other, old, new)
+
+
+def _without_parts(structure: Structure) -> Structure:
+    return structure if isinstance(structure, (Leaf, Const)) else dataclasses.replace(structure, items=())
+
+
+def _lists(part: Part) -> Iterator[Part]:
+    """The lists in some arguments."""
+    if isinstance(part.structure, ListOf):
+        yield part
+    for inner in part.parts():
+        yield from _lists(inner)
+
+
+def _together(part: Part, found: Collection[Path]) -> list[Path]:
+    """The numbers of a list of which two differ: in a ring, each has its turn."""
+    kinds = [_kind(inner.structure) for inner in part.parts() if inner.path in found]
+    if len(kinds) < 2 or len(part.parts()) > _MOST:
+        return []
+    return [inner.path for inner in part.parts() if _kind(inner.structure) is kinds[0]]
+
+
+def _kind(structure: Structure) -> type | None:
+    """The kind of number that a constant is."""
+    return type(structure.value) if isinstance(structure, Const) and _is_number(structure.value) else None
+
+
+def _note(guard: Guard, now: Any, found: dict[str, Dims]) -> None:
+    """Note what a condition of a program knows as it was, and is another now."""
+    name, before = guard.source.name, guard.value
+    if guard.kind == "equal" and _is_number(now) and type(before) is type(now) and not guard.check(now):
+        found[name] = None
+    elif guard.kind == "tensor" and isinstance(now, torch.Tensor) and now.dim() == len(before):
+        dims = frozenset(dim for dim, (a, b) in enumerate(zip(now.shape, before)) if a != b)
+        if dims:
+            found[name] = (found.get(name) or frozenset()) | dims
+    elif guard.kind == "contents" and not guard.check(now):
+        found.update(_in_table(name, before, now))
+
+
+def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
+    """The numbers in a list or dict that was compared as a whole."""
+    if isinstance(before, dict) and isinstance(now, dict) and [*before] == [*now]:
+        pairs = {key: (before[key], now[key]) for key in before}
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        pairs = dict(enumerate(zip(before, now)))
+    else:
+        return
+    if len(pairs) <= _MOST and all(_is_number(new) and type(old) is type(new) for old, new in pairs.values()):
+        yield name, None
+        yield from ((f"{name}[{key!r}]", None) for key in pairs)
+
+
+def _beside(captured: Captured, values: list[Any], found: Mapping[str, Dims]) -> Iterator[tuple[str, None]]:
+    """The other numbers of a list of which two differ already: in a ring, each has its turn."""
+    items: dict[Source, list[Source]] = {}
+    for source in captured.sources:
+        if (
+            source.parent is not None
+            and source.name in captured.written
+            and isinstance(values[source.parent.index], (list, collections.deque))
+        ):
+            items.setdefault(source.parent, []).append(source)
+    for sources in items.values():
+        changed = [source for source in sources if source.name in found]
+        if len(changed) > 1:
+            kind = type(values[changed[0].index])
+            yield from ((source.name, None) for source in sources if type(values[source.index]) is kind)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)

@@ -1,0 +1,144 @@
+"""The short way of a call to its program, once a call like it has gone the long one.
+
+A route is a function that recognises the call (:mod:`dy2st.matching`), the runner of the program, and a function that puts
+the result together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dy2st.capture import on_raise
+from dy2st.capture.attributes.tensor_attributes import Marks
+from dy2st.capture.environment.capture_lock import TURNS
+from dy2st.capture.trace import Captured
+from dy2st.static.cache import Entry
+from dy2st.static.compiled_guards import Match, NotInline, Writer, match_function
+from dy2st.static.signature import Call, CallSignature
+from dy2st_runtime.executors import Runner
+from dy2st_runtime.executors.python.code import tuple_text
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, unflatten
+
+Spelling = tuple[int, tuple[str, ...]]
+"""How many positional arguments a call has, and the names of its keyword arguments."""
+
+
+class Route:
+    """The short way to one program.
+
+    Args:
+        entry: the program in the cache.
+        match: recognises the calls it serves.
+        run: runs the program.
+
+    Attributes:
+        build: makes the result of the program's outputs.
+    """
+
+    __slots__ = ("build", "entry", "match", "run")
+
+    def __init__(self, entry: Entry, match: Match, run: Runner) -> None:
+        self.entry, self.match, self.run = entry, match, run
+        self.build = result_builder(entry.captured.program.out_structure)
+
+    def follow(self, inputs: list[Any], values: list[Any] | None) -> Any:
+        """Run the program for a call that :attr:`match` recognised."""
+        if values is None:
+            return self.build(self.run(inputs))
+        return run_and_write(self.entry.captured, self.run, inputs, values)
+
+
+def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values: Sequence[Any]) -> Any:
+    """Run a program, write what it leaves outside, also where it raises, and put the result together.
+
+    Args:
+        captured: the program.
+        run: runs it.
+        inputs: of the program.
+        values: of its sources.
+    """
+    on_raise.begin()
+    try:
+        outputs: Sequence[Any] = run(inputs)
+    except BaseException:
+        with TURNS.writing():
+            has_left = on_raise.write(values)
+        if captured.program.effects and not has_left:
+            on_raise.miss()
+        raise
+    written = captured.outside
+    made = written.known(values)
+    if written.effects:
+        with TURNS.writing():
+            outputs = written.write(values, outputs, made)
+    return unflatten(captured.program.out_structure, outputs, made)
+
+
+def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:
+    """A runner that gives parameters and attributes of tensors as well: a program makes plain tensors.
+
+    Args:
+        run: runs the program.
+        marks: for the outputs that have some, by position.
+    """
+    if not marks:
+        return run
+
+    def run_with_marks(inputs: Sequence[Any]) -> Any:
+        outputs = run(inputs)
+        for position, known in marks.items():
+            known.put_on(outputs[position])
+        return outputs
+
+    return run_with_marks
+
+
+def find(signature: CallSignature, call: Call, entry: Entry, spelling: Spelling, bound: bool, run: Runner) -> Route | None:
+    """The route for calls like one that an entry of the cache serves; ``None`` where there is only the long way.
+
+    Args:
+        signature: of the user's function.
+        call: that call.
+        entry: the program.
+        spelling: how the arguments were given.
+        bound: whether the function is bound to an object, which comes first.
+        run: runs the program.
+    """
+    if entry.captured.guards.once:
+        return None
+    try:
+        return Route(entry, match_function(signature, call, entry.captured, spelling, bound), run)
+    except (NotInline, NotImplementedError):
+        return None
+
+
+def result_builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
+    """A function that does what :func:`unflatten` does with one structure, without looking at it again.
+
+    Example:
+        >>> result_builder(TupleOf((Leaf(1), Const(3))))(["a", "b"])
+        ('b', 3)
+    """
+    out = Writer("def build(o):")
+    try:
+        out.line(f"return {_expression(structure, out)}", 1)
+    except NotInline:
+        return lambda outputs: unflatten(structure, outputs)
+    return out.made("build", f"<result {id(structure):x}>")
+
+
+def _expression(structure: Structure, out: Writer) -> str:
+    match structure:
+        case Leaf(index):
+            return f"o[{index}]"
+        case Const(value):
+            return out.constant(value)
+        case TupleOf(items, None):
+            return tuple_text([_expression(item, out) for item in items])
+        case ListOf(items):
+            return f"[{', '.join(_expression(item, out) for item in items)}]"
+        case DictOf(keys, items, factory) if factory is dict:
+            pairs = (f"{out.constant(key)}: {_expression(item, out)}" for key, item in zip(keys, items))
+            return f"{{{', '.join(pairs)}}}"
+    raise NotInline("a class of its own")

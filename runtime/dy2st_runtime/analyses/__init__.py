@@ -1,0 +1,1 @@
+"""What only looks at a program."""

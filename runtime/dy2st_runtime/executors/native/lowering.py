@@ -1,0 +1,432 @@
+"""Programs as flat lists of instructions over numbered registers, for the native executor.
+
+``if_`` and ``while_`` become jumps, the inputs of a block are the registers of the values around it, constants are the first
+registers, and each instruction says which registers nobody reads after it. What an instruction does is looked up once, by name,
+when the machine is made (see ``csrc/build.cpp``). For each instruction there is a Python function that does the same, made when
+it is needed: for what has no native form, and for what goes wrong, so that Python itself raises it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import os
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from dy2st_runtime.executors.native.callbacks import Callback
+from dy2st_runtime.executors.python.code import is_part
+from dy2st_runtime.ir import value_types
+from dy2st_runtime.ir.program import Block, Location, Program
+from dy2st_runtime.primitives import control, modes, scalars
+
+_ENTER, _EXIT = torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast
+
+_TRACKING = frozenset(
+    {"aten::requires_grad_", "aten::_make_dual", "aten::set_data", "aten::retain_grad", "aten::_backward", "aten::detach_"}
+)
+"""Operators that change by themselves whether gradients are recorded."""
+
+_SAFE_CALLS = (control.print_, control.format_, control.raise_, control.assert_)
+"""Functions of Python that record no gradients."""
+
+
+@dataclasses.dataclass
+class Instruction:
+    """One step.
+
+    Attributes:
+        kind: a key of ``opcodes`` in ``csrc/build.cpp``.
+        name: what is called: an operator with its overload, a function on numbers or lists.
+        outputs: the registers it writes; -1 for a part of the result that nobody reads.
+        inputs: the registers it reads.
+        arguments: of an operator, one for each parameter: ``()`` for the default, a register, a list of registers, or a
+            constant in a tuple.
+        dead: the registers that nobody reads afterwards.
+        reads: the registers whose values its Python function takes.
+        target: where to go on, of a jump.
+        spread: whether each part of the result has a register.
+        callback: makes the Python function.
+        location: the user's line.
+    """
+
+    kind: str
+    name: str = ""
+    outputs: Sequence[int] = ()
+    inputs: Sequence[int] = ()
+    arguments: tuple[Any, ...] = ()
+    dead: list[int] = dataclasses.field(default_factory=list)
+    reads: Sequence[int] = ()
+    target: int = -1
+    spread: bool = False
+    callback: Callback | None = None
+    location: Location | None = None
+
+    def described(self) -> tuple[Any, ...]:
+        """As the machine takes it."""
+        parts = (self.kind, self.name, tuple(self.outputs), tuple(self.inputs), self.arguments, self.dead, tuple(self.reads))
+        return (*parts, self.target, self.spread, self.label)
+
+    @property
+    def label(self) -> str:
+        """The user's function and line, for profilers."""
+        place = self.location
+        return "" if place is None else f"{place.function or '<module>'} ({os.path.basename(place.file)}:{place.line})"
+
+    def read(self) -> set[int]:
+        """Every register that it reads."""
+        found = {*self.inputs, *self.reads}
+        for argument in self.arguments:
+            if isinstance(argument, list):
+                found.update(argument)
+            elif not isinstance(argument, tuple):
+                found.add(argument)
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """A program for the machine.
+
+    Attributes:
+        instructions: the steps, the last one returns.
+        constants: the values of the first registers.
+        inputs: the registers of the program's inputs.
+        outputs: the registers of its outputs.
+        registers: how many there are.
+        may_skip_autograd: whether nothing in it makes a tensor require gradients that comes from ones which do not.
+        switches_grad: whether it sets the grad mode.
+    """
+
+    instructions: list[Instruction]
+    constants: list[Any]
+    inputs: list[int]
+    outputs: list[int]
+    registers: int
+    may_skip_autograd: bool
+    switches_grad: bool
+
+    def described(self, resolve: Callable[[int], Callable[..., Any]]) -> dict[str, Any]:
+        """As the machine takes it."""
+        description = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        description["instructions"] = [instruction.described() for instruction in self.instructions]
+        return {**description, "resolve": resolve, "leave_autocast": _EXIT}
+
+
+def lower(program: Program) -> Lowered:
+    """Take a program apart.
+
+    Args:
+        program: any program. Change its blocks before, not after.
+    """
+    lowering = _Lowering()
+    inputs = [lowering.fresh(node) for node in program.block.inputs]
+    outputs = lowering.block(program.block)
+    lowering.emit(Instruction("return", inputs=outputs))
+    return Lowered(
+        lowering.instructions,
+        lowering.constants,
+        inputs,
+        outputs,
+        lowering.count,
+        lowering.may_skip_autograd,
+        lowering.switches_grad,
+    )
+
+
+class _Lowering:
+    """Collects instructions; knows which register holds which value. Constants have the registers -2, -3, ..."""
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.constants: list[Any] = []
+        self.count = 0
+        self.may_skip_autograd = True
+        self.switches_grad = False
+        self._registers: dict[fx.Node, int] = {}
+        self._parts: dict[fx.Node, Sequence[int]] = {}
+        self._known: dict[Any, int] = {}
+        self._own: list[int] = []
+        self._left: set[int] = set()
+        self._location: Location | None = None
+
+    # -- registers -----------------------------------------------------------------------------------------------------------
+
+    def fresh(self, node: fx.Node | None = None) -> int:
+        """A new register, of the block that is lowered now."""
+        register, self.count = self.count, self.count + 1
+        self._own.append(register)
+        if node is not None:
+            self._registers[node] = register
+        return register
+
+    def constant(self, value: Any) -> int:
+        """The register of a constant."""
+        plain = value is None or type(value) in (bool, int, float, str)
+        key = (type(value), repr(value)) if plain else id(value)
+        if key not in self._known:
+            self.constants.append(value)
+            self._known[key] = -1 - len(self.constants)
+        return self._known[key]
+
+    def register(self, value: Any) -> int:
+        """The register of an argument; a list or tuple of values is made first."""
+        if isinstance(value, fx.Node):
+            return self._registers[value]
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple, fx.immutable_collections.immutable_list):
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            inputs = [self.register(item) for item in value]
+            made = self.fresh()
+            self.emit(Instruction("list", kind, [made], inputs))
+            return made
+        return self.constant(value)
+
+    def emit(self, instruction: Instruction) -> Instruction:
+        """One more step, from the user's line that is current."""
+        instruction.location = self._location
+        self.instructions.append(instruction)
+        return instruction
+
+    # -- blocks --------------------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> list[int]:
+        """The operations of a block; gives the registers of its outputs."""
+        outside, self._own = self._own, []
+        steps: list[tuple[int, int]] = []
+        for node in block.graph.nodes:
+            if node.op == "call_function":
+                start = len(self.instructions)
+                self._location = node.meta.get("location")
+                self.operation(node)
+                steps.append((start, len(self.instructions)))
+        start = len(self.instructions)
+        outputs = [self.register(value) for value in block.outputs]
+        steps.append((start, len(self.instructions)))
+        self.bury(steps, {*outputs})
+        self._left = {*self._own} & {*outputs}
+        self._own = outside
+        return outputs
+
+    def bury(self, steps: Sequence[tuple[int, int]], kept: set[int]) -> None:
+        """Mark where nobody reads a register of this block any more: at the end of the operation that is the last to use it.
+
+        Inside of a control operation no instruction is the last, since it may run again, or not at all; only those before its
+        first jump, which take what it carries, are outside of its blocks.
+        """
+        waiting = {*self._own} - kept
+        for start, end in reversed(steps):
+            straight = self._first_jump(start, end)
+            for index in range(end - 1, start - 1, -1):
+                instruction = self.instructions[index]
+                found = waiting & {*instruction.read(), *instruction.outputs}
+                waiting -= found
+                self.instructions[index if index < straight else end - 1].dead.extend(sorted(found))
+
+    def _first_jump(self, start: int, end: int) -> int:
+        return next((index for index in range(start, end) if self.instructions[index].kind in ("jump", "unless")), end)
+
+    def operation(self, node: fx.Node) -> None:
+        """One operation."""
+        if node.target is control.if_:
+            self.branch(node)
+        elif node.target is control.while_:
+            self.loop(node)
+        elif is_part(node) or self._is_spread_part(node):
+            source, index = node.args
+            assert isinstance(source, fx.Node) and isinstance(index, int)
+            self._registers[node] = self._parts[source][index]
+        else:
+            self.call(node)
+
+    def _is_spread_part(self, node: fx.Node) -> bool:
+        return node.target is operator.getitem and node.args[0] in self._parts
+
+    def branch(self, node: fx.Node) -> None:
+        """``if_``: both branches leave their outputs in the same registers."""
+        pred, then, orelse, operands = node.args
+        assert isinstance(then, Block) and isinstance(orelse, Block)
+        results = self.results(node, len(then.outputs))
+        location = self._location
+        given = [self.register(value) for value in operands]  # a tuple, see verify
+        skip = self.emit(Instruction("unless", "branch", inputs=[self.register(pred)]))
+        self.alias(then.inputs, given)
+        self.leave(self.block(then), results, self._left)
+        done = self.emit(Instruction("jump"))
+        skip.target = len(self.instructions)
+        self.alias(orelse.inputs, given)
+        self.leave(self.block(orelse), results, self._left)
+        done.target = len(self.instructions)
+        self._location = location
+        self.whole(node, results)
+
+    def loop(self, node: fx.Node) -> None:
+        """``while_``: carried values live in registers of their own."""
+        pred, body, carried, operands = node.args
+        assert isinstance(body, Block) and isinstance(carried, tuple) and isinstance(operands, tuple)
+        first = [self.register(value) for value in (pred, *carried)]
+        given = [self.register(value) for value in operands]
+        results = self.results(node, len(carried))
+        going = self.fresh()
+        self.leave(first, [going, *results])
+        again = len(self.instructions)
+        test = self.emit(Instruction("unless", "loop", inputs=[going]))
+        self.alias(body.inputs, [*results, *given])
+        location = self._location
+        self.leave(self.block(body), [going, *results], self._left)
+        self._location = location
+        self.emit(Instruction("jump", target=again))
+        test.target = len(self.instructions)
+        self.whole(node, results)
+
+    def leave(self, sources: Sequence[int], targets: Sequence[int], dying: Collection[int] = ()) -> None:
+        """All values at once into other registers, so that a swap is a swap."""
+        pairs = [(source, target) for source, target in zip(sources, targets, strict=True) if source != target]
+        if pairs:
+            inputs = [source for source, _ in pairs]
+            self.emit(Instruction("move", "", [target for _, target in pairs], inputs, dead=sorted(dying)))
+
+    def results(self, node: fx.Node, count: int) -> list[int]:
+        """Registers for the results of a control operation."""
+        made = [self.fresh() for _ in range(count)]
+        self._parts[node] = made
+        return made
+
+    def whole(self, node: fx.Node, results: Sequence[int]) -> None:
+        """The end of a control operation: the results as a tuple, for a user that takes all of them."""
+        if all(is_part(user) for user in node.users):
+            self.emit(Instruction("move"))
+        else:
+            self.emit(Instruction("list", "tuple", [self.fresh(node)], results))
+
+    def alias(self, inputs: Sequence[fx.Node], registers: Sequence[int]) -> None:
+        """The inputs of a block are the registers of the values around it."""
+        self._registers.update(zip(inputs, registers, strict=True))
+
+    # -- operations ----------------------------------------------------------------------------------------------------------
+
+    def call(self, node: fx.Node) -> None:
+        """An operation without blocks, or one whose blocks Python runs."""
+        target = node.target
+        if isinstance(target, torch._ops.OpOverload):
+            made = self.operator(node, target)
+        elif isinstance(target, control.Control):
+            made = self.control(node, target)
+        elif target in modes.TARGETS:
+            made = self.mode(node)
+        else:
+            made = self.number(node)
+        made.reads = [self._registers[value] for value in node.all_input_nodes]
+        made.callback = Callback(node)
+        if not self.spread(node, made):
+            made.outputs = [self.fresh(node)]  # also for what nobody uses: it is dead at once
+        self.emit(made)
+
+    def spread(self, node: fx.Node, made: Instruction) -> bool:
+        """Give each part of a result a register, if its users take parts of it."""
+        count = _count_of_parts(node)
+        if not count or not all(_takes_part(user, node, count) for user in node.users):
+            return False
+        taken = {user.args[1] for user in node.users}
+        made.spread = True
+        made.outputs = self._parts[node] = [self.fresh() if index in taken else -1 for index in range(count)]
+        return True
+
+    def operator(self, node: fx.Node, target: torch._ops.OpOverload) -> Instruction:
+        """An operator of torch, or of a library."""
+        schema = target._schema
+        name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        if schema.name in _TRACKING or target.namespace not in ("aten", "prims"):
+            self.may_skip_autograd = False
+        given = dict(zip([argument.name for argument in schema.arguments if not argument.kwarg_only], node.args))
+        values = {**given, **node.kwargs}
+        bound = [self.argument(values[argument.name]) if argument.name in values else () for argument in schema.arguments]
+        if len(values) != len(node.args) + len(node.kwargs) or not values.keys() <= {
+            argument.name for argument in schema.arguments
+        }:
+            return Instruction("python", name)  # which says what is wrong with it
+        return Instruction("operator", name, arguments=tuple(bound)) if None not in bound else Instruction("python", name)
+
+    def argument(self, value: Any) -> Any:
+        """An argument of an operator, as :class:`Instruction` has it; ``None`` if only Python can pass it."""
+        if isinstance(value, fx.Node):
+            return self._registers[value]
+        if type(value) in (bool, int, float):
+            return self.constant(value)
+        if isinstance(value, (list, tuple)):
+            if all(item is None or isinstance(item, fx.Node) or type(item) in (bool, int, float) for item in value):
+                return [self.register(item) for item in value]
+            return None
+        return None if isinstance(value, (dict, slice)) else (value,)
+
+    def control(self, node: fx.Node, target: control.Control) -> Instruction:
+        """A control operation without blocks, or a transform."""
+        args: tuple[Any, ...] = node.args
+        shown = node.all_input_nodes[1:] if target is control.assert_ else node.all_input_nodes
+        if target in _SAFE_CALLS and any(map(value_types.may_have_gradient, shown)):
+            self.may_skip_autograd = False  # the text of a tensor names its node of autograd, which then has to be eager's
+        if target is control.assert_ and args:
+            return Instruction("assert", inputs=[self.register(args[0])])
+        if not target.name.startswith("list_") or node.kwargs or not args:
+            if target not in _SAFE_CALLS and not target.name.startswith("list_"):
+                self.may_skip_autograd = False
+            return Instruction("python", target.name)
+        if target is control.list_ and isinstance(args[0], list) and _is_flat(args[0]):
+            return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
+        return self.on_list(target.name, args)
+
+    def number(self, node: fx.Node) -> Instruction:
+        """A function on numbers, or an item of a list."""
+        name = scalars.NAMES[node.target]  # type: ignore[index]  # see verify
+        if node.kwargs:
+            return Instruction("python", name)
+        if name == "operator.getitem":
+            return self.on_list(name, node.args)
+        return (
+            Instruction("number", name, inputs=[self.register(value) for value in node.args])
+            if _is_flat(node.args)
+            else Instruction("python", name)
+        )
+
+    def on_list(self, name: str, args: tuple[Any, ...]) -> Instruction:
+        """What is done with a list."""
+        if name in ("operator.getitem", "list_slice") and len(args) == 2 and isinstance(args[1], slice):
+            bounds = (args[1].start, args[1].stop, args[1].step)
+            if _is_flat(bounds):
+                return Instruction("list", "slice", inputs=[self.register(value) for value in (args[0], *bounds)])
+        if not all(_is_flat(value) if isinstance(value, (list, tuple)) else _is_flat((value,)) for value in args):
+            return Instruction("python", name)
+        return Instruction("list", name, inputs=[self.register(value) for value in args])
+
+    def mode(self, node: fx.Node) -> Instruction:
+        """A change of the grad mode or of autocast."""
+        if node.target is _ENTER:
+            return Instruction("enter")
+        if node.target is _EXIT:
+            return Instruction("exit")
+        self.switches_grad = True
+        return Instruction("grad", inputs=[self.register(node.args[0])])
+
+
+def _is_flat(values: Sequence[Any]) -> bool:
+    return not any(isinstance(value, (list, tuple, dict, slice)) for value in values)
+
+
+def _takes_part(user: fx.Node, node: fx.Node, count: int) -> bool:
+    if user.target is not operator.getitem or user.args[0] is not node:
+        return False
+    index = user.args[1]
+    return type(index) is int and 0 <= index < count
+
+
+def _count_of_parts(node: fx.Node) -> int:
+    """How many parts a result always has; 0 if it is a single value, or that is not known."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        count = len(node.target._schema.returns)
+        return count if count > 1 else 0
+    if node.target is control.transform_ and all(user.target is operator.getitem for user in node.users):
+        indices: list[Any] = [user.args[1] for user in node.users]
+        return 1 + max(indices, default=-1) if all(type(index) is int for index in indices) else 0
+    return 0

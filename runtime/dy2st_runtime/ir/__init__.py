@@ -1,0 +1,1 @@
+"""The program: graphs, structure, types, constants, and their text."""

@@ -1,0 +1,98 @@
+"""Items of lists that are of several kinds: strings, ``None``, dicts and objects among tensors and numbers.
+
+In a list of the program an item is the Python value that it is in eager. A program takes it apart with these operations, by kind:
+
+| kind | values of it |
+|---|---|
+| ``("is", value)`` | that value |
+| ``("tensor", dtype, dimensions)`` | tensors |
+| ``("bool",)``, ``("number",)`` | a bool; an int or a float |
+| ``("str",)``, ``("list",)`` | strings, lists |
+| ``("made", structure)`` | containers of that structure, whose leaves are its parts |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dy2st_runtime.errors import ProgramError
+from dy2st_runtime.ir.structure import ObjectOf, Structure, attributes, children, shallow, unflatten
+
+Kind = tuple[Any, ...]
+
+
+def choose(tag: int | None, tags: Sequence[int], options: Sequence[Any]) -> Any:
+    """The option at the position where ``tags`` has ``tag``; ``None`` on a way that returns before it has a value."""
+    return None if tag is None else options[tags.index(tag)]
+
+
+def make(structure: Structure, parts: Sequence[Any]) -> Any:
+    """A new container."""
+    return unflatten(structure, parts)
+
+
+def kind_of(value: Any, kinds: Sequence[Kind]) -> int | None:
+    """The position of the first kind that a value is of; ``None`` if there is none."""
+    return next((position for position, kind in enumerate(kinds) if fits(value, kind)), None)
+
+
+def of_kind(value: Any, kind: Kind) -> Any:
+    """The value if it is of a kind, else ``None``."""
+    return value if fits(value, kind) else None
+
+
+def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
+    """What is in a container; ``None`` in each place of one that is not there.
+
+    Args:
+        value: the container.
+        kind: how many parts it has; of an object of a plain class, its structure.
+    """
+    if value is None:
+        return [None] * (kind if isinstance(kind, int) else len(kind.fields))
+    if isinstance(kind, ObjectOf):
+        held = attributes(value)
+        return [held[name] for name in kind.fields]
+    return shallow(value)[0]
+
+
+def is_plain_object(structure: Structure) -> bool:
+    """Whether a structure is that of an object of which only its structure tells that it is a container."""
+    return isinstance(structure, ObjectOf) and not dataclasses.is_dataclass(structure.factory)
+
+
+def fits(value: Any, kind: Kind) -> bool:
+    """Whether a value is of a kind."""
+    match kind:
+        case ("is", other):
+            return value is other or (type(value) is type(other) and isinstance(other, _COMPARED) and bool(value == other))
+        case ("tensor", dtype, dimensions):
+            return isinstance(value, torch.Tensor) and value.dtype == dtype and value.dim() == dimensions
+        case ("made", ObjectOf(factory, fields)) if not dataclasses.is_dataclass(factory):
+            return type(value) is factory and sorted(attributes(value)) == sorted(fields)
+        case ("made", structure):
+            return children(value) is not None and shallow(value)[1] == structure
+        case (name,):
+            return isinstance(value, _CLASSES[name]) and not (name == "number" and isinstance(value, (bool, enum.Enum)))
+    return False
+
+
+_COMPARED = (str, bytes, torch.dtype, torch.device)
+_CLASSES: dict[str, tuple[type, ...]] = {"bool": (bool,), "number": (int, float), "str": (str,), "list": (list,)}
+
+
+def tensor(values: Any, dtype: torch.dtype | None, device: torch.device | None, expected: torch.dtype) -> torch.Tensor:
+    """``torch.tensor`` of a list.
+
+    Raises:
+        ProgramError: the values have another dtype than the program was captured with.
+    """
+    made = torch.tensor(values, dtype=dtype, device=device)
+    if made.dtype is not expected:
+        raise ProgramError(f"torch.tensor() of this list gives {made.dtype}, and was captured as {expected}; pass dtype=")
+    return made

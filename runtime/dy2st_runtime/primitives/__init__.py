@@ -1,0 +1,1 @@
+"""What nodes of a program call beside operators of torch."""
