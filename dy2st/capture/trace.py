@@ -28,6 +28,7 @@ from dy2st.capture.environment.sizes import Place as SizePlace
 from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.looping import generators
+from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.operators import operator_methods
 from dy2st.capture.outputs import Writer, Written
 from dy2st.capture.raising.exceptions import handled, records
@@ -181,7 +182,10 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         replacements.guard_replaced(session)
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
-        _know_containers(session, request.given, (args, kwargs), session.tracker.table.argument(-1, "arguments"))
+        of_arguments = session.tracker.table.argument(-1, "arguments")
+        _know_containers(session, request.given, (args, kwargs), of_arguments)
+        args, kwargs = _read_opaque(session, request, (args, kwargs))
+        _know_containers(session, request.given, (args, kwargs), of_arguments)
         try:
             if request.with_hooks:
                 result = modules.call_module(session, args[0], call.call, args[1:], kwargs)
@@ -341,16 +345,34 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
         shape = tuple(s if isinstance(s, int) else str(s) for s in stand_in.shape)
         slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
         arguments.append(stand_in)
-    for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
-        if not isinstance(leaf, (torch.Tensor, *_NUMBERS)):
-            arguments[position] = _read_argument(session, leaf, position, name)
     return slots, arguments
 
 
-def _read_argument(session: Session, leaf: Any, position: int, name: str) -> Any:
-    """An opaque object among the arguments; what it holds may become an input of the program: these come after all arguments."""
-    session.tracker.read(leaf, session.tracker.table.argument(position, name))
-    return session.outside.given(leaf) if type(leaf) in session.outside.makers else leaf
+def _read_opaque(session: Session, request: Request, arguments: Any) -> Any:
+    """Track the opaque objects among the arguments, once all containers are known that these may hold, too.
+
+    What they hold may become an input of the program: these come after all arguments.
+
+    Returns:
+        The arguments, with what stands for sets and deques.
+    """
+    shown: dict[int, Any] = {}
+    for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
+        if isinstance(leaf, (torch.Tensor, *_NUMBERS)):
+            continue
+        session.tracker.read(leaf, session.tracker.table.argument(position, name))
+        if type(leaf) in session.outside.makers:
+            shown[id(leaf)] = session.outside.given(leaf)
+    return _replaced(arguments, shown) if shown else arguments
+
+
+def _replaced(value: Any, shown: Mapping[int, Any]) -> Any:
+    """A value with others for some of the objects in it."""
+    if id(value) in shown:
+        return shown[id(value)]
+    parts = (children(value) or ((),))[0]
+    made = [_replaced(part, shown) for part in parts]
+    return value if all(new is old for new, old in zip(made, parts)) else with_parts(value, made)
 
 
 def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -18,7 +18,6 @@ from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import BlockBuilder, align_operands
 from dy2st.capture.session.chosen_tuples import part_of
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.texts import text
 from dy2st.capture.types import abstract_values, lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
@@ -29,7 +28,6 @@ from dy2st.capture.values.symbolic import (
     Choice,
     StandInDeque,
     StandInTuple,
-    Text,
     is_mutable,
     number_kind,
     options_of,
@@ -145,9 +143,11 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     then, orelse = outcomes
     joiner = Joiner(session, (then.builder, orelse.builder), then.start)
     joined: list[tuple[Place, Any]] = []
-    for key, write in {**then.writes, **orelse.writes}.items():
-        if live is not None and session.is_dead(write.place, live):
-            continue
+    writes = {**then.writes, **orelse.writes}
+    left = {key: write for key, write in writes.items() if live is None or not session.is_dead(write.place, live)}
+    for outcome in outcomes:
+        joiner.keep([*(outcome.final(key, None) for key in left), outcome.value])
+    for key, write in left.items():
         final = joiner.join(then.final(key, write.old), orelse.final(key, write.old), write.place)
         joined.append((_one_place(session, write, outcomes), final))
     result = joiner.join(then.value, orelse.value)
@@ -212,8 +212,29 @@ class Joiner:
         self._stands_for: dict[int, Any] = {}
         self._ordered: dict[int, tuple[Any, Any]] = {}
         """Dicts of the branches as what tells the order of their keys."""
+        self._kept: set[int] = set()
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
+
+    def keep(self, values: Iterable[Any]) -> None:
+        """Note the containers in those objects of the branches that are passed on as they are: these are, too."""
+        waiting, seen = [(option, False) for value in values for option in options_of(value)], set[tuple[int, bool]]()
+        while waiting:
+            value, is_kept = waiting.pop()
+            parts = children(value)
+            if (id(value), is_kept) in seen or (parts is None and not isinstance(value, (dict, list))):
+                continue
+            seen.add((id(value), is_kept))
+            if is_kept:
+                self._kept.add(id(value))
+            elif self._is_older(value):
+                continue
+            if parts is None:
+                inside: Sequence[Any] = storage.contents_of(value)
+                is_kept = True
+            else:
+                inside = parts[0]
+            waiting += [(option, is_kept) for part in inside for option in options_of(part)]
 
     def join(self, a: Any, b: Any, place: Place | None = None) -> Any:
         """One value for both.
@@ -266,28 +287,15 @@ class Joiner:
                     self._choose_parts(part, (first, second))
 
     def _told(self, builder: BlockBuilder, value: Any, place: Place | None) -> Any:
-        """What the program can pass on of a value: of a text a string, of a dict that a branch has made its keys in their order."""
+        """What the program can pass on of a value: of a dict that a branch has made its keys in their order."""
         if not isinstance(place, ContentsPlace):
             with self.session.recording_into(builder):
                 value = self.session.key_orders.told(self.session, value, self._is_older, self._ordered)
-        return self._without_text(builder, value)
-
-    def _without_text(self, builder: BlockBuilder, value: Any) -> Any:
-        """The string of the program that a text is; any other value as it is."""
-        if not isinstance(value, Text):
-            return value
-        with self.session.recording_into(builder):
-            return Text.of(text.made_string(self.session, value))
+        return value
 
     def _are_alike(self, a: Any, b: Any) -> bool:
         """Whether two values are containers of one structure, to be joined part by part."""
-        if (
-            isinstance(a, Text)
-            or isinstance(b, Text)
-            or children(a) is None
-            or children(b) is None
-            or any(map(self._is_older, (a, b)))
-        ):
+        if children(a) is None or children(b) is None or any(map(self._is_older, (a, b))):
             return False
         return self._lists(a) is a and self._lists(b) is b and shallow(a)[1] == shallow(b)[1]
 
@@ -388,7 +396,7 @@ class Joiner:
         return lattice.join(first, second, single)
 
     def _is_older(self, container: Any) -> bool:
-        return self.session.is_older(container, self._start)
+        return id(container) in self._kept or self.session.is_older(container, self._start)
 
     def _lists(self, value: Any) -> Any:
         """The list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""

@@ -24,12 +24,11 @@ from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import align_operands
 from dy2st.capture.session.chosen_tuples import Path
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.texts import text
 from dy2st.capture.types import abstract_values, lattice, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Choice, RuntimeList, StandIn, Text, is_mutable, is_symbolic, options_of, unpack_list
+from dy2st.capture.values.symbolic import Choice, RuntimeList, StandIn, is_mutable, is_symbolic, options_of, unpack_list
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.structure import children, shallow
@@ -627,8 +626,6 @@ def _seen(session: Session, carry: Carry, value: Any) -> Any:
         return abstract_values.absent(carry.place)
     if not isinstance(carry.place, ContentsPlace):
         session.key_orders.check_parts(value, carry.stays(session), session.here())
-    if isinstance(value, Text) and value.string is None:
-        return text.made_string(session, value)
     is_kept = carry.by_identity or (carry.keeps_older and session.is_older(value, session.region.start))
     return value if is_kept else session.lists.of(value) or value
 

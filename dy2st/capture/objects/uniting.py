@@ -14,8 +14,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import Choice, RuntimeList, StandInDeque, options_of
-from dy2st_runtime.ir.structure import Structure, children, shallow, unflatten
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import Choice, RuntimeList, options_of
+from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure, children, shallow, unflatten
 
 Position = tuple[Hashable, ...]
 
@@ -111,16 +112,22 @@ class Uniting:
         return with_parts(value, made)
 
 
-def with_parts(value: Any, made: list[Any]) -> Any:
-    """A container with other parts: the same object unless it is a tuple."""
-    if isinstance(value, list):
-        value[:] = made
-    elif type(value) is dict:
-        value.update(zip(value, made))
-    elif isinstance(value, StandInDeque):
-        (value.items,) = made
-    elif isinstance(value, tuple):
+def with_parts(value: Any, made: Sequence[Any]) -> Any:
+    """A container with other parts, in the order of :func:`shallow`: the same object unless it is a tuple."""
+    if isinstance(value, tuple):
         return unflatten(shallow(value)[1], made)
+    if isinstance(value, list):
+        list.__setitem__(value, slice(None), made)
+        return value
+    match shallow(value)[1]:
+        case ObjectOf(_, fields):
+            for name, part in zip(fields, made):
+                storage.keep(value, name, part)
+        case DictOf(keys):
+            for key, part in zip(keys, made):
+                storage.base_of(value).__setitem__(value, key, part)
+        case _:  # a cell, or what stands for a deque or set from outside
+            (value.items,) = made
     return value
 
 

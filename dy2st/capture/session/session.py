@@ -60,7 +60,7 @@ from dy2st.capture.writes.undo_log import Entry, Journal, Write
 from dy2st.errors import CaptureError
 from dy2st_runtime.analyses.purity import may_fail
 from dy2st_runtime.ir.program import Location
-from dy2st_runtime.ir.structure import children, follow
+from dy2st_runtime.ir.structure import attributes, children, follow
 from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
@@ -526,12 +526,13 @@ class Session:
         )
         if isinstance(twin, (list, dict)):
             self.write(ContentsPlace(twin))
-            for key in twin if isinstance(twin, dict) else range(len(twin)):
-                twin[key] = stale
+            base = storage.base_of(twin)
+            for key in [*storage.keys_of(twin)] if isinstance(twin, dict) else range(base.__len__(twin)):
+                base.__setitem__(twin, key, stale)
             return
-        for name in vars(twin):
+        for name in attributes(twin):
             self.write(AttributePlace(twin, name))
-            setattr(twin, name, stale)
+            storage.keep(twin, name, stale)
 
     def tell_apart(self, value: Any, others: Iterable[Any]) -> None:
         """Somebody asks whether a value is one of others.

@@ -196,6 +196,7 @@ def _not_equal(left: Text, right: Any) -> Any:
     return compared(need(), operator.ne, left, right) if isinstance(right, (str, Text)) else NotImplemented
 
 
+Text.made = lambda self: made_string(need(), self)  # type: ignore[method-assign]
 Text.__eq__, Text.__ne__ = _equal, _not_equal  # type: ignore[method-assign,assignment]  # operations of the program
 
 

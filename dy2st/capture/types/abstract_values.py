@@ -30,7 +30,7 @@ def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:
 
 
 def _program_value(value: Any) -> Any:
-    return value.string if isinstance(value, Text) else runtime_list(contents(value)) or value
+    return value.made() if isinstance(value, Text) else runtime_list(contents(value)) or value
 
 
 def _choice_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any]) -> None:

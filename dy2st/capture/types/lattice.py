@@ -231,7 +231,7 @@ def _type_of(value: Any, is_kept: Callable[[Any], bool], around: tuple[Any, ...]
         return OrderType(value) if isinstance(value, Order) else TensorType.of(value)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return NumberType(number_kind(value))
-    if isinstance(value, RuntimeString) or (isinstance(value, Text) and value.string is not None):
+    if isinstance(value, (RuntimeString, Text)):
         return StringType()
     if is_kept(value):
         return SameType(value)

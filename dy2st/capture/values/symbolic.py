@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import operator
 import sys
 from collections.abc import Callable, Sequence
@@ -238,11 +237,16 @@ class Stale:
     __hash__ = object.__hash__
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Text:
-    """A string whose text is known only at run time: the parts that ``join_parts`` puts together."""
+    """A string whose text is known only at run time: the parts that ``join_parts`` puts together.
 
-    parts: tuple[Any, ...]
+    It is no dataclass: what is one is a container of its fields.
+    """
+
+    __slots__ = ("__weakref__", "parts")
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        self.parts = parts
 
     @classmethod
     def of(cls, string: RuntimeString) -> Text:
@@ -256,6 +260,10 @@ class Text:
             case ((RuntimeString() as string, None | "s", ""),):
                 return string
         return None
+
+    def made(self) -> RuntimeString:
+        """The string of the program that it is, put together where that is recorded now."""
+        raise NotImplementedError  # see texts.text
 
     def __add__(self, other: Any) -> Any:
         return Text((*self.parts, *_text_parts(other))) if isinstance(other, (str, Text)) else NotImplemented
