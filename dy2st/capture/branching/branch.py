@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import sympy
 import torch
 
 from dy2st import errors
+from dy2st.capture.branching.sides import Sides
 from dy2st.capture.diagnostics.access_path import spelled
 from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.raising import rests
@@ -19,6 +21,7 @@ from dy2st.capture.recording.block import BlockBuilder, align_operands
 from dy2st.capture.session.chosen_tuples import part_of
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, lattice
+from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.storage import MISSING
@@ -67,12 +70,12 @@ class Outcome:
     @property
     def value(self) -> Any:
         """The value of the expression, if it gets that far."""
-        return abstract_values.ABSENT if self.dead else self.result
+        return ABSENT if self.dead else self.result
 
     def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
         """What a place holds when the branch is done."""
         if self.dead:
-            return abstract_values.ABSENT
+            return ABSENT
         return self.writes[key].new if key in self.writes else otherwise
 
 
@@ -132,7 +135,7 @@ def run_branch(
             if not records(session, error):
                 raise
             dead = session.left.read() is None
-            result = None if dead else abstract_values.ABSENT
+            result = None if dead else ABSENT
         result, dead = rests.settled(session, depth, result, dead, live, join)
         session.emit_checks()
         return Outcome(region.start, region.builder, session.writes_of(region), result, dead)
@@ -142,15 +145,17 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     """Record which of two ways is taken, and leave in each place what stands for both; gives what stands for their results."""
     then, orelse = outcomes
     joiner = Joiner(session, (then.builder, orelse.builder), then.start)
-    joined: list[tuple[Place, Any]] = []
     writes = {**then.writes, **orelse.writes}
     left = {key: write for key, write in writes.items() if live is None or not session.is_dead(write.place, live)}
     for outcome in outcomes:
         joiner.keep([*(outcome.final(key, None) for key in left), outcome.value])
-    for key, write in left.items():
-        final = joiner.join(then.final(key, write.old), orelse.final(key, write.old), write.place)
-        joined.append((_one_place(session, write, outcomes), final))
-    result = joiner.join(then.value, orelse.value)
+    pairs: dict[Any, tuple[Any, Any, Place | None]] = {
+        key: (then.final(key, write.old), orelse.final(key, write.old), write.place) for key, write in left.items()
+    }
+    pairs[None] = then.value, orelse.value, None
+    joiner.tell_apart(pairs.values())
+    made = {key: joiner.join(*pair) for key, pair in sorted(pairs.items(), key=lambda item: not joiner.are_objects(*item[1]))}
+    places = {key: _one_place(session, write, outcomes) for key, write in left.items()}
     blocks = [
         outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh) if outcome.has_left else leaves))
         for outcome, leaves in zip(outcomes, joiner.leaves)
@@ -160,9 +165,9 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     session.builder.bind(tuple(joiner.fresh), node)
     if then.dead and orelse.dead:
         raise Unreachable
-    for place, value in joined:
-        session.put(place, value)
-    return result
+    for key, place in places.items():
+        session.put(place, made[key])
+    return made[None]
 
 
 def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> Place:
@@ -213,6 +218,7 @@ class Joiner:
         self._ordered: dict[int, tuple[Any, Any]] = {}
         """Dicts of the branches as what tells the order of their keys."""
         self._kept: set[int] = set()
+        self._apart: set[int] = set()
         self.leaves: tuple[list[Any], list[Any]] = ([], [])
         self.fresh: list[Any] = []
 
@@ -236,6 +242,52 @@ class Joiner:
                 inside = parts[0]
             waiting += [(option, is_kept) for part in inside for option in options_of(part)]
 
+    def are_objects(self, a: Any, b: Any, place: Place | None) -> bool:
+        """Whether each branch leaves an object of its own: what stands for both stands for one where the other branch has none."""
+        return not isinstance(place, ContentsPlace) and self._is_object(a) and self._is_object(b)
+
+    def tell_apart(self, pairs: Iterable[tuple[Any, Any, Place | None]]) -> None:
+        """Find the objects of the branches of which none can stand for two: they are one in some places, and not in others.
+
+        if t: p = q = [x]       `p` and `q` hold one list on one way and two on the other: of the three lists each stays
+        else: p, q = [x], [x]   itself, and each of the names has one of two
+        """
+        sides = Sides(self._is_object)
+        for a, b, place in pairs:
+            sides.meet(a, b, is_object=not isinstance(place, ContentsPlace))
+        self._apart = sides.mixed()
+
+    def _is_object(self, value: Any) -> bool:
+        """Whether a branch has made an object that others may change."""
+        return is_mutable(unpack_list(value)) and not self._is_older(value)
+
+    def _are_apart(self, a: Any, b: Any) -> bool:
+        is_alone = any(value is ABSENT for value in (a, b)) and not isinstance(a, Choice) and not isinstance(b, Choice)
+        options = () if is_alone or not self._apart else (*options_of(a), *options_of(b))
+        return any(id(unpack_list(option)) in self._apart for option in options)
+
+    def _one_of_objects(self, a: Any, b: Any) -> Choice:
+        """One of the objects that the branches leave in a place, each of which stays itself."""
+        made: list[Any] = []
+        tags: list[Any] = []
+        for value, builder, is_first in ((a, self.builders[0], True), (b, self.builders[1], False)):
+            options = value.options if isinstance(value, Choice) else {} if value is ABSENT else {0: value}
+            places = {}
+            for tag, option in options.items():
+                alone = self._alone(option, is_first)
+                places[tag] = next((place for place, other in enumerate(made) if other is alone), len(made))
+                made += [alone] * (places[tag] == len(made))
+            with self.session.recording_into(builder):
+                tags.append(value.retagged(places) if isinstance(value, Choice) else places.get(0))
+        self.fresh.append(self.session.new_value(lattice.NumberType("int")))
+        for leaves, tag in zip(self.leaves, tags):
+            leaves.append(tag)
+        return self.session.new_choice(self.fresh[-1], dict(enumerate(made)))
+
+    def _alone(self, value: Any, is_first: bool) -> Any:
+        """What stands for a value of one branch, and for nothing of the other."""
+        return self.join(value, ABSENT) if is_first else self.join(ABSENT, value)
+
     def join(self, a: Any, b: Any, place: Place | None = None) -> Any:
         """One value for both.
 
@@ -244,13 +296,17 @@ class Joiner:
         """
         a, b = (abstract_values.absent(place) if value is MISSING else value for value in (a, b))
         if a is b:
-            return None if a is abstract_values.ABSENT else a
+            return None if a is ABSENT else a
+        if self._are_apart(a, b):
+            return self._one_of_objects(a, b)
         ways = a, b
+        if (id(a), id(b)) in self._made:
+            return self._made[id(a), id(b)]
         a, b = (self._told(builder, value, place) for builder, value in zip(self.builders, (a, b)))
         if (id(a), id(b)) in self._made:
             return self._made[id(a), id(b)]
         self._give_deques_lists(a, b)
-        are_alike = self._are_alike(a, b)
+        are_alike = self._are_alike(a, b) or self._is_taken_apart(a, b, ways)
         value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
         self.session.own_all(value)
         self.session.copies.follow(value, a, b)
@@ -259,6 +315,8 @@ class Joiner:
             self._choose_parts(value, ways)
         if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
             self._first((id(a), id(b)), value)
+        if any(way is ABSENT for way in ways):
+            self._made[id(ways[0]), id(ways[1])] = value
         return value
 
     def _choose_tuple(self, value: Any, ways: tuple[Any, Any]) -> None:
@@ -295,12 +353,20 @@ class Joiner:
 
     def _are_alike(self, a: Any, b: Any) -> bool:
         """Whether two values are containers of one structure, to be joined part by part."""
-        if children(a) is None or children(b) is None or any(map(self._is_older, (a, b))):
+        return self._has_parts(a) and self._has_parts(b) and bool(shallow(a)[1] == shallow(b)[1])
+
+    def _is_taken_apart(self, a: Any, b: Any, ways: tuple[Any, Any]) -> bool:
+        """Whether there is only one value, with objects in it that stay themselves."""
+        if a is not ABSENT and b is not ABSENT:
             return False
-        return self._lists(a) is a and self._lists(b) is b and shallow(a)[1] == shallow(b)[1]
+        return any(id(way) in self._apart and self._has_parts(value) for value, way in zip((a, b), ways))
+
+    def _has_parts(self, value: Any) -> bool:
+        return children(value) is not None and not self._is_older(value) and self._lists(value) is value
 
     def _alike(self, a: Any, b: Any, place: Place | None) -> Any:
-        (parts, structure), (others, _) = shallow(a), shallow(b)
+        structure = shallow(b if a is ABSENT else a)[1]
+        parts, others = (itertools.repeat(ABSENT) if value is ABSENT else shallow(value)[0] for value in (a, b))
         inside = None if isinstance(place, ContentsPlace) else place
         return unflatten(structure, [self.join(x, y, inside) for x, y in zip(parts, others)])
 
@@ -334,8 +400,8 @@ class Joiner:
                 self._take_apart(kind, given, leaves, place)
         self.fresh += made
         if isinstance(value, torch.SymInt):
-            self.session.shapes.one_of(value, *(given for given in (a, b) if given is not abstract_values.ABSENT))
-        given = [part for part in (a, b) if part is not abstract_values.ABSENT]
+            self.session.shapes.one_of(value, *(given for given in (a, b) if given is not ABSENT))
+        given = [part for part in (a, b) if part is not ABSENT]
         return self._united(kind, unpack_list(value), given, is_object=not isinstance(place, ContentsPlace))
 
     def _united(self, kind: lattice.Type, value: Any, given: Sequence[Any], *, is_object: bool = True) -> Any:
@@ -390,7 +456,7 @@ class Joiner:
         )
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
-        first, second = (None if value is abstract_values.ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
+        first, second = (None if value is ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
             return second if first is None else first  # type: ignore[return-value]  # one of them gets there
         return lattice.join(first, second, single)

@@ -282,6 +282,9 @@ def _attempt(
         if not (carries.keep_older or dead) and _moves_outside(carries):
             carries.begin_again()
             return False
+        if not (carries.keep_older or dead) and _has_unclear(session, carries):
+            carries.begin_again()
+            return False
         if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
             return False
         session.put(session.left, None)  # what is recorded from here on runs on all ways
@@ -392,6 +395,16 @@ def _united(session: Session, carries: Carries) -> set[Any]:
     for number, carry in enumerate(carries.values()):
         _unite(unite, number, carry, carry.final)
     return unite.found
+
+
+def _has_unclear(session: Session, carries: Carries) -> bool:
+    """Whether a trip leaves one object in several places, in one of which nobody can tell it from what was there before."""
+    unite = _uniting(session, carries, session.region.start)
+    for number, carry in enumerate(carries.values()):
+        _unite(unite, number, carry, carry.final)
+    unclear = {id(option) for option in unite.unclear}
+    left = [id(option) for carry in carries.values() for option in options_of(carry.final)] if unclear else []
+    return any(left.count(option) > 1 for option in unclear)
 
 
 def _uniting(session: Session, carries: Carries, start: int) -> Uniting:

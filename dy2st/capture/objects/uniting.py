@@ -31,6 +31,7 @@ class Uniting:
 
     Attributes:
         found: the positions that hold one object: the carried value, and the way in it.
+        unclear: objects of which nobody can tell which option of a choice they are.
     """
 
     def __init__(self, session: Session, start: int | None = None) -> None:
@@ -38,6 +39,7 @@ class Uniting:
         self._first: dict[int, list[tuple[Any, Position, Any, Any]]] = {}
         """What is met already, by what it stands for at the end."""
         self.found: set[tuple[Position, Position]] = set()
+        self.unclear: list[Any] = []
 
     def __call__(self, value: Any, initial: Any, final: Any, position: Position, *, is_object: bool = True) -> Any:
         """A carried value, with the objects in it that are met already.
@@ -56,6 +58,7 @@ class Uniting:
             position, final = (*position, structure), self._of_structure(structure, final)
         initial, final = self._sole(initial), self._sole(final)
         if not _alike(value, final):
+            self.unclear += filter(_is_container, options_of(final))
             return value
         if is_object and not isinstance(value, tuple):
             known, first = self._known(value, initial, final, position)
@@ -75,14 +78,20 @@ class Uniting:
         return value, position
 
     def _choice(self, value: Choice, initial: Any, final: Any, position: Position) -> Any:
-        """An option that is a container, if there is only one such; or dicts of other structures."""
-        places = [tag for tag, option in value.options.items() if self._is_new_container(option)]
-        if len(places) != 1 and (self._start is None or not all(isinstance(value.options[tag], dict) for tag in places)):
-            return value
-        made = {tag: self(value.options[tag], initial, final, position) for tag in places}
-        if all(option is value.options[tag] for tag, option in made.items()):
-            return value
-        return Choice(value.session, value.tag, {**value.options, **made})
+        """The options that are containers, each with what it alone stands for: the only one, or the only one of its structure."""
+        structures = {tag: shallow(option)[1] for tag, option in value.options.items() if self._is_new_container(option)}
+        made = dict(value.options)
+        for tag, structure in structures.items():
+            if len(structures) == 1:
+                made[tag] = self(value.options[tag], initial, final, position)
+            elif [*structures.values()].count(structure) == 1:
+                before, after = (self._of_structure(structure, given) for given in (initial, final))
+                made[tag] = self(value.options[tag], before, after, (*position, structure))
+            else:
+                self.unclear += [option for option in options_of(final) if _is_container(option)]
+        return (
+            value if all(made[tag] is option for tag, option in value.options.items()) else Choice(value.session, value.tag, made)
+        )
 
     def _is_new_container(self, value: Any) -> bool:
         return _is_container(value) and (self._start is None or not self._session.is_older(value, self._start))
