@@ -1344,8 +1344,7 @@ def caught_around_loops(o, x, n):
     "body",
     [
         raised_before_the_first_is_replaced, raised_after_a_trip_that_may_replace, raised_in_a_loop_in_a_loop, replaced_in_a_loop_in_a_loop,
-        kept_before_it_is_replaced, kept_after_it_is_replaced, kept_on_one_way, kept_as_a_variable, returned_from_the_loop,
-        asked_in_the_loop, caught_around_the_loop, caught_around_loops,
+        kept_after_it_is_replaced, kept_on_one_way, kept_as_a_variable, asked_in_the_loop, caught_around_the_loop, caught_around_loops,
     ],
 )  # fmt: skip
 def test_what_a_loop_replaces_is_the_object_from_outside_until_then(body):
@@ -1614,3 +1613,13 @@ def test_a_loop_compares_no_objects():
         static = dy2st.to_static(function)
         for given in ((P, 0), (P, 1), (N, 2)):
             assert static(given[0], torch.tensor(given[1])) is function(*given)
+
+
+@pytest.mark.parametrize("body", [kept_before_it_is_replaced, returned_from_the_loop])
+def test_what_an_iteration_may_leave_in_two_places_is_refused(body):
+    o = Box()
+    o.items, o.other = [P, N], None
+    static = dy2st.to_static(lambda x, n: body(o, x, n))
+    with pytest.raises(dy2st.CaptureError, match="a list that a loop leaves in two places is one object depends on"):
+        static(P, torch.tensor(2))
+    assert o.other is None and len(o.items) == 2

@@ -189,7 +189,7 @@ def moved_into_another(w, x, n):
 
 FUNCTIONS = [
     filled, comprehended, one_in_each_branch, in_turns, in_turns_with_none, in_another_order, under_two_names, the_one_from_before,
-    attributes, written_in_the_loop, swapped, swapped_from_outside, returned_early, growing, three_names, lists_move, dicts_move,
+    attributes, written_in_the_loop, swapped, swapped_from_outside, growing, three_names, lists_move, dicts_move,
     moved_into_another,
 ]  # fmt: skip
 
@@ -214,3 +214,9 @@ def test_a_dict_that_gets_a_key_in_each_trip_is_refused():
 
     with pytest.raises(dy2st.LoopVariableError, match="'table' holds the one of the trip before"):
         dy2st.to_static(function)(UP, torch.tensor(2))
+
+
+def test_a_table_that_is_returned_from_the_loop_that_replaces_it_is_refused():
+    static = dy2st.to_static(returned_early)
+    with pytest.raises(dy2st.CaptureError, match="a dict that a loop leaves in two places is one object depends on"):
+        static(types.SimpleNamespace(one={"i": torch.ones(2)}), torch.ones(2), torch.tensor(3))

@@ -538,13 +538,23 @@ class Session:
         """Somebody asks whether a value is one of others.
 
         Raises:
-            NeedsApart: a loop carries it, and it may be that one where there was no trip.
+            NeedsApart: a loop carries it, and it may be that one where there was no trip, or where some trip made it so.
+            CaptureError: the loop does not tell that in any case.
         """
-        if tensor_traits.IDENTITY in self.apart or not self.twins.has_before:
+        if not self.twins.are_any:
             return
-        known = {id(other) for other in others}
-        if any(id(twin) in known for option in options_of(value) for twin in self.twins.may_be(option)):
+        known = {id(other) for other in others if other is not value}
+        is_apart = tensor_traits.IDENTITY in self.apart
+        if not any(id(twin) in known for option in options_of(value) for twin in self.twins.may_be(option, is_apart)):
+            return
+        if not is_apart:
             raise NeedsApart(tensor_traits.IDENTITY)
+        raise CaptureError(
+            f"whether a {type(next(iter(options_of(value)))).__name__} that a loop leaves in two places is one object depends on "
+            "what its iterations did",
+            self.here(),
+            fix="keep a copy in one of the places: best = list(items), best = dict(table)",
+        )
 
     def writes_of(self, region: Region) -> dict[tuple[Any, ...], Write]:
         """What a block has written by now."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from dy2st.capture.values.symbolic import options_of
-from dy2st_runtime.ir.structure import children
+from dy2st_runtime.ir.structure import children, shallow
 
 
 class Twins:
@@ -22,8 +22,8 @@ class Twins:
 
     def __init__(self) -> None:
         self._others: dict[int, tuple[Any, list[Any]]] = {}
-        self._before: dict[int, tuple[Any, list[Any]]] = {}
-        """What objects may be that a loop carries, since it was there before."""
+        self._left: dict[int, tuple[Any, list[Any]]] = {}
+        """Those of them that a trip leaves in several places."""
         self._taken: list[dict[int, tuple[Any, list[Any]]]] = []
         """What was known of the objects that each change has told of, before it did."""
 
@@ -31,18 +31,23 @@ class Twins:
         """Two values may be the same object, or hold such."""
         for part in options_of(one):
             for twin in options_of(other):
-                self._link(part, twin, self._before)
+                self._link(part, twin)
 
     @property
-    def has_before(self) -> bool:
-        """Whether any object may be what was there before a loop."""
-        return bool(self._before)
+    def are_any(self) -> bool:
+        """Whether any object may be another."""
+        return bool(self._others)
 
-    def may_be(self, value: Any) -> list[Any]:
-        """The objects that may be a given one, as no trip has replaced one of them."""
-        found = [value]
+    def may_be(self, value: Any, left: bool = False) -> list[Any]:
+        """The objects that may be a given one.
+
+        Args:
+            value: the object.
+            left: only those that are one object if a trip has left it in several places.
+        """
+        found, table = [value], self._left if left else self._others
         for one in found:
-            found += [other for other in self._before.get(id(one), (None, []))[1] if all(other is not known for known in found)]
+            found += [other for other in table.get(id(one), (None, []))[1] if all(other is not known for known in found)]
         return found[1:]
 
     def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
@@ -53,12 +58,15 @@ class Twins:
             final: what the trip leaves there.
             same: what stands for each object that a trip has left, by its identity.
         """
-        for part in options_of(value):
+        own = [*options_of(value)]
+        for part in own:
             for left in options_of(final):
                 parts, lefts = children(part), children(left)
-                if parts is None or lefts is None or type(part) is not type(left):
+                if parts is None or lefts is None or shallow(part)[1] != shallow(left)[1]:
                     continue
-                self._link(part, same.setdefault(id(left), part))
+                other = same.setdefault(id(left), part)
+                if all(other is not option for option in own):  # which of its own options a value is, its tag tells
+                    self._link(part, other, self._left)
                 if len(parts[0]) == len(lefts[0]):
                     for one, other in zip(parts[0], lefts[0]):
                         self.link_parts(one, other, same)
