@@ -37,6 +37,7 @@ from dy2st.source.unparse import unparse, user_lines
 
 _GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _FREE_WRITES = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+_GLOBAL_WRITES = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL"))
 _WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__kwdefaults__")
 
 
@@ -131,9 +132,9 @@ def _convert(function: types.FunctionType) -> ConvertedFunction:
         original=weakref.ref(code, functools.partial(_forget, _cache, id(code))),
         namespace_name=context.operators,
         free_names=tuple(name for name in compiled.co_freevars if name != context.operators),
-        global_names=tuple(dict.fromkeys(_global_names(compiled))),
+        global_names=tuple(dict.fromkeys(global_names(compiled))),
         written_globals=tuple(name for name in context.declared_globals if name in context.assigned),
-        written_free=tuple(dict.fromkeys(_written_free(code))),
+        written_free=tuple(dict.fromkeys(written_free(code))),
     )
 
 
@@ -184,21 +185,31 @@ def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeTyp
     )
 
 
-def _global_names(code: types.CodeType) -> Iterator[str]:
+def global_names(code: types.CodeType) -> Iterator[str]:
     """The names that a code object, or one inside it, looks up among globals and builtins, in order."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in _GLOBAL_LOADS:
             yield instruction.argval
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            yield from _global_names(const)
+            yield from global_names(const)
 
 
-def _written_free(code: types.CodeType) -> Iterator[str]:
+def written_globals(code: types.CodeType) -> Iterator[str]:
+    """The globals that a code object, or one inside it, writes."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL_WRITES:
+            yield instruction.argval
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from written_globals(const)
+
+
+def written_free(code: types.CodeType) -> Iterator[str]:
     """The variables of enclosing functions that a code object, or one inside it, writes."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in _FREE_WRITES and instruction.argval in code.co_freevars:
             yield instruction.argval
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            yield from (name for name in _written_free(const) if name in code.co_freevars)
+            yield from (name for name in written_free(const) if name in code.co_freevars)

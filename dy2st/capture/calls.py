@@ -54,6 +54,7 @@ from dy2st.capture import (
     tables,
     text,
     unseen_writes,
+    variables,
     wording,
 )
 from dy2st.capture.attributes import attr
@@ -62,7 +63,7 @@ from dy2st.capture.class_attributes import of_class
 from dy2st.capture.exceptions import raised
 from dy2st.capture.failures import quiet_torch
 from dy2st.capture.generators import UserGenerator
-from dy2st.capture.journal import CellPlace, ContentsPlace, ItemPlace
+from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.library import (
     FAST_PATHS,
     LOG_METHODS,
@@ -77,13 +78,11 @@ from dy2st.capture.library import (
 )
 from dy2st.capture.marks import TEXTS
 from dy2st.capture.mode_stack import own_mode_stack
-from dy2st.capture.regions import cell_value
 from dy2st.capture.session import Session, current
 from dy2st.capture.sources import behind
 from dy2st.capture.tables import FAMILY
 from dy2st.capture.users_code import as_written, has_own, is_in_skipped_package, is_part_of_library, is_skipped
 from dy2st.capture.values import (
-    CAPTURE_VALUES,
     SYMBOLIC_NUMBERS,
     Choice,
     StandIn,
@@ -94,7 +93,6 @@ from dy2st.capture.values import (
     options_of,
     with_option,
 )
-from dy2st_runtime.program import Location
 
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
@@ -444,7 +442,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
     function = as_written(function)
-    if getattr(function, "__dy2st_not_to_static__", False):
+    if opaque.is_opaque(function):
         opaque.look(session, function, args, kwargs)
         return _call_plain(session, function, args, kwargs)
     if is_skipped(function):
@@ -464,7 +462,7 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
     """
     if not is_part_of_library(function):
         session.position.user_files.add(function.__code__.co_filename)
-    _track_surroundings(session, function, converted, outside)
+    variables.track(session, function, converted, outside)
     if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
         raise errors.CaptureError(
             f"{function.__qualname__} calls itself {session.depth} times; a depth that tensors decide cannot be captured",
@@ -478,37 +476,6 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
         return UserGenerator(session, function, bound, written_globals, (args, kwargs))
     with session.frame(bound, written_globals):
         return bound(*args, **kwargs)
-
-
-def _track_surroundings(session: Session, function: types.FunctionType, converted: Any, outside: bool) -> None:
-    tracker, table = session.tracker, session.tracker.table
-    space = function.__globals__
-    root = table.strong(space, "globals()")
-    tracker.know(space, root)
-    for name in converted.global_names:
-        session.outside.read(ItemPlace(space, name), table.item(root, name, name))
-    for name in converted.written_globals:
-        place = ItemPlace(space, name)
-        code = function.__code__
-        with session.position.located(Location(code.co_filename, code.co_firstlineno, code.co_name)):
-            session.write(place)  # none of its lines runs yet
-        session.written_globals[place.key] = place
-    own = table.held(function, function.__qualname__)
-    for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
-        source = table.cell(table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell"), name)
-        if name in converted.written_free:
-            session.shared_cells.add(id(cell))
-            if outside:
-                session.outside.writes_variable(CellPlace(cell, name), source)
-            elif id(cell) not in session.outside.cells and (time := session.births.born(function)) is not None:
-                session.births.own(cell, since=time)
-            session.write(CellPlace(cell, name))
-        elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
-            session.outside.read(CellPlace(cell, name), source)
-    if outside:
-        tracker.guards.same(table.attribute(own, "__code__"), function.__code__)
-        for name in ("__defaults__", "__kwdefaults__"):
-            tracker.read_defaults(getattr(function, name), table.attribute(own, name))
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
@@ -569,7 +536,12 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
-    return session.views.added(owner, function(*args, **kwargs))
+    return _given_by_container(session, owner, function, function(*args, **kwargs))
+
+
+def _given_by_container(session: Session, owner: Any, function: Any, result: Any) -> Any:
+    """What a method of a container has given: a copy is made now, and a view is remembered."""
+    return construction.registered(session, result) if function.__name__ == "copy" else session.views.added(owner, result)
 
 
 def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -646,8 +618,8 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
             if flag is None
             else _call_with_flag(session, flag, function, args, kwargs)
         )
-    if type(result) is list:
-        session.lists.own(result)
+    if isinstance(result, (list, tuple, dict)):
+        session.own_all(result)
     hidden_state.made(session, result)
     return result
 

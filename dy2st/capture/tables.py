@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture import access, attributes, choices, comparisons, iteration, keys, lookup, optional, storage
+from dy2st.capture import access, attributes, choices, comparisons, construction, iteration, keys, lookup, optional, storage
 from dy2st.capture.branch import capture_if
 from dy2st.capture.journal import ContentsPlace, ItemPlace
 from dy2st.capture.session import Session
@@ -82,7 +82,7 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
         return optional.settled(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
     items = _looked_at(session, items)
     if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
-        return kind.fromkeys(items, value)
+        return construction.registered(session, kind.fromkeys(items, value))
     table: Any = kind()
     session.births.own(table)
     session.created[id(table)] = table
