@@ -5,13 +5,11 @@ The result is cached by code object: closures made from one definition share it,
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 import threading
 import types
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +21,7 @@ from dy2st.analysis.blocks import plan_blocks
 from dy2st.analysis.fence import check_fence, check_no_yield
 from dy2st.analysis.scopes import NESTED_SCOPES, names_in, parameters
 from dy2st.analysis.yielding import plain_statements
+from dy2st.code_names import global_names, written_free
 from dy2st.constructs.context import Context
 from dy2st.constructs.labels import label_blocks
 from dy2st.constructs.private_names import mangle
@@ -35,8 +34,6 @@ from dy2st.source.locate import compiled_from, text_of
 from dy2st.source.parse import identifiers, parse_function
 from dy2st.source.unparse import unparse, user_lines
 
-_GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
-_FREE_WRITES = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 _WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__kwdefaults__")
 
 
@@ -131,9 +128,9 @@ def _convert(function: types.FunctionType) -> ConvertedFunction:
         original=weakref.ref(code, functools.partial(_forget, _cache, id(code))),
         namespace_name=context.operators,
         free_names=tuple(name for name in compiled.co_freevars if name != context.operators),
-        global_names=tuple(dict.fromkeys(_global_names(compiled))),
+        global_names=tuple(dict.fromkeys(global_names(compiled))),
         written_globals=tuple(name for name in context.declared_globals if name in context.assigned),
-        written_free=tuple(dict.fromkeys(_written_free(code))),
+        written_free=tuple(dict.fromkeys(written_free(code))),
     )
 
 
@@ -182,23 +179,3 @@ def _context(tree: gast.FunctionDef, class_name: str | None, code: types.CodeTyp
         assigned=frozenset(use.writes),
         operators=namer.fresh(names.OPERATORS),
     )
-
-
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    """The names that a code object, or one inside it, looks up among globals and builtins, in order."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _GLOBAL_LOADS:
-            yield instruction.argval
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _global_names(const)
-
-
-def _written_free(code: types.CodeType) -> Iterator[str]:
-    """The variables of enclosing functions that a code object, or one inside it, writes."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _FREE_WRITES and instruction.argval in code.co_freevars:
-            yield instruction.argval
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from (name for name in _written_free(const) if name in code.co_freevars)

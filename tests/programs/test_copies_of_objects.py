@@ -5,11 +5,13 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import json
 from typing import Any
 
 import pytest
 import torch
 
+from tests.programs.state import agree_with_state
 from tests.worlds import World, agree, calls
 
 P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -336,3 +338,43 @@ def dc_choice_obj():
 @pytest.mark.parametrize("make", TWICE)
 def test_what_is_there_twice(make):
     agree(make)
+
+
+class Keeper:
+    def __init__(self):
+        self.table = {"n": 0}
+        self.deep = {"a": [{"n": 1}]}
+
+
+@dataclasses.dataclass
+class Inner:
+    items: object
+
+
+MAKERS = [
+    lambda keeper: keeper.table.copy(),
+    lambda keeper: dict.fromkeys(keeper.table, 1),
+    lambda keeper: copy.deepcopy(keeper).table,
+    lambda keeper: copy.deepcopy(keeper.deep)["a"][0],
+    lambda keeper: copy.deepcopy((1, keeper.table))[1],
+    lambda keeper: copy.deepcopy(collections.OrderedDict(a={"z": 1}))["a"],
+    lambda keeper: copy.deepcopy(collections.deque([{"a": 1}]))[0],
+    lambda keeper: dataclasses.asdict(Inner([{"z": 1}]))["items"][0],
+    lambda keeper: json.loads('{"a": {"b": 1}}')["a"],
+]
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=range(len(MAKERS)))
+def test_a_copy_that_a_branch_keeps_is_the_one_that_was_made_before_it(maker):
+    def make():
+        keeper = Keeper()
+
+        def function(x):
+            made = maker(keeper)
+            if x < 0:
+                keeper.table = made
+            return keeper.table is made, keeper.table
+
+        return function, lambda: vars(keeper), [torch.tensor(1.0), torch.tensor(-1.0)]
+
+    agree_with_state(make)

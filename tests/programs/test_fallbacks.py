@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import dy2st
 from tests.worlds import World, agree, calls
 
 P, N = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -186,3 +187,49 @@ def that_is_called() -> World:
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_as_eager(make):
     agree(make)
+
+
+class Answering:
+    def __init__(self):
+        self.table = {"v": 1.0}
+
+    def __getattr__(self, name):
+        if name.startswith("of_"):
+            return self.table[name[3:]]
+        raise AttributeError(name)
+
+
+class AnsweringModule(torch.nn.Module):
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return 4
+
+
+@pytest.mark.parametrize("kind", [Answering, AnsweringModule])
+def test_an_attribute_that_an_object_gets_later_hides_what_getattr_gives(kind):
+    owner = kind()
+
+    @dy2st.to_static
+    def function(x):
+        return x * owner.of_v, getattr(owner, "of_v", 2)
+
+    def agrees():
+        expected = torch.ones(2) * owner.of_v
+        found = function(torch.ones(2))
+        assert torch.equal(found[0], expected) and found[1] == owner.of_v
+
+    agrees()
+    owner.of_v = 3
+    agrees()
+    del owner.of_v
+    agrees()
+    programs = len(function.program_cache)
+    agrees()
+    assert len(function.program_cache) == programs
+    kind.of_v = 7
+    try:
+        agrees()
+    finally:
+        del kind.of_v

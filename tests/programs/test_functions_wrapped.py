@@ -452,3 +452,18 @@ def test_partial_of_methods_and_objects():
         return partial(settings.apply)(x) + partial(partial(choose, k=3))(x) + partial(Described(4).method)(x)
 
     agree(f, signs(grad=True))
+
+
+def test_a_function_registered_later_is_the_one_that_a_generic_function_calls():
+    @functools.singledispatch
+    def chosen(value):
+        return 1
+
+    f = dy2st.to_static(lambda x, value: x * chosen(value))
+    x = torch.ones(2)
+    assert torch.equal(f(x, "text"), x)
+    chosen.register(str, lambda value: 5)
+    assert torch.equal(f(x, "text"), x * 5)
+    programs = len(f.program_cache)
+    assert torch.equal(f(x, "text"), x * 5)
+    assert len(f.program_cache) == programs

@@ -105,3 +105,124 @@ def test_a_list_that_grows_in_a_branch():
     with pytest.raises(dy2st.CaptureError, match="changes length"):
         dy2st.to_static(function)(T(1.0))
     assert world.tensors == [T(1.0)]
+
+
+LOG: list[object] = []
+COUNTS = {"calls": 0}
+last = None
+
+
+@dy2st.not_to_static
+def notes(value):
+    global last
+    last = value
+    COUNTS["calls"] += 1
+    _helps(value)
+
+
+def _helps(value):
+    LOG.append(value * 2)
+
+
+@dy2st.not_to_static
+def gives_log():
+    return LOG
+
+
+exec("def without_source(value): LOG.append(value)", globals())
+
+
+def to_globals(x):
+    notes(x)
+    return COUNTS["calls"], len(LOG)
+
+
+def to_globals_in_a_branch(x):
+    if x > 0:
+        gives_log().clear()
+        COUNTS["calls"] += 1
+    return x
+
+
+def without_a_source(x):
+    without_source(x + 1)  # noqa: F821
+    return x
+
+
+def to_what_it_gives(x):
+    gives_log().append(x)
+    return len(gives_log())
+
+
+@pytest.mark.parametrize(
+    "function", [to_globals, to_globals_in_a_branch, without_a_source, to_what_it_gives], ids=lambda f: f.__name__
+)
+def test_what_code_that_is_not_converted_finds_itself_is_written_at_each_call(function):
+    def make():
+        global last
+        LOG[:], COUNTS["calls"], last = [T(0.0)], 0, None
+        return function, lambda: (LOG, COUNTS, last), CALLS
+
+    agree_with_state(make)
+
+
+def test_a_variable_of_an_enclosing_function_is_written_at_each_call():
+    def make():
+        count, seen = 0, None
+
+        @dy2st.not_to_static
+        def tick(value):
+            nonlocal count, seen
+            count += 1
+            seen = value
+
+        def function(x):
+            if x > 0:
+                tick(x * 2)
+            return count, seen
+
+        return function, lambda: (count, seen), CALLS
+
+    agree_with_state(make)
+
+
+class Part:
+    def __init__(self):
+        self.scale = 2
+
+
+@dy2st.not_to_static
+def scaled(part, value):
+    return value * part.scale
+
+
+@dy2st.not_to_static
+def shifted(part, value):
+    return value + getattr(part, "shift", 5)
+
+
+def test_an_attribute_that_is_there_on_some_ways_is_no_matter_to_code_that_does_not_ask_for_it():
+    def make():
+        part = Part()
+
+        def function(x):
+            if x > 0:
+                part.shift = x
+            return scaled(part, x)
+
+        return function, lambda: vars(part), [T(-1.0), T(1.0)]
+
+    agree_with_state(make)
+
+
+def test_code_that_is_not_converted_does_not_ask_for_an_attribute_that_is_there_on_some_ways():
+    part = Part()
+
+    @dy2st.to_static
+    def function(x):
+        if x > 0:
+            part.shift = x
+        return shifted(part, x)
+
+    with pytest.raises(dy2st.CaptureError, match="whether it has 'shift'"):
+        function(T(-1.0))

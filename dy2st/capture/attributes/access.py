@@ -61,6 +61,8 @@ def ld(value: Any, kind: type[NameError], message: str) -> Any:
 def look_into(session: Session, *values: Any) -> None:
     """Code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code read it.
 
+    An attribute that is there on some ways only has been written since, so that nothing is to be guarded.
+
     Args:
         session: the capture.
         values: any; objects and containers in them too.
@@ -76,10 +78,12 @@ def look_into(session: Session, *values: Any) -> None:
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting += value
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
-        names = {field.name for field in fields} | (storage.table_of(value) or {}).keys()
+        table = storage.table_of(value) or {}
+        names = {field.name for field in fields} | table.keys()
         if type(value).__module__.partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
             known = session.tracker.source_of(value) is not None
-            waiting += [attr(value, name) if known else getattr(value, name) for name in names if hasattr(value, name)]
+            there = [name for name in names if not may_be_undefined(table.get(name)) and hasattr(value, name)]
+            waiting += [attr(value, name) if known else getattr(value, name) for name in there]
 
 
 def item(value: Any, key: Any) -> Any:

@@ -250,6 +250,9 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
     method = _method(value, "__getattr__") if fallback else None
     if method is not None:
         of_class(session, value, "__getattr__")
+        source = _unwritten_source(session, value, name)
+        if source is not None:
+            session.tracker.guards.missing(session.tracker.table.plain_attribute(source, name))
         return session.call(types.MethodType(method, value), name)
     if fallback:
         return _read_plainly(session, value, name)

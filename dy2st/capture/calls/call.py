@@ -25,12 +25,12 @@ import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
-from dy2st.capture.attributes import access, attribute_tables, opaque, special_methods
+from dy2st.capture.attributes import access, attribute_tables, special_methods
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.calls import managers, modules
+from dy2st.capture.calls import managers, modules, opaque, unseen_writes, variables
 from dy2st.capture.collections import deques, ordering, sets, tables
 from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.containers import lists, ranges
@@ -53,7 +53,7 @@ from dy2st.capture.library import (
 )
 from dy2st.capture.looping import iteration, iterators, spreading
 from dy2st.capture.looping.generators import UserGenerator
-from dy2st.capture.objects import cells, construction, hidden_state, unseen_writes
+from dy2st.capture.objects import cells, construction, hidden_state
 from dy2st.capture.operators import comparisons, number_operators
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.mode_stack import own_mode_stack
@@ -62,7 +62,6 @@ from dy2st.capture.texts import text, wording
 from dy2st.capture.texts.marks import TEXTS
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import (
-    CAPTURE_VALUES,
     SYMBOLIC_NUMBERS,
     Choice,
     StandIn,
@@ -73,8 +72,7 @@ from dy2st.capture.values.symbolic import (
     options_of,
     with_option,
 )
-from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, cell_value
-from dy2st_runtime.ir.program import Location
+from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
@@ -427,7 +425,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
     function = as_written(function)
-    if getattr(function, "__dy2st_not_to_static__", False):
+    if opaque.is_opaque(function):
         opaque.look(session, function, args, kwargs)
         return _call_plain(session, function, args, kwargs)
     if is_skipped(function):
@@ -448,7 +446,7 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
     """
     if not is_part_of_library(function):
         session.position.user_files.add(function.__code__.co_filename)
-    _track_surroundings(session, function, converted, outside)
+    variables.track(session, function, converted, outside)
     if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
         raise errors.CaptureError(
             f"{function.__qualname__} calls itself {session.depth} times; a depth that tensors decide cannot be captured",
@@ -462,37 +460,6 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
         return UserGenerator(session, function, bound, written_globals, (args, kwargs))
     with session.frame(bound, written_globals):
         return bound(*args, **kwargs)
-
-
-def _track_surroundings(session: Session, function: types.FunctionType, converted: Any, outside: bool) -> None:
-    tracker, table = session.tracker, session.tracker.table
-    space = function.__globals__
-    root = table.strong(space, "globals()")
-    tracker.know(space, root)
-    for name in converted.global_names:
-        session.outside.read(ItemPlace(space, name), table.item(root, name, name))
-    for name in converted.written_globals:
-        place = ItemPlace(space, name)
-        code = function.__code__
-        with session.position.located(Location(code.co_filename, code.co_firstlineno, code.co_name)):
-            session.write(place)  # none of its lines runs yet
-        session.written_globals[place.key] = place
-    own = table.held(function, function.__qualname__)
-    for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
-        source = table.cell(table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell"), name)
-        if name in converted.written_free:
-            session.shared_cells.add(id(cell))
-            if outside:
-                session.outside.writes_variable(CellPlace(cell, name), source)
-            elif id(cell) not in session.outside.cells and (time := session.births.born(function)) is not None:
-                session.births.own(cell, since=time)
-            session.write(CellPlace(cell, name))
-        elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
-            session.outside.read(CellPlace(cell, name), source)
-    if outside:
-        tracker.guards.same(table.attribute(own, "__code__"), function.__code__)
-        for name in ("__defaults__", "__kwdefaults__"):
-            tracker.read_defaults(getattr(function, name), table.attribute(own, name))
 
 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
@@ -553,7 +520,12 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
         session.write(ContentsPlace(owner))
-    return session.views.added(owner, function(*args, **kwargs))
+    return _given_by_container(session, owner, function, function(*args, **kwargs))
+
+
+def _given_by_container(session: Session, owner: Any, function: Any, result: Any) -> Any:
+    """What a method of a container has given: a copy is made now, and a view is remembered."""
+    return construction.registered(session, result) if function.__name__ == "copy" else session.views.added(owner, result)
 
 
 def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -630,8 +602,8 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
             if flag is None
             else _call_with_flag(session, flag, function, args, kwargs)
         )
-    if type(result) is list:
-        session.lists.own(result)
+    if isinstance(result, (list, tuple, dict)):
+        session.own_all(result)
     hidden_state.made(session, result)
     return result
 

@@ -14,6 +14,7 @@ from dy2st.capture.branching import choices, keys, lookup, optional
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.environment.users_code import has_own, is_library
 from dy2st.capture.looping import iteration
+from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
@@ -86,7 +87,7 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
         return optional.settled(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
     items = _looked_at(session, items)
     if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
-        return kind.fromkeys(items, value)
+        return construction.registered(session, kind.fromkeys(items, value))
     table: Any = kind()
     session.births.own(table)
     session.created[id(table)] = table

@@ -77,6 +77,11 @@ class SourceTable:
         """An attribute of the parent's value."""
         return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", operator.attrgetter(name))
 
+    def plain_attribute(self, parent: Source, name: str) -> Source:
+        """The same without ``__getattr__``."""
+        step = functools.partial(_without_fallback, name=name)
+        return self._make(("plain attribute", parent.index, name), parent, f"{parent.name}.{name}", step)
+
     def item(self, parent: Source, key: Any, name: str | None = None) -> Source:
         """An item of the parent's value."""
         text = name if name is not None else f"{parent.name}[{_shown(key)}]"
@@ -116,6 +121,15 @@ def behind(value: Any) -> Any:
     """The object that a proxy stands for; any other value as it is."""
     found = referent(value) if type(value) in PROXIES else None
     return value if found is None else found
+
+
+def _without_fallback(owner: Any, name: str) -> Any:
+    """An attribute that an object or its class has."""
+    described = storage.of_class(type(owner), name)
+    if described is not storage.MISSING and not storage.is_slot(described):
+        return described
+    held = storage.own(owner, name)
+    return GONE if held is storage.MISSING else held
 
 
 def held_item(owner: Any, key: Any) -> Any:

@@ -125,12 +125,17 @@ class _Deep:
             self.session.lists.own(made)
             return made
         if type(part) is dict:
-            return self.session.key_orders.follow({key: self.copied(item) for key, item in part.items()}, part)
+            table = self.known[id(part)] = construction.registered(self.session, {})
+            table.update({key: self.copied(item) for key, item in part.items()})
+            return self.session.key_orders.follow(table, part)
         if _is_plain(type(part)):
             return self._object(part)
         if isinstance(part, HOLDERS) and not isinstance(part, StandIn) and not _own_ways(type(part)) and self._is_made(part):
             return self._holder(part)
+        before = {*self.known}
         made = copy.deepcopy(part, self.known)
+        for inside in [copied for known, copied in self.known.items() if known not in before and known != id(self.known)]:
+            self.session.own_all(inside)
         return made if made is part else construction.registered(self.session, made)
 
     def _tensors(self, part: list[Any], known: RuntimeList) -> list[Any]:
@@ -265,7 +270,7 @@ def _taken_apart(session: Session, function: Any, value: Any, make: Callable[[An
                 session.lists.own(made)
             return made
         if type(part) is dict:
-            return {inner(key): inner(item) for key, item in part.items()}
+            return construction.registered(session, {inner(key): inner(item) for key, item in part.items()})
         return _deepcopy(session, part)
 
     return inner(value)

@@ -14,7 +14,7 @@ from dy2st import errors
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment import written_out
-from dy2st.capture.library.registry import Handler, handles
+from dy2st.capture.library.registry import Handler, handles, handles_made_by
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iteration import as_runtime
 from dy2st.capture.looping.truth import truth
@@ -32,6 +32,14 @@ def _reduce(session: Session, function: Any, values: Any, initial: Any = _NOTHIN
     if total is _NOTHING:
         raise TypeError("reduce() of empty iterable with no initial value")
     return total
+
+
+@handles_made_by(functools.singledispatch(lambda value: value).dispatch)
+def _dispatch(session: Session, function: Any, kind: type) -> Any:
+    """What a generic function of ``functools`` does with a class; a call that finds another one needs another program."""
+    found = function(kind)
+    session.tracker.read(found, session.tracker.table.answer(function, (kind,), f"dispatch({kind.__qualname__})"))
+    return found
 
 
 @handles(itertools.starmap)

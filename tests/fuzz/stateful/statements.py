@@ -17,6 +17,11 @@ def _guarded(p: Paths, test: str, *lines: str) -> list[str]:
     return [f"if {test}:", *(f"    {line}" for line in lines)]
 
 
+def _kept(p: Paths, made: str, place: str) -> list[str]:
+    """Something is made, and kept on some ways."""
+    return [f"w = {made}", *_guarded(p, p.test(), f"{place} = w"), f"j = int({place} is w)"]
+
+
 def lists(p: Paths) -> list[str]:
     """A list is changed, replaced, shared, swapped."""
     one, two, t = p.list(), p.place("L"), p.tensor()
@@ -27,6 +32,7 @@ def lists(p: Paths) -> list[str]:
             [f"{two} = {one}"], [f"{two} = {one}"], [f"{two} = [{t}]"], [f"{two} = []"], [f"{two} = list({one})"], [f"{two} = {one} + [{t}]"], [f"{two} += [{t}]"],
             [f"{two}, {one} = {one}, {two}" if "[" not in one else f"{two} = {one}"], [f"{one}[:] = [{t}]"], [f"{one}.reverse()"], [f"{two} = {one}[1:]"],
             [f"{two} = {one} if {p.test()} else {p.list()}"], [f"{one}[-2:] = [{t}]"], [f"{two} = {one}.copy()"],
+            _kept(p, f"copy.deepcopy({one})", two), _kept(p, f"{one}[:]", two),
         ]
     )  # fmt: skip
 
@@ -44,6 +50,8 @@ def dicts(p: Paths) -> list[str]:
             [f"for key, v in {one}.items():", "    y = y + v"], [f"y = {one}.pop({k}, {t})"], [f"{two} = {{key: v + 1 for key, v in {one}.items()}}"],
             _guarded(p, one, f"y = y + {t}"), _guarded(p, f"not {one}", f"{one}[{k}] = {t}"), [f"j = 1 if {one} else 2"],
             _guarded(p, f"{k} in {one}", f"{one}[{k}] += 1"), [f"j = len([*{one}])"], [f"{two} = dict(reversed(list({one}.items())))"],
+            [f"{two} = {one}.copy()"], [f"{two} = dict.fromkeys({one}, {t})"], _kept(p, f"{one}.copy()", two), _kept(p, f"copy.deepcopy({one})", two),
+            _kept(p, f"dict.fromkeys({one}, {t})", two),
         ]
     )  # fmt: skip
 

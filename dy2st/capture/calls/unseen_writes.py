@@ -1,8 +1,8 @@
 """What code that is not converted writes to the objects that it gets: found by comparison, and noted like writes of converted code.
 
 A function in C, one of a library, one that is marked: it runs once, at capture, and may append to a list of the user's, or set an
-attribute. What such objects hold is copied before the call and compared after it; where it differs the old is put back, and the new
-written again in the open.
+attribute; one of the user's, also of what it finds in its globals and closure. What such objects hold is copied before the call
+and compared after it; where it differs the old is put back, and the new written again in the open.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
+from dy2st.capture.calls import opaque
 from dy2st.capture.environment.guards import module_hooks
 from dy2st.capture.environment.tracking import CONSTANTS
 from dy2st.capture.environment.users_code import is_library
@@ -44,8 +45,8 @@ _OF_MODULES = frozenset(vars(torch.nn.Module()))
 
 
 def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function, and note what it writes to what it is given."""
-    before = _held((*args, *kwargs.values()))
+    """Call a function, and note what it writes to what it is given, and finds itself."""
+    before = _held((*args, *kwargs.values(), *opaque.reached(function)))
     if not before:
         return function(*args, **kwargs)
     try:
@@ -106,6 +107,7 @@ def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
         elif (table := _attributes(value)) is not None:
             found.append((value, table))
             waiting.extend(table.values())
+            waiting.extend(item for kind in type(value).__mro__ for item in vars(kind).values() if isinstance(item, _CONTAINERS))
     return found
 
 

@@ -1,0 +1,41 @@
+"""The variables that code objects name and that are not their own."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Iterator
+
+_GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_GLOBAL_WRITES = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL"))
+_FREE_WRITES = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+
+
+def global_names(code: types.CodeType) -> Iterator[str]:
+    """The names that a code object, or one inside it, looks up among globals and builtins, in order."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL_LOADS:
+            yield instruction.argval
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from global_names(const)
+
+
+def written_globals(code: types.CodeType) -> Iterator[str]:
+    """The globals that a code object, or one inside it, writes."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL_WRITES:
+            yield instruction.argval
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from written_globals(const)
+
+
+def written_free(code: types.CodeType) -> Iterator[str]:
+    """The variables of enclosing functions that a code object, or one inside it, writes."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _FREE_WRITES and instruction.argval in code.co_freevars:
+            yield instruction.argval
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from (name for name in written_free(const) if name in code.co_freevars)
