@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import attribute_tables, cells, choices, keys, replacements, storage, tensor_attributes, traits, written_out
+from dy2st.capture import absent_attributes, attribute_tables, cells, choices, keys, replacements, storage, tensor_attributes, traits, written_out
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import (
@@ -61,6 +61,8 @@ def _attr(session: Session, value: Any, name: str) -> Any:
         return _of_tensor(session, value, name)
     if session.is_spent(value):
         raise spent(session)
+    if isinstance(value, StandIn) and not hasattr(absent_attributes.stood_for(value), name):
+        raise raised(absent_attributes.error(value, name))
     kind = open_class(value, name)
     if kind is not None:
         return over_class(session, kind, name, lambda: attr(value, name))
@@ -84,7 +86,7 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
     if name == "_version" and isinstance(value, torch.Tensor):
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
-        raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'"))
+        raise raised(absent_attributes.error(value, name))
     if name in ("_base", "_is_view") and session.is_stand_in(value) and traits.is_made(value):
         raise CaptureError(
             "whether this tensor is a view, and of what, is known only when the program runs: it is an input, or one that a branch "
@@ -257,7 +259,7 @@ def _of_class_first(session: Session, value: Any, described: Any, name: str, has
 
     def otherwise() -> Any:
         if fallback is torch.nn.Module.__getattr__:
-            raise raised(AttributeError(f"'{type(value).__name__}' object has no attribute '{name}'"))
+            raise raised(absent_attributes.error(value, name))
         of_class(session, value, "__getattr__")
         return session.call(types.MethodType(fallback, value), name)
 
@@ -284,7 +286,7 @@ def _read_plainly(session: Session, value: Any, name: str) -> Any:
     except AttributeError:
         _guard_missing(session, value, name)
         if isinstance(value, torch.Tensor):
-            raise raised(AttributeError(f"'{traits.class_of(value).__name__}' object has no attribute '{name}'")) from None
+            raise raised(absent_attributes.error(value, name)) from None
         raise
     if source is not None and not was_written(session, value, name):
         _read_given(session, value, name, found, source)
@@ -426,6 +428,8 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     Args:
         setter: what was called for it, where that is no statement.
     """
+    if isinstance(target, StandIn):
+        _refused_as_eager(target, lambda real: setattr(real, name, value))
     described = storage.of_class(type(target), name)
     if _of_user(session, target, name, "fset", "__set__", value):
         return
@@ -452,6 +456,14 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     else:
         (setter or setattr)(target, name, value)
     _taken_out(session, held_in, name)
+
+
+def _refused_as_eager(target: StandIn, change: Callable[[Any], None]) -> None:
+    """Sets, deques and tuples have no attributes that may change: raise what such an object raises."""
+    try:
+        change(absent_attributes.stood_for(target)())
+    except AttributeError as error:
+        raise raised(error.with_traceback(None)) from None
 
 
 def _check_table(session: Session, module: torch.nn.Module, name: str, value: Any) -> None:
@@ -504,6 +516,8 @@ def del_attr(target: Any, name: str) -> None:
 
 def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str], None] = delattr) -> None:
     """What ``object.__delattr__`` does."""
+    if isinstance(target, StandIn):
+        _refused_as_eager(target, lambda real: delattr(real, name))
     described = storage.of_class(type(target), name)
     if _of_user(session, target, name, "fdel", "__delete__"):
         return

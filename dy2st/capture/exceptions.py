@@ -19,13 +19,13 @@ from dy2st.capture.failures import in_users_words, user_line
 from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
-from dy2st.capture.unwinding import outstanding, unwound
+from dy2st.capture.unwinding import CHAIN, outstanding, unwound
 from dy2st.capture.values import Choice, Undefined
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
 from dy2st_runtime.raising import Recipe, copied
 
-_MAX_CHAIN = 8
+_MAXCHAIN = 8
 
 
 def raised(error: Any) -> Any:
@@ -41,7 +41,7 @@ def raised(error: Any) -> Any:
         error = TypeError("exceptions must derive from BaseException")
     _settle(session, error)
     session.raised.append(error)
-    before = {name: getattr(error, name) for name in _CHAIN}
+    before = {name: getattr(error, name) for name in CHAIN}
     session.chains.append((error, session.births.now(), before))
     return error
 
@@ -108,7 +108,7 @@ def records(session: Session, error: BaseException) -> bool:
         return True  # a finally clause has recorded another one
     if attempt is not None:
         values: list[Any] = []
-        departures.leave(session, attempt, outcome, _recipe(session, outcome, values, _MAX_CHAIN), values)
+        departures.leave(session, attempt, outcome, _recipe(session, outcome, values, _MAXCHAIN), values)
         return True
     if outcome is not error:
         error, location = outcome, user_line(session, outcome) or location
@@ -152,14 +152,11 @@ def handled(session: Session, error: BaseException) -> Callable[[], BaseExceptio
     return None if wording.has_runtime_parts(session, tuple(values)) else functools.partial(make, *values)
 
 
-_CHAIN = ("__cause__", "__context__", "__suppress_context__")
-
-
 def _unchain(session: Session, error: BaseException) -> None:
     """An exception has been raised in a block: another block may raise the same object, which is behind nothing there."""
     for position, (known, time, before) in reversed([*enumerate(session.chains)]):
         if known is error and time > session.region.start:
-            for name in _CHAIN:  # the last one, since a cause sets it
+            for name in CHAIN:  # the last one, since a cause sets it
                 setattr(error, name, before[name])
             del session.chains[position]
             return
@@ -183,23 +180,24 @@ def _record_failing(session: Session, error: BaseException, operation: Any, args
 
 def maker(session: Session, error: BaseException, values: list[Any]) -> Callable[..., BaseException]:
     """What makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
-    recipe = _recipe(session, error, values, _MAX_CHAIN)
+    recipe = _recipe(session, error, values, _MAXCHAIN)
     own_init = hasattr(type(error).__init__, "__code__")
-    special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress
+    special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress or recipe.itself
     return recipe if special else recipe.kind
 
 
 def _recipe(session: Session, error: BaseException, values: list[Any], depth: int) -> Recipe:
     args = error.__reduce__()[1] if isinstance(error, OSError) else error.args  # its args leave out the name of the file
     args = tuple(map(in_users_words, args))
-    known = depth < _MAX_CHAIN and not wording.has_runtime_parts(session, args)
+    known = depth < _MAXCHAIN and not wording.has_runtime_parts(session, args)
     values += () if known else args
     attributes = vars(error)
     runtime = [name for name, value in attributes.items() if wording.has_runtime_parts(session, value)]
     values += [attributes[name] for name in runtime]
     fixed = {name: value for name, value in attributes.items() if name not in runtime}
     own = [name for name, value in fixed.items() if session.tracker.source_of(value) is None]
-    names = ("__cause__", "__context__") if depth else ()
+    shares = error.__cause__ is error.__context__ is not None
+    names = ("__cause__", "__context__")[: 1 if shares else 2] if depth else ()
     links = [(name, getattr(error, name)) for name in names]
     linked = [(name, link) for name, link in links if isinstance(link, Exception) and id(link) not in session.handled_around]
     return Recipe(
@@ -211,4 +209,26 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
         copies=frozenset(own),
         links=tuple((name, _recipe(session, link, values, depth - 1)) for name, link in linked),
         suppress=error.__suppress_context__,
+        shares=shares and bool(linked),
+        itself=error if from_outside(session, error) else None,
     )
+
+
+def from_outside(session: Session, error: BaseException) -> bool:
+    """Whether an exception was there before the call: it is no other one where it is caught.
+
+    Raises:
+        CaptureError: it has got another behind it here, which it keeps.
+    """
+    source = session.tracker.source_of(error)
+    if source is None:
+        return False
+    before = next((before for known, _, before in session.chains if known is error), None)
+    if before is not None and any(getattr(error, name) is not before[name] for name in CHAIN):
+        raise errors.CaptureError(
+            f"a {type(error).__name__} from outside is raised where a tensor decides, and gets a cause or context there",
+            session.here(),
+            fix="make a new exception where it is raised",
+        )
+    session.tracker.guards.same(source, error)
+    return True

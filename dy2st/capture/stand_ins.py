@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from dy2st.capture import lattice, storage
+from dy2st.capture import absent_attributes, lattice, storage
 from dy2st.capture.journal import AttributePlace, ItemPlace
 from dy2st.capture.values import Choice, StandInTuple, Text, Undefined, contents, runtime_list, unpack_list
 from dy2st_runtime.structure import children, shallow, unflatten
@@ -115,7 +115,7 @@ def absent(place: Any) -> Undefined:
         case ItemPlace(_, key):
             return Undefined(str(place), KeyError, (key,))
         case AttributePlace(owner, name):
-            return Undefined(str(place), AttributeError, (f"'{type(owner).__name__}' object has no attribute '{name}'",))
+            return Undefined(str(place), AttributeError, (absent_attributes.message(owner, name),))
     return Undefined(str(place))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +23,8 @@ class Recipe:
         suppress: its ``__suppress_context__``.
         copies: those of the fixed attributes whose lists and dicts are made anew as well.
         text: what a stand-in for a class of the user's says, where that is not what its base says.
+        shares: whether its ``__context__`` is the exception that is its ``__cause__``.
+        itself: the exception that is raised each time, of one that the user's code has not made; a file does not keep it.
     """
 
     kind: type[BaseException]
@@ -32,6 +36,8 @@ class Recipe:
     suppress: bool = False
     copies: frozenset[str] = frozenset()
     text: str | None = None
+    shares: bool = False
+    itself: BaseException | None = None
 
     def __call__(self, *values: Any) -> BaseException:
         return self._made(iter(values))
@@ -51,6 +57,9 @@ class Recipe:
         return self.kind.__name__
 
     def _made(self, values: Iterator[Any]) -> BaseException:
+        if self.itself is not None:
+            collections.deque(itertools.islice(values, self.takes), maxlen=0)
+            return self.itself
         args = (*self.args, *(next(values) for _ in range(self.count)))
         made = self.kind.__new__(self.kind, *args)
         if not _has_own_init(self.kind):
@@ -59,6 +68,8 @@ class Recipe:
         made.__dict__.update({**fixed, **{name: next(values) for name in self.names}})
         for name, link in self.links:
             setattr(made, name, link._made(values))
+        if self.shares:
+            made.__context__ = made.__cause__
         made.__suppress_context__ = self.suppress
         if self.text is not None and is_stand_in(self.kind):
             made.dy2st_text = self.text  # type: ignore[attr-defined]
