@@ -35,7 +35,7 @@ def class_name(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return traits.class_of(value).__name__
     if isinstance(value, StandIn):
-        return class_name(stood_for(value)())
+        return class_name(example(value))
     try:
         _OF_ITERATORS(value)
     except TypeError as refused:
@@ -48,3 +48,9 @@ def class_name(value: Any) -> str:
 def stood_for(value: StandIn) -> type:
     """The class of what a stand-in stands for."""
     return tuple if isinstance(value, StandInTuple) else value.__class__
+
+
+def example(value: StandIn) -> Any:
+    """A plain object of the class that a stand-in stands for."""
+    kind = stood_for(value)
+    return range(0) if kind is range else kind()

@@ -64,13 +64,22 @@ def ld(value: Any, kind: type[NameError], message: str) -> Any:
         UnboundLocalError, NameError: it is unbound, in Python's own words.
     """
     if isinstance(value, Undefined):
-        raise raised(kind(message))
+        raise raised(_unbound(value, kind, message))
     if isinstance(value, Choice):
         for tag, option in value.options.items():
             if isinstance(option, Undefined):
-                check(need(), value.tag != tag, kind, message)
+                about = {} if kind is UnboundLocalError else {"name": option.name}
+                check(need(), value.tag != tag, kind, message, about=about)
                 return value.without_unbound()
     return value
+
+
+def _unbound(value: Undefined, kind: type[NameError], message: str) -> NameError:
+    """The exception for a name; Python tells only of those that are no locals which they are."""
+    error = kind(message)
+    if kind is not UnboundLocalError:
+        error.name = value.name
+    return error
 
 
 def look_into(session: Session, *values: Any) -> None:

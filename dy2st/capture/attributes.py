@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
-from dy2st.capture import absent_attributes, attribute_tables, cells, choices, keys, replacements, storage, tensor_attributes, traits, written_out
+from dy2st.capture import (
+    absent_attributes,
+    attribute_tables,
+    cells,
+    choices,
+    keys,
+    replacements,
+    storage,
+    tensor_attributes,
+    traits,
+    written_out,
+)
 from dy2st.capture.blame import is_users
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.class_attributes import (
@@ -34,7 +45,7 @@ from dy2st.capture.session import Session, current, need
 from dy2st.capture.sources import Source, behind
 from dy2st.capture.standard_library import is_followed
 from dy2st.capture.users_code import as_written, is_library, is_users_function
-from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, StandIn, is_symbolic, may_be_undefined
+from dy2st.capture.values import SYMBOLIC_NUMBERS, Choice, Stale, StandIn, is_symbolic, may_be_undefined
 from dy2st.errors import CaptureError
 from dy2st_runtime.cells import Cell
 
@@ -52,7 +63,13 @@ def attr(value: Any, name: str) -> Any:
         return _over_names(session, name, lambda known: attr(value, known))
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr(option, name))
-    return _attr(session, value, name)
+    try:
+        found = _attr(session, value, name)
+    except AttributeError as error:
+        if error.name is None and error.obj is None:  # as each read of an attribute in Python does
+            error.name, error.obj = name, value
+        raise
+    return found.fail() if isinstance(value, AttributeError) and isinstance(found, Stale) else found
 
 
 def _attr(session: Session, value: Any, name: str) -> Any:
@@ -170,6 +187,8 @@ def has_attr(value: Any, name: str) -> Any:
         return over_class(session, kind, name, lambda: has_attr(value, name))
     if isinstance(value, torch.Tensor) and traits.is_of_stand_ins(value, name):
         return False
+    if isinstance(value, StandIn):
+        return hasattr(absent_attributes.stood_for(value), name)
     own = _sometimes(value, name)
     if own is not None and not _has_other(value, name):
         return choices.presence(own)
@@ -202,7 +221,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     if may_be_undefined(held):
         there = choices.presence(held)
         if not _has_other(value, name):
-            return choices.certain(held)
+            return choices.certain(held, name=name, obj=value)
         other = functools.partial(_otherwise, session, value, described, name, fallback)
         return other() if there is False else capture_if_exp(there, held.without_unbound, other)
     if held is MISSING or (fallback and _is_hidden_table_entry(value, name)):
@@ -276,7 +295,7 @@ def _of_bases(session: Session, kind: type, name: str) -> Any:
         return _read_plainly(session, kind, name)
     described = vars(base)[name]
     made = described.__get__(None, kind) if hasattr(type(described), "__get__") else described
-    return choices.certain(made) if may_be_undefined(made) else made
+    return choices.certain(made, name=name, obj=kind) if may_be_undefined(made) else made
 
 
 def _read_plainly(session: Session, value: Any, name: str) -> Any:
@@ -340,7 +359,7 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     if source is not None:
         _read_given(session, value, name, found, source)
         found = get(value, name) if type(found) in (bool, int, float) else found  # an input may stand there by now
-    return choices.certain(found) if may_be_undefined(found) else found
+    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _of_made_object(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -352,7 +371,7 @@ def _of_made_object(session: Session, value: Any, described: Any, name: str) -> 
         of_class(session, value, name)
         return getattr(value, name)
     found = plain(session, type(value), name)
-    return choices.certain(found) if may_be_undefined(found) else found
+    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _read_from_class(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -365,7 +384,7 @@ def _read_from_class(session: Session, value: Any, described: Any, name: str) ->
         now = vars(kind)[name]
         described = described if isinstance(now, Choice) else now  # an input may stand there by now
     found = described.__get__(value, type(value)) if hasattr(type(described), "__get__") else described
-    return choices.certain(found) if may_be_undefined(found) else found
+    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
@@ -461,7 +480,7 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
 def _refused_as_eager(target: StandIn, change: Callable[[Any], None]) -> None:
     """Sets, deques and tuples have no attributes that may change: raise what such an object raises."""
     try:
-        change(absent_attributes.stood_for(target)())
+        change(absent_attributes.example(target))
     except AttributeError as error:
         raise raised(error.with_traceback(None)) from None
 

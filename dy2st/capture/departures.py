@@ -17,7 +17,7 @@ from dy2st.capture import text
 from dy2st.capture.journal import CellPlace, Place
 from dy2st.capture.session import Session
 from dy2st.capture.unwinding import Handlers, matches, refused
-from dy2st.capture.values import Choice, Text
+from dy2st.capture.values import Choice, Stale, Text
 from dy2st_runtime.raising import Recipe
 from dy2st_runtime.tracebacks import steps
 
@@ -154,7 +154,8 @@ def _key_of(recipe: Recipe) -> tuple[Any, ...]:
     args = tuple(map(_key_of_value, recipe.args))
     fixed = tuple((name, _key_of_value(value)) for name, value in recipe.fixed.items())
     links = tuple((name, _key_of(link)) for name, link in recipe.links)
-    return recipe.kind, recipe.takes, args, recipe.names, fixed, links, recipe.shares, recipe.suppress, id(recipe.itself)
+    about = tuple((name, id(value)) for name, value in recipe.about.items() if not isinstance(value, Stale))
+    return recipe.kind, recipe.takes, args, recipe.names, fixed, about, links, recipe.shares, recipe.suppress, id(recipe.itself)
 
 
 def _key_of_value(value: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture import access, comparisons, iteration, lists, text
+from dy2st.capture import absent_attributes, access, comparisons, iteration, lists, text
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if_exp
 from dy2st.capture.exceptions import raised
@@ -147,7 +147,7 @@ class CapturedDeque(StandInDeque):
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, self.__class__):
-            return NotImplemented
+            raise raised(TypeError(f'can only concatenate deque (not "{absent_attributes.class_name(other)}") to deque'))
         return made(lists.concat(need(), self.items, _list_of(other)), self.maxlen)
 
     def __iadd__(self, other: Any) -> Any:
@@ -173,6 +173,9 @@ class CapturedDeque(StandInDeque):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__class__, (list(self), self.maxlen)
+
+
+CapturedDeque.__name__ = "collections.deque"  # Python's errors name a class so
 
 
 def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:

@@ -6,6 +6,7 @@ the block, an operation that raises it is recorded, and what would have followed
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +21,12 @@ from dy2st.capture.journal import MISSING, AttributePlace
 from dy2st.capture.regions import Signal, Unreachable
 from dy2st.capture.session import Session, current
 from dy2st.capture.unwinding import CHAIN, outstanding, unwound
-from dy2st.capture.values import Choice, Undefined
+from dy2st.capture.values import Choice, Stale, Undefined
 from dy2st_runtime import control
 from dy2st_runtime.program import Location
 from dy2st_runtime.raising import Recipe, copied
 
-_MAXCHAIN = 8
+_MAX_CHAIN = 8
 
 
 def raised(error: Any) -> Any:
@@ -108,7 +109,9 @@ def records(session: Session, error: BaseException) -> bool:
         return True  # a finally clause has recorded another one
     if attempt is not None:
         values: list[Any] = []
-        departures.leave(session, attempt, outcome, _recipe(session, outcome, values, _MAXCHAIN), values)
+        recipe = _recipe(session, outcome, values, _MAX_CHAIN)
+        recipe = dataclasses.replace(recipe, about=_about(session, outcome, attempt.depth))
+        departures.leave(session, attempt, outcome, recipe, values)
         return True
     if outcome is not error:
         error, location = outcome, user_line(session, outcome) or location
@@ -180,16 +183,16 @@ def _record_failing(session: Session, error: BaseException, operation: Any, args
 
 def maker(session: Session, error: BaseException, values: list[Any]) -> Callable[..., BaseException]:
     """What makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
-    recipe = _recipe(session, error, values, _MAXCHAIN)
+    recipe = _recipe(session, error, values, _MAX_CHAIN)
     own_init = hasattr(type(error).__init__, "__code__")
-    special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress or recipe.itself
+    special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress or recipe.itself or recipe.about
     return recipe if special else recipe.kind
 
 
 def _recipe(session: Session, error: BaseException, values: list[Any], depth: int) -> Recipe:
     args = error.__reduce__()[1] if isinstance(error, OSError) else error.args  # its args leave out the name of the file
     args = tuple(map(in_users_words, args))
-    known = depth < _MAXCHAIN and not wording.has_runtime_parts(session, args)
+    known = depth < _MAX_CHAIN and not wording.has_runtime_parts(session, args)
     values += () if known else args
     attributes = vars(error)
     runtime = [name for name, value in attributes.items() if wording.has_runtime_parts(session, value)]
@@ -210,8 +213,35 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
         links=tuple((name, _recipe(session, link, values, depth - 1)) for name, link in linked),
         suppress=error.__suppress_context__,
         shares=shares and bool(linked),
+        about=_about(session, error, None),
         itself=error if from_outside(session, error) else None,
     )
+
+
+_ABOUT = ("name", "obj")
+
+
+def _about(session: Session, error: BaseException, depth: int | None) -> dict[str, Any]:
+    """What Python keeps in an exception outside of its attributes.
+
+    Args:
+        session: the capture.
+        error: the exception.
+        depth: the blocks above this one are left by it; ``None`` for all, when nothing that the call makes goes along.
+    """
+    if not isinstance(error, (AttributeError, NameError)):
+        return {}
+    found = {name: value for name in _ABOUT if (value := getattr(error, name, None)) is not None}
+    obj = found.pop("obj", None)
+    if obj is None:
+        return found
+    given = not isinstance(obj, torch.Tensor) and session.tracker.source_of(obj) is not None
+    if given or (depth is not None and session.is_older_than_blocks(obj, depth)):
+        found["obj"] = obj
+    elif depth is not None:
+        message = "the object without the attribute, which an AttributeError has as its obj, is not known where it is caught"
+        found["obj"] = Stale(message=message, fix="keep the object in a variable")
+    return found
 
 
 def from_outside(session: Session, error: BaseException) -> bool:

@@ -22,6 +22,7 @@ from dy2st import errors
 from dy2st.capture import iterators, lists, optional, ranges, rests, stepping
 from dy2st.capture.assertions import check
 from dy2st.capture.branch import capture_if, capture_if_exp, join
+from dy2st.capture.exceptions import raised
 from dy2st.capture.generators import UserGenerator
 from dy2st.capture.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.iterators import over
@@ -35,6 +36,7 @@ from dy2st_runtime import scalars
 _UNROLL_LIMIT = 4096
 """How many items are taken from an iterator, which may be endless, to be skipped once its loop has been left."""
 
+_NO_STEP = "range() arg 3 must not be zero"
 _POSITION = "<position>"
 
 
@@ -45,6 +47,10 @@ def range_(*bounds: Any) -> Any:
     start, stop, step = (ranges.whole(session, bound) for bound in (start, stop, step))
     if not any(isinstance(bound, SYMBOLIC_NUMBERS) for bound in (start, stop, step)):
         return range(start, stop, step)
+    if isinstance(step, int) and step == 0:
+        raise raised(ValueError(_NO_STEP))
+    if session.pending and is_symbolic(step):  # where nobody catches it, the program finds out when it needs the length
+        check(session, step != 0, ValueError, _NO_STEP)
     return ranges.RuntimeRange(start, stop, step)
 
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture import optional
+from dy2st.capture import absent_attributes, optional
 from dy2st.capture.exceptions import raised
 from dy2st.capture.session import Session
 from dy2st.capture.values import Choice
@@ -49,7 +49,9 @@ def _settled(session: Session, function: Any, mapping: Any, use: Callable[[dict[
     if isinstance(mapping, Choice):
         return session.over(mapping, lambda option: _settled(session, function, option, use))
     if not hasattr(type(mapping), "keys"):
-        raise raised(TypeError(f"{_name(function)} argument after ** must be a mapping, not {type(mapping).__name__}"))
+        raise raised(
+            TypeError(f"{_name(function)} argument after ** must be a mapping, not {absent_attributes.class_name(mapping)}")
+        )
     items = mapping if type(mapping) is dict else session.call(dict, mapping)
     if isinstance(items, Choice):
         return session.over(items, lambda option: _settled(session, function, option, use))

@@ -156,6 +156,9 @@ class CapturedSet(StandInSet):
         raise errors.CaptureError(message, need().here(), fix=fix)
 
 
+CapturedSet.__name__ = "set"  # Python's errors name a class so
+
+
 def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:
     for item in items:
         change(item)

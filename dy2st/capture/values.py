@@ -42,6 +42,13 @@ class Undefined:
         """
         raise self.kind(*self.arguments)
 
+    def error(self, **about: Any) -> Exception:
+        """What Python raises; ``about`` is what an AttributeError tells of the attribute: ``name`` and ``obj``."""
+        made = self.kind(*self.arguments)
+        for name, value in about.items():
+            setattr(made, name, value)
+        return made
+
     def __repr__(self) -> str:
         return f"<{self.name} is not bound>"
 
@@ -352,6 +359,9 @@ class StandInTuple(StandIn):
         )
 
     __iter__ = __len__ = __getitem__ = __contains__ = __eq__ = __ne__ = __repr__ = __bool__ = __hash__ = _refuse
+
+
+StandInTuple.__name__ = "tuple"  # Python's errors name a class so
 
 
 def contents(value: Any) -> Any:

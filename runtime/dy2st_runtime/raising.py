@@ -24,6 +24,7 @@ class Recipe:
         copies: those of the fixed attributes whose lists and dicts are made anew as well.
         text: what a stand-in for a class of the user's says, where that is not what its base says.
         shares: whether its ``__context__`` is the exception that is its ``__cause__``.
+        about: what Python keeps outside of its attributes: ``name`` and ``obj``. A file has none of that.
         itself: the exception that is raised each time, of one that the user's code has not made; a file does not keep it.
     """
 
@@ -37,6 +38,7 @@ class Recipe:
     copies: frozenset[str] = frozenset()
     text: str | None = None
     shares: bool = False
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     itself: BaseException | None = None
 
     def __call__(self, *values: Any) -> BaseException:
@@ -66,6 +68,8 @@ class Recipe:
             made.__init__(*args)  # type: ignore[misc]  # classes written in C may set what they print here
         fixed = {name: copied(value) if name in self.copies else value for name, value in self.fixed.items()}
         made.__dict__.update({**fixed, **{name: next(values) for name in self.names}})
+        for name, value in self.about.items():
+            setattr(made, name, value)
         for name, link in self.links:
             setattr(made, name, link._made(values))
         if self.shares:
