@@ -449,13 +449,15 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     """
     if isinstance(target, StandIn):
         _refused_as_eager(target, lambda real: setattr(real, name, value))
-    described = storage.of_class(type(target), name)
     if _of_user(session, target, name, "fset", "__set__", value):
+        return
+    if isinstance(target, torch.nn.Module) and storage.is_kept_by_option(target, name, value):
+        session.over(value, lambda option: put(session, target, name, option, setter))
         return
     if name == "__dict__" and isinstance(value, dict) and storage.table_of(target) is not None:
         attribute_tables.replace(session, target, value)
         return
-    if not storage.is_data(described):
+    if not storage.is_data(storage.of_class(type(target), name)):
         target = attribute_tables.holder(session, target)
     source_of(session, target)  # a class comes from outside even if nothing of it has been read
     held = storage.own(target, name)
@@ -470,10 +472,8 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
         tensor_attributes.written(session, target, name)
     if isinstance(target, torch.nn.Module):
         _check_table(session, target, name, value)
-    if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
-        storage.keep(target, name, value)  # the module itself asks what the value is
-    else:
-        (setter or setattr)(target, name, value)
+        setter = storage.keep if isinstance(value, Choice) else setter  # the module itself asks what the value is
+    (setter or setattr)(target, name, value)
     _taken_out(session, held_in, name)
 
 
