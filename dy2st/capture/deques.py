@@ -26,6 +26,16 @@ class CapturedDeque(StandInDeque):
     __hash__ = None  # type: ignore[assignment]
     __dy2st_stands_in__ = True
 
+    def __init__(self, items: Any = (), maxlen: int | None = None) -> None:
+        if not hasattr(self, "items"):
+            return
+        if maxlen != self.maxlen:  # the user's code calls it by hand
+            raise errors.CaptureError(
+                "deque.__init__() gives a deque another maxlen", need().here(), fix="make a new deque: deque(window, maxlen)"
+            )
+        self.clear()
+        self.extend(items)
+
     @classmethod
     def of_list(cls, items: list[Any], maxlen: int | None) -> CapturedDeque:
         """A deque of what is in a list, which is its own."""

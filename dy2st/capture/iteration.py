@@ -138,9 +138,11 @@ def collected(iterable: Any) -> list[Any]:
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
     if not isinstance(iterable, (RuntimeIterable, Stream, Columns, Choice)) and as_runtime(iterable) is None:
-        made = list(over(iterable))
-        session.lists.own(made)
-        return made
+        iterable = over(iterable)
+        if not isinstance(iterable, Choice):
+            made = list(iterable)
+            session.lists.own(made)
+            return made
     made = []
     session.lists.own(made)
     capture_for(iterable, lambda item: session.call(made.append, item), (), None)
@@ -231,6 +233,8 @@ def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live
 def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iterators.started(iterable)
+    if isinstance(iterator, Choice):  # the user's __iter__ gives one of several
+        return capture_for(session.over(iterator, lambda option: session.call(tuple, option)), body, live, test)
     body, test = _Flat(session, body, live), None if test is None else _going_on(session, test)
     if iterators.is_written_by_user(iterator):
         return _over_steps(session, _Rest(iterable, iterator, None, 0, None), body, live, test)

@@ -25,6 +25,11 @@ class CapturedSet(StandInSet):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        if hasattr(self, "table"):  # the user's code calls it by hand
+            self.clear()
+            self.update(items)
+
     def length(self) -> Any:
         """``len(self)``, known only at run time or before."""
         return _settled(self, len)

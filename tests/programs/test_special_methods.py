@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import operator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import dy2st
 from dy2st import to_static
 from tests.oracle import agree
 
@@ -113,3 +115,30 @@ def test_operators_that_change_what_a_tensor_decides():
         return table, members, max(table, {}, key=len) is table, list(itertools.repeat(table, 2))[1] is table
 
     agree(f, [(torch.tensor(x), torch.tensor(n)) for x, n in ((1.0, 0), (1.0, 1), (1.5, 3), (-1.0, 2))])
+
+
+def test_the_init_of_a_set_or_deque_is_called_by_hand():
+    def f(x):
+        members, window = {1, 2}, collections.deque([1, 2])
+        set.__init__(members, [3])
+        window.__init__([3])
+        if x.sum() > 0:
+            members.add(9)
+            window.append(9)
+            if x[0] > 2:
+                members.__init__((4, 5))
+                collections.deque.__init__(window, [6])
+        return members, window
+
+    agree(f, [(torch.tensor([a, 1.0]),) for a in (1, -3, 5)])
+
+
+def test_an_init_that_gives_a_deque_another_maxlen_is_refused():
+    def f(x):
+        window = collections.deque([1, 2])
+        if x.sum() > 0:
+            window.__init__([3], 1)
+        return window
+
+    with pytest.raises(dy2st.CaptureError, match="another maxlen"):
+        dy2st.to_static(f)(torch.ones(2))
