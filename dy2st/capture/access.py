@@ -127,6 +127,8 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     key = lookup.by_identity(session, value, lookup.known(key))
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
+    if isinstance(value, type) and (of_class := _subscripting(value)) is not None:
+        return session.call(of_class, key)
     known = session.lists.of(value)
     if known is not None and not has_own(value, "__getitem__"):
         return lists.get(session, known, key)
@@ -140,6 +142,15 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     if isinstance(getattr(type(value), "__getitem__", None), types.FunctionType) and not isinstance(value, type):
         return call_own(session, value, "__getitem__", key)
     return _plain_item(session, value, key)
+
+
+def _subscripting(kind: type) -> Any:
+    """The user's method that a subscript of a class calls: of its metaclass, or its own ``__class_getitem__``."""
+    method = as_written(getattr(type(kind), "__getitem__", None))
+    if is_users_function(method):
+        return types.MethodType(method, kind)
+    own = getattr(kind, "__class_getitem__", None)
+    return own if method is None and is_users_function(getattr(own, "__func__", None)) else None
 
 
 def _item_of_container(session: Session, value: Any, key: Any) -> Any:

@@ -1628,7 +1628,7 @@ def test_the_program_knows_which_small_ints_are_one_object():
 def test_a_number_of_the_program_is_no_object_of_another_class():
     def told(x, n):
         a, text = int(n), f"{int(n)}"
-        return a is a, a is None, a is True, a is 5.0, a is _SENTINEL, text is None, text is _SENTINEL, a is x  # noqa: F632
+        return a is a, a is None, a is True, a is _FLOAT, a is _SENTINEL, text is None, text is _SENTINEL, a is x
 
     agree_outcomes(told, [(x, torch.tensor(n)) for x in (P, N) for n in (1, 5)])
 
@@ -1648,4 +1648,18 @@ def test_which_large_numbers_are_one_object_is_refused(asks):
         dy2st.to_static(asks)(P, torch.tensor(5))
 
 
-_FIVE, _SIX, _TWO, _LARGE, _TEXT, _SENTINEL = 5, 6, 2, 1000, "5", object()
+_FIVE, _SIX, _TWO, _LARGE, _FLOAT, _TEXT, _SENTINEL = 5, 6, 2, 1000, 5.0, "5", object()
+
+
+def test_a_list_of_objects_is_not_compared_where_nobody_knows_which_they_are():
+    class Flag:
+        def __bool__(self):
+            return self.on
+
+    def f(x):
+        flag = Flag()
+        flag.on = bool(x.sum() > 0)
+        return list(filter(None, [flag])) == [flag]
+
+    with pytest.raises(dy2st.CaptureError, match="whether two names hold the same Flag"):
+        dy2st.to_static(f)(P)

@@ -142,3 +142,47 @@ def test_an_init_that_gives_a_deque_another_maxlen_is_refused():
 
     with pytest.raises(dy2st.CaptureError, match="another maxlen"):
         dy2st.to_static(f)(torch.ones(2))
+
+
+class _Counting(type):
+    log: list[Any] = []
+
+    def __getitem__(cls, key):
+        cls.log.append(key)
+        return key
+
+    def __bool__(cls):
+        cls.log.append("asked")
+        return False
+
+
+class _OfMetaclass(metaclass=_Counting):
+    pass
+
+
+class _Subscripted:
+    log: list[Any] = []
+
+    def __class_getitem__(cls, key):
+        cls.log.append(key)
+        return key * 2
+
+
+def test_the_methods_of_a_metaclass_are_called_once():
+    def f(x):
+        before = len(_Counting.log)
+        if x.sum() > 0:
+            _OfMetaclass[3]
+        found = _OfMetaclass[4], 1 if _OfMetaclass else 2, not _OfMetaclass
+        return found, len(_Counting.log) - before
+
+    agree(f, [(torch.ones(2),), (-torch.ones(2),)], programs=None)
+
+
+def test_a_class_is_subscripted_once():
+    def f(x):
+        before = len(_Subscripted.log)
+        found = _Subscripted["a" if x.sum() > 0 else "b"], _Subscripted[3]
+        return found, len(_Subscripted.log) - before
+
+    agree(f, [(torch.ones(2),), (-torch.ones(2),)], programs=None)
