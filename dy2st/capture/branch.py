@@ -171,7 +171,7 @@ def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> P
     left = [outcome.writes.get(place.key, otherwise) for outcome in outcomes if not outcome.dead]
     told = [(getattr(way.place, "table", ""), way.new) for way in left if way.new is not MISSING]
     tables = sorted({table for table, _ in told})
-    if not _tells_nothing(place, told):
+    if write.old is not MISSING or not _tells_nothing(place, told):
         if len(tables) < 2:
             return AttributePlace(place.owner, place.name, *tables)
         for one in filter(None, tables):
