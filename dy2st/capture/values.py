@@ -361,9 +361,6 @@ class StandInTuple(StandIn):
     __iter__ = __len__ = __getitem__ = __contains__ = __eq__ = __ne__ = __repr__ = __bool__ = __hash__ = _refuse
 
 
-StandInTuple.__name__ = "tuple"  # Python's errors name a class so
-
-
 def contents(value: Any) -> Any:
     """The list of what is in a deque, or in a tuple of a length that is known only at run time; any other value as it is."""
     return value.items if isinstance(value, (StandInDeque, StandInTuple)) else value
