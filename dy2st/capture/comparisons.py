@@ -169,8 +169,6 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
     if own is object.__eq__:
         session.tracker.identity(left)
         session.tracker.identity(right)
-        if left is not right and any(_may_be_copy(session, value) for value in (left, right)):
-            session.copies.check_identity(left, right, session.here())
     elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
         fields = [field.name for field in dataclasses.fields(left) if field.compare]
         sides = [[attr(side, name) for name in fields] for side in (left, right)]

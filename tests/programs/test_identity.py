@@ -1649,17 +1649,3 @@ def test_which_large_numbers_are_one_object_is_refused(asks):
 
 
 _FIVE, _SIX, _TWO, _LARGE, _FLOAT, _TEXT, _SENTINEL = 5, 6, 2, 1000, 5.0, "5", object()
-
-
-def test_a_list_of_objects_is_not_compared_where_nobody_knows_which_they_are():
-    class Flag:
-        def __bool__(self):
-            return self.on
-
-    def f(x):
-        flag = Flag()
-        flag.on = bool(x.sum() > 0)
-        return list(filter(None, [flag])) == [flag]
-
-    with pytest.raises(dy2st.CaptureError, match="whether two names hold the same Flag"):
-        dy2st.to_static(f)(P)
