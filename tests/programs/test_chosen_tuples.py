@@ -11,7 +11,7 @@ import torch
 import dy2st
 import dy2st_runtime
 from dy2st import InputSpec
-from tests.worlds import World, agree, registry
+from tests.worlds import World, agree, calls, registry
 
 P, N = torch.ones(2), -torch.ones(2)
 WORLDS, world = registry()
@@ -683,3 +683,14 @@ def test_saved_and_exported(tmp_path):
         assert (found is given) is (expected is given)
         assert torch.stack(found).equal(torch.stack(expected))
     dy2st.export(replaced, tmp_path / "f.pt2", input_spec=spec)
+
+
+def test_tuples_that_may_be_each_other_are_returned():
+    def f(x):
+        one = None if x.sum() > 0 else x
+        try:
+            return one.shape
+        except AttributeError:
+            return 3, 4
+
+    agree(lambda: World(f, [], calls(torch.ones(3), -torch.ones(3))))

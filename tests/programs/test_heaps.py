@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import heapq
@@ -195,3 +196,16 @@ def test_merged_streams():
     agree(merges_numbers, XS)
     with pytest.raises(dy2st.CaptureError, match="heapq.merge.. of items whose order is known only at run time"):
         dy2st.to_static(merges)(XS[0])
+
+
+def test_heaps_are_lists():
+    def f(x):
+        found = []
+        for function in (heapq.heapify, heapq.heappop):
+            try:
+                function(collections.UserList([2, 1]) if x.sum() > 0 else [2, 1])
+            except TypeError as error:
+                found.append(str(error))
+        return found
+
+    agree(f, [(torch.ones(2),), (-torch.ones(2),)])

@@ -1623,3 +1623,38 @@ def test_what_an_iteration_may_leave_in_two_places_is_refused(body):
     with pytest.raises(dy2st.CaptureError, match="a list that a loop leaves in two places is one object depends on"):
         static(P, torch.tensor(2))
     assert o.other is None and len(o.items) == 2
+
+
+def test_the_program_knows_which_small_ints_are_one_object():
+    def told(x, n):
+        a, b = int(n), int(n) if x.sum() > 0 else None
+        c = 1.0 if x.sum() > 0 else 2
+        return a is _FIVE, a is not _FIVE, a + 1 is _SIX, b is _FIVE, b is None, c is _TWO, bool(n > 3) is bool(x.sum() > 0)
+
+    agree_outcomes(told, [(x, torch.tensor(n)) for x in (P, N) for n in (5, 1000, -7)], programs=None)
+
+
+def test_a_number_of_the_program_is_no_object_of_another_class():
+    def told(x, n):
+        a, text = int(n), f"{int(n)}"
+        return a is a, a is None, a is True, a is _FLOAT, a is _SENTINEL, text is None, text is _SENTINEL, a is x
+
+    agree_outcomes(told, [(x, torch.tensor(n)) for x in (P, N) for n in (1, 5)])
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda x, n: max(int(n), 1) is int(n),
+        lambda x, n: int(n) is _LARGE,
+        lambda x, n: float(n) is (float(n) if x.sum() > 0 else 2.5),
+        lambda x, n: f"{int(n)}" is _TEXT,
+        lambda x, n: (int(n) if x.sum() > 0 else None) is int(n),
+    ],
+)
+def test_which_large_numbers_are_one_object_is_refused(asks):
+    with pytest.raises(dy2st.CaptureError, match="are one object is known to Python only"):
+        dy2st.to_static(asks)(P, torch.tensor(5))
+
+
+_FIVE, _SIX, _TWO, _LARGE, _FLOAT, _TEXT, _SENTINEL = 5, 6, 2, 1000, 5.0, "5", object()

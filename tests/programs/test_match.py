@@ -429,3 +429,28 @@ def test_errors_of_class_patterns():
         return x, r
 
     agree(f, signs())
+
+
+class _OwnGet(dict):
+    """Counts how often it is asked, and has an answer of its own."""
+
+    asked = 0
+
+    def get(self, key, default=None):
+        self.asked += 1
+        return 42 if key == "own" else super().get(key, default)
+
+
+def test_a_mapping_pattern_asks_the_method_get():
+    def f(x):
+        table = _OwnGet(a=1, b=x)
+        if x.sum() > 0:
+            table["c"] = 3
+        match table:
+            case {"c": v}:
+                found = v
+            case {"own": 42, "a": v, **rest}:
+                found = v, rest
+        return found, table.asked
+
+    agree(f, [(vec(1, 2),), (vec(-1, -2),)])

@@ -129,3 +129,28 @@ def test_table_that_a_tensor_decides_is_refused(program):
     with pytest.raises(dy2st.CaptureError, match="a tensor decides wh"):
         dy2st.to_static(program)(o, torch.ones(2))
     assert _tables(o) == before
+
+
+class _Optional(torch.nn.Module):
+    """Registers what one way gives, and keeps the ``None`` of the other as an attribute like any other."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.lin = how, torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        if self.how == "expression":
+            self.u = torch.nn.Parameter(x * 1) if x.sum() > 0 else None
+        elif self.how == "module":
+            self.u = self.lin if x.sum() > 0 else None
+        elif x.sum() > 0:
+            self.u = torch.nn.Parameter(x * 1)
+        else:
+            self.u = None
+        return x
+
+
+@pytest.mark.parametrize("how", ["expression", "module", "statement"])
+def test_an_attribute_that_only_one_way_registers_is_refused(how):
+    with pytest.raises(dy2st.CaptureError, match="where a module keeps its attribute 'u'"):
+        dy2st.to_static(_Optional(how))(torch.ones(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import operator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import dy2st
 from dy2st import to_static
 from tests.oracle import agree
 
@@ -113,3 +115,74 @@ def test_operators_that_change_what_a_tensor_decides():
         return table, members, max(table, {}, key=len) is table, list(itertools.repeat(table, 2))[1] is table
 
     agree(f, [(torch.tensor(x), torch.tensor(n)) for x, n in ((1.0, 0), (1.0, 1), (1.5, 3), (-1.0, 2))])
+
+
+def test_the_init_of_a_set_or_deque_is_called_by_hand():
+    def f(x):
+        members, window = {1, 2}, collections.deque([1, 2])
+        set.__init__(members, [3])
+        window.__init__([3])
+        if x.sum() > 0:
+            members.add(9)
+            window.append(9)
+            if x[0] > 2:
+                members.__init__((4, 5))
+                collections.deque.__init__(window, [6])
+        return members, window
+
+    agree(f, [(torch.tensor([a, 1.0]),) for a in (1, -3, 5)])
+
+
+def test_an_init_that_gives_a_deque_another_maxlen_is_refused():
+    def f(x):
+        window = collections.deque([1, 2])
+        if x.sum() > 0:
+            window.__init__([3], 1)
+        return window
+
+    with pytest.raises(dy2st.CaptureError, match="another maxlen"):
+        dy2st.to_static(f)(torch.ones(2))
+
+
+class _Counting(type):
+    log: list[Any] = []
+
+    def __getitem__(cls, key):
+        cls.log.append(key)
+        return key
+
+    def __bool__(cls):
+        cls.log.append("asked")
+        return False
+
+
+class _OfMetaclass(metaclass=_Counting):
+    pass
+
+
+class _Subscripted:
+    log: list[Any] = []
+
+    def __class_getitem__(cls, key):
+        cls.log.append(key)
+        return key * 2
+
+
+def test_the_methods_of_a_metaclass_are_called_once():
+    def f(x):
+        before = len(_Counting.log)
+        if x.sum() > 0:
+            _OfMetaclass[3]
+        found = _OfMetaclass[4], 1 if _OfMetaclass else 2, not _OfMetaclass
+        return found, len(_Counting.log) - before
+
+    agree(f, [(torch.ones(2),), (-torch.ones(2),)], programs=None)
+
+
+def test_a_class_is_subscripted_once():
+    def f(x):
+        before = len(_Subscripted.log)
+        found = _Subscripted["a" if x.sum() > 0 else "b"], _Subscripted[3]
+        return found, len(_Subscripted.log) - before
+
+    agree(f, [(torch.ones(2),), (-torch.ones(2),)], programs=None)

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import dy2st
+from tests.oracle import agree
 from tests.programs.state import agree_with_state
 
 T = torch.tensor
@@ -284,3 +285,17 @@ def test_one_program():
     for x in (T(-1.0), T(-2.0), T(-3.0)):
         function(x)
     assert len(function.program_cache) == 1
+
+
+@pytest.mark.parametrize("ask", [list, lambda cm: [key for key in cm], sorted, dict, len])
+def test_a_chain_of_dicts_whose_keys_a_tensor_decides(ask):
+    def f(x):
+        first, second = {"a": 1}, {"b": 2}
+        if x.sum() > 0:
+            first["c"] = 3
+        else:
+            second["d"] = 4
+        return ask(collections.ChainMap(first, second))
+
+    x = torch.ones(2)
+    agree(f, [(x,), (-x,)])

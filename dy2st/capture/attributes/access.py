@@ -49,13 +49,22 @@ def ld(value: Any, kind: type[NameError], message: str) -> Any:
         UnboundLocalError, NameError: it is unbound, in Python's own words.
     """
     if isinstance(value, Undefined):
-        raise raised(kind(message))
+        raise raised(_unbound(value, kind, message))
     if isinstance(value, Choice):
         for tag, option in value.options.items():
             if isinstance(option, Undefined):
-                check(need(), value.tag != tag, kind, message)
+                about = {} if kind is UnboundLocalError else {"name": option.name}
+                check(need(), value.tag != tag, kind, message, about=about)
                 return value.without_unbound()
     return value
+
+
+def _unbound(value: Undefined, kind: type[NameError], message: str) -> NameError:
+    """The exception for a name; Python tells only of those that are no locals which they are."""
+    error = kind(message)
+    if kind is not UnboundLocalError:
+        error.name = value.name
+    return error
 
 
 def look_into(session: Session, *values: Any) -> None:
@@ -107,6 +116,8 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     key = lookup.by_identity(session, value, lookup.known(key))
     if isinstance(value, StandIn):
         return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
+    if isinstance(value, type) and (of_class := _subscripting(value)) is not None:
+        return session.call(of_class, key)
     known = session.lists.of(value)
     if known is not None and not has_own(value, "__getitem__"):
         return lists.get(session, known, key)
@@ -120,6 +131,15 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     if isinstance(getattr(type(value), "__getitem__", None), types.FunctionType) and not isinstance(value, type):
         return call_own(session, value, "__getitem__", key)
     return _plain_item(session, value, key)
+
+
+def _subscripting(kind: type) -> Any:
+    """The user's method that a subscript of a class calls: of its metaclass, or its own ``__class_getitem__``."""
+    method = as_written(getattr(type(kind), "__getitem__", None))
+    if is_users_function(method):
+        return types.MethodType(method, kind)
+    own = getattr(kind, "__class_getitem__", None)
+    return own if method is None and is_users_function(getattr(own, "__func__", None)) else None
 
 
 def _item_of_container(session: Session, value: Any, key: Any) -> Any:

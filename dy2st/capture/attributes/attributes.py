@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.attributes import attribute_tables, tensor_attributes
-from dy2st.capture.attributes.class_attributes import (  # fmt: skip
+from dy2st.capture.attributes.class_attributes import (
     LIBRARIES,
     after,
     is_written,
@@ -37,10 +37,10 @@ from dy2st.capture.objects import cells
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session import replacements
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.types import tensor_traits
+from dy2st.capture.types import absent_attributes, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, StandIn, is_symbolic, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, Stale, StandIn, is_symbolic, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives.cells import Cell
@@ -59,7 +59,13 @@ def attr(value: Any, name: str) -> Any:
         return _over_names(session, name, lambda known: attr(value, known))
     if isinstance(value, Choice):
         return session.over(value, lambda option: attr(option, name))
-    return _attr(session, value, name)
+    try:
+        found = _attr(session, value, name)
+    except AttributeError as error:
+        if error.name is None and error.obj is None:  # as each read of an attribute in Python does
+            error.name, error.obj = name, value
+        raise
+    return found.fail() if isinstance(value, AttributeError) and isinstance(found, Stale) else found
 
 
 def _attr(session: Session, value: Any, name: str) -> Any:
@@ -68,6 +74,8 @@ def _attr(session: Session, value: Any, name: str) -> Any:
         return _of_tensor(session, value, name)
     if session.is_spent(value):
         raise spent(session)
+    if isinstance(value, StandIn) and not hasattr(absent_attributes.stood_for(value), name):
+        raise raised(absent_attributes.error(value, name))
     kind = open_class(value, name)
     if kind is not None:
         return over_class(session, kind, name, lambda: attr(value, name))
@@ -91,7 +99,7 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
     if name == "_version" and isinstance(value, torch.Tensor):
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if isinstance(value, torch.Tensor) and tensor_traits.is_of_stand_ins(value, name):
-        raise raised(AttributeError(f"'{tensor_traits.class_of(value).__name__}' object has no attribute '{name}'"))
+        raise raised(absent_attributes.error(value, name))
     if name in ("_base", "_is_view") and session.is_stand_in(value) and tensor_traits.is_made(value):
         raise CaptureError(
             "whether this tensor is a view, and of what, is known only when the program runs: it is an input, or one that a branch "
@@ -175,6 +183,8 @@ def has_attr(value: Any, name: str) -> Any:
         return over_class(session, kind, name, lambda: has_attr(value, name))
     if isinstance(value, torch.Tensor) and tensor_traits.is_of_stand_ins(value, name):
         return False
+    if isinstance(value, StandIn):
+        return hasattr(absent_attributes.stood_for(value), name)
     own = _sometimes(value, name)
     if own is not None and not _has_other(value, name):
         return choices.presence(own)
@@ -207,7 +217,7 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     if may_be_undefined(held):
         there = choices.presence(held)
         if not _has_other(value, name):
-            return choices.certain(held)
+            return choices.certain(held, name=name, obj=value)
         other = functools.partial(_otherwise, session, value, described, name, fallback)
         return other() if there is False else capture_if_exp(there, held.without_unbound, other)
     if held is MISSING or (fallback and _is_hidden_table_entry(value, name)):
@@ -267,7 +277,7 @@ def _of_class_first(session: Session, value: Any, described: Any, name: str, has
 
     def otherwise() -> Any:
         if fallback is torch.nn.Module.__getattr__:
-            raise raised(AttributeError(f"'{type(value).__name__}' object has no attribute '{name}'"))
+            raise raised(absent_attributes.error(value, name))
         of_class(session, value, "__getattr__")
         return session.call(types.MethodType(fallback, value), name)
 
@@ -284,7 +294,7 @@ def _of_bases(session: Session, kind: type, name: str) -> Any:
         return _read_plainly(session, kind, name)
     described = vars(base)[name]
     made = described.__get__(None, kind) if hasattr(type(described), "__get__") else described
-    return choices.certain(made) if may_be_undefined(made) else made
+    return choices.certain(made, name=name, obj=kind) if may_be_undefined(made) else made
 
 
 def _read_plainly(session: Session, value: Any, name: str) -> Any:
@@ -294,7 +304,7 @@ def _read_plainly(session: Session, value: Any, name: str) -> Any:
     except AttributeError:
         _guard_missing(session, value, name)
         if isinstance(value, torch.Tensor):
-            raise raised(AttributeError(f"'{tensor_traits.class_of(value).__name__}' object has no attribute '{name}'")) from None
+            raise raised(absent_attributes.error(value, name)) from None
         raise
     if source is not None and not was_written(session, value, name):
         _read_given(session, value, name, found, source)
@@ -348,7 +358,7 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     if source is not None:
         _read_given(session, value, name, found, source)
         found = get(value, name) if type(found) in (bool, int, float) else found  # an input may stand there by now
-    return choices.certain(found) if may_be_undefined(found) else found
+    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _of_made_object(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -360,7 +370,7 @@ def _of_made_object(session: Session, value: Any, described: Any, name: str) -> 
         of_class(session, value, name)
         return getattr(value, name)
     found = plain(session, type(value), name)
-    return choices.certain(found) if may_be_undefined(found) else found
+    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _read_from_class(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -373,7 +383,7 @@ def _read_from_class(session: Session, value: Any, described: Any, name: str) ->
         now = vars(kind)[name]
         described = described if isinstance(now, Choice) else now  # an input may stand there by now
     found = described.__get__(value, type(value)) if hasattr(type(described), "__get__") else described
-    return choices.certain(found) if may_be_undefined(found) else found
+    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
@@ -436,13 +446,17 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     Args:
         setter: what was called for it, where that is no statement.
     """
-    described = storage.of_class(type(target), name)
+    if isinstance(target, StandIn):
+        _refused_as_eager(target, lambda real: setattr(real, name, value))
     if _of_user(session, target, name, "fset", "__set__", value):
+        return
+    if isinstance(target, torch.nn.Module) and storage.is_kept_by_option(target, name, value):
+        session.over(value, lambda option: put(session, target, name, option, setter))
         return
     if name == "__dict__" and isinstance(value, dict) and storage.table_of(target) is not None:
         attribute_tables.replace(session, target, value)
         return
-    if not storage.is_data(described):
+    if not storage.is_data(storage.of_class(type(target), name)):
         target = attribute_tables.holder(session, target)
     source_of(session, target)  # a class comes from outside even if nothing of it has been read
     held = storage.own(target, name)
@@ -457,11 +471,17 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
         tensor_attributes.written(session, target, name)
     if isinstance(target, torch.nn.Module):
         _check_table(session, target, name, value)
-    if isinstance(target, torch.nn.Module) and isinstance(value, Choice):
-        storage.keep(target, name, value)  # the module itself asks what the value is
-    else:
-        (setter or setattr)(target, name, value)
+        setter = storage.keep if isinstance(value, Choice) else setter  # the module itself asks what the value is
+    (setter or setattr)(target, name, value)
     _taken_out(session, held_in, name)
+
+
+def _refused_as_eager(target: StandIn, change: Callable[[Any], None]) -> None:
+    """Sets, deques and tuples have no attributes that may change: raise what such an object raises."""
+    try:
+        change(absent_attributes.example(target))
+    except AttributeError as error:
+        raise raised(error.with_traceback(None)) from None
 
 
 def _check_table(session: Session, module: torch.nn.Module, name: str, value: Any) -> None:
@@ -514,6 +534,8 @@ def del_attr(target: Any, name: str) -> None:
 
 def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str], None] = delattr) -> None:
     """What ``object.__delattr__`` does."""
+    if isinstance(target, StandIn):
+        _refused_as_eager(target, lambda real: delattr(real, name))
     described = storage.of_class(type(target), name)
     if _of_user(session, target, name, "fdel", "__delete__"):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dy2st.capture.branching.branch import capture_if
@@ -23,17 +23,23 @@ def capture_assert(test: Any, message: Callable[[], Any] | None) -> None:
     capture_if(test, _go_on, fail, ())
 
 
-def check(session: Session, condition: Any, exception: type[Exception], *arguments: Any) -> None:
+def check(
+    session: Session, condition: Any, exception: type[Exception], *arguments: Any, about: Mapping[str, Any] | None = None
+) -> None:
     """Record a check that Python makes on its own, and raises an exception where it fails: a name that is bound, an item found.
 
     Args:
         condition: whether it holds, known only at run time.
         exception, arguments: what is raised if not; a text is put together where it is needed.
+        about: what the exception has besides, for those who catch it.
     """
     if session.pending or session.has_written():  # others see the exception pass, or see what was done before it
 
         def fail() -> None:
-            raise raised(exception(*arguments))
+            error = exception(*arguments)
+            for name, value in (about or {}).items():
+                setattr(error, name, value)
+            raise raised(error)
 
         capture_if(condition, _go_on, fail, ())
         return

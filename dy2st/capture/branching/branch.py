@@ -183,16 +183,27 @@ def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> P
     left = [outcome.writes.get(place.key, otherwise) for outcome in outcomes if not outcome.dead]
     told = [(getattr(way.place, "table", ""), way.new) for way in left if way.new is not MISSING]
     tables = sorted({table for table, _ in told})
-    if len(tables) < 2:
-        return AttributePlace(place.owner, place.name, *tables)
-    for one in filter(None, tables):
-        if all(table == one or (not table and storage.is_kept_there(place.owner, place.name, value, one)) for table, value in told):
-            return AttributePlace(place.owner, place.name, one)
+    if write.old is not MISSING or not _tells_nothing(place, told):
+        if len(tables) < 2:
+            return AttributePlace(place.owner, place.name, *tables)
+        for one in filter(None, tables):
+            if all(
+                table == one or (not table and storage.is_kept_there(place.owner, place.name, value, one)) for table, value in told
+            ):
+                return AttributePlace(place.owner, place.name, one)
     raise errors.CaptureError(
         f"a tensor decides where a module keeps its attribute '{place.name}': among its parameters, buffers, modules, or others",
         session.here(),
         fix="register it in the same way in both branches, or under two names",
     )
+
+
+def _tells_nothing(place: AttributePlace, told: Sequence[tuple[str, Any]]) -> bool:
+    """Whether ``None`` is an attribute like any other on one way, where a module registers what it gets on another."""
+    plain = any(
+        value is None and not table and storage.is_kept_there(place.owner, place.name, None, "__dict__") for table, value in told
+    )
+    return plain and any(storage.may_register(value) for _, value in told)
 
 
 def _any_numbers(leaves: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:

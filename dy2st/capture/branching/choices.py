@@ -37,22 +37,22 @@ def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
     return pick(0)
 
 
-def bound(choice: Choice) -> Any:
-    """A choice without the option of being unbound, with a check that it is not."""
+def bound(choice: Choice, **about: Any) -> Any:
+    """A choice without the option of being unbound, with a check that it is not; ``about`` as in :meth:`Undefined.error`."""
     for tag, option in choice.options.items():
         if isinstance(option, Undefined):
-            check(need(), choice.tag != tag, option.kind, *option.arguments)
+            check(need(), choice.tag != tag, option.kind, *option.arguments, about=about)
             return choice.without_unbound()
     return choice
 
 
-def certain(value: Any) -> Any:
+def certain(value: Any, **about: Any) -> Any:
     """An item or attribute that is read: one that is not there raises what Python raises."""
     if isinstance(value, Undefined):
-        error = value.kind(*value.arguments)
+        error = value.error(**about)
         need().raised.append(error)
         raise error
-    return bound(value) if isinstance(value, Choice) else value
+    return bound(value, **about) if isinstance(value, Choice) else value
 
 
 def presence(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from dy2st.capture.branching import optional
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
+from dy2st.capture.types import absent_attributes
 from dy2st.capture.values.symbolic import Choice
 
 _numbers = itertools.count()
@@ -49,7 +50,9 @@ def _settled(session: Session, function: Any, mapping: Any, use: Callable[[dict[
     if isinstance(mapping, Choice):
         return session.over(mapping, lambda option: _settled(session, function, option, use))
     if not hasattr(type(mapping), "keys"):
-        raise raised(TypeError(f"{_name(function)} argument after ** must be a mapping, not {type(mapping).__name__}"))
+        raise raised(
+            TypeError(f"{_name(function)} argument after ** must be a mapping, not {absent_attributes.class_name(mapping)}")
+        )
     items = mapping if type(mapping) is dict else session.call(dict, mapping)
     if isinstance(items, Choice):
         return session.over(items, lambda option: _settled(session, function, option, use))

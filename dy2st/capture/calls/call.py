@@ -145,7 +145,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     function = behind(function)
     original = _original(function)
     if original is not None:
-        return call(original, *args, **kwargs)
+        return _call_original(session, function, original, args, kwargs)
     otherwise = _otherwise(session, function, args, kwargs)
     if otherwise is not None:
         return otherwise()
@@ -246,6 +246,15 @@ def _looks_into(function: Any, handler: Any, table: Any) -> bool:
     if handler is not None:
         return optional.has_optional(table) and function not in _OF_OBJECTS
     return function in _SETTLING or getattr(function, "__name__", None) in _STEPPING
+
+
+def _call_original(session: Session, function: Any, original: Any, args: Any, kwargs: Any) -> Any:
+    if standard_library.takes_a_list(function) and args and isinstance(args[0], Choice):
+        return session.over(args[0], lambda option: call(function, option, *args[1:], **kwargs))
+    refused = standard_library.refusal(function, args)
+    if refused is not None:
+        raise raised(TypeError(refused))
+    return call(original, *args, **kwargs)
 
 
 def _original(function: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import types
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -16,7 +17,8 @@ from dy2st.capture.attributes import access, attributes
 from dy2st.capture.branching import optional
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.calls import call
-from dy2st.capture.looping.truth import condition, truth_value
+from dy2st.capture.calls import call as calls
+from dy2st.capture.looping.truth import condition, logical_not, truth_value
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import need
 from dy2st.capture.values.symbolic import Choice, contents, is_symbolic
@@ -45,7 +47,7 @@ def matches(pattern: Pattern, subject: Any) -> Any:
     """Whether a pattern fits a subject."""
     if isinstance(subject, Choice):
         return subject.session.over(subject, lambda option: matches(pattern, option))
-    if optional.has_optional(subject):
+    if optional.has_optional(subject) and not _answers_itself(pattern, subject):
         return optional.settled(need(), subject, lambda one: matches(pattern, one))
     return condition(pattern.fits(subject))
 
@@ -58,7 +60,7 @@ def found(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
             narrowed = Choice(subject.session, subject.tag, fitting)
             return subject.session.over(narrowed, lambda option: found(pattern, option))  # type: ignore[no-any-return]
         subject = next(iter(fitting.values())) if len(fitting) == 1 else Choice(subject.session, subject.tag, fitting)
-    if optional.has_optional(subject) and not isinstance(pattern, (Anything, As)):
+    if optional.has_optional(subject) and not (isinstance(pattern, (Anything, As)) or _answers_itself(pattern, subject)):
         return _found_in_each(pattern, subject)
     values: Found = {}
     pattern.bind(subject, values)
@@ -224,19 +226,59 @@ class Mapping(_Parts):
         super().__init__(patterns)
         self.keys, self.rest = keys, rest
         self.names = (*self.names, *(() if rest is None else (rest,)))
+        self._given: dict[int, tuple[Any, Any, dict[Any, Any]]] = {}
+        """What the ``get`` of the user's mappings has given, by their identity, with the block that asked."""
 
     def structure(self, subject: Any) -> Any:
         if not isinstance(subject, collections.abc.Mapping):
             return False
-        return _all([functools.partial(comparisons.in_, key, subject) for key in self.keys])
+        if not _is_of_user(subject):
+            return _all([functools.partial(comparisons.in_, key, subject) for key in self.keys])
+        given: dict[Any, Any] = {}
+        self._given[id(subject)] = subject, need().builder, given
+        enough = [lambda: calls.call(len, subject) >= len(self.keys)] if self.keys else []
+        return _all([*enough, *(functools.partial(self._has, subject, key, given) for key in self.keys)])
+
+    def _has(self, subject: Any, key: Any, given: dict[Any, Any]) -> Any:
+        given[key] = _got(subject, key)
+        return logical_not(comparisons.is_(given[key], _NOTHING))
 
     def part(self, subject: Any, position: int) -> Any:
-        return access.item(subject, self.keys[position])
+        key = self.keys[position]
+        if not _is_of_user(subject):
+            return access.item(subject, key)
+        _, block, given = self._given.get(id(subject), (None, None, {}))
+        value = given[key] if key in given and need().builder.is_inside(block) else _got(subject, key)
+        if not isinstance(value, Choice):
+            return value
+        left = {tag: option for tag, option in value.options.items() if option is not _NOTHING}
+        return next(iter(left.values())) if len(left) == 1 else Choice(value.session, value.tag, left)
 
     def bind(self, subject: Any, values: Found) -> None:
         super().bind(subject, values)
         if self.rest is not None:
-            values[self.rest] = {key: access.item(subject, key) for key in subject if key not in self.keys}
+            values[self.rest] = rest = calls.call(dict, subject)
+            for key in self.keys:
+                access.del_item(rest, key)
+
+
+_NOTHING = object()
+"""What a mapping gives for a key that it does not have."""
+
+
+def _is_of_user(subject: Any) -> bool:
+    """Whether what a mapping answers is told by methods in Python."""
+    names = ("get", "__len__", "__getitem__", "__contains__", "__iter__", "keys")
+    return any(isinstance(getattr(type(subject), name, None), types.FunctionType) for name in names)
+
+
+def _answers_itself(pattern: Pattern, subject: Any) -> bool:
+    """Whether a pattern asks the methods of a mapping, which find out what is in it."""
+    return isinstance(pattern, Mapping) and isinstance(subject, collections.abc.Mapping) and _is_of_user(subject)
+
+
+def _got(subject: Any, key: Any) -> Any:
+    return calls.call(attributes.attr(subject, "get"), key, _NOTHING)
 
 
 class Class(_Parts):

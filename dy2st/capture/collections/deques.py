@@ -21,6 +21,7 @@ from dy2st.capture.operators import comparisons
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import need
 from dy2st.capture.texts import text
+from dy2st.capture.types import absent_attributes
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, StandInDeque, contents, is_symbolic
 
 
@@ -29,6 +30,16 @@ class CapturedDeque(StandInDeque):
 
     __hash__ = None  # type: ignore[assignment]
     __dy2st_stands_in__ = True
+
+    def __init__(self, items: Any = (), maxlen: int | None = None) -> None:
+        if not hasattr(self, "items"):
+            return
+        if maxlen != self.maxlen:  # the user's code calls it by hand
+            raise errors.CaptureError(
+                "deque.__init__() gives a deque another maxlen", need().here(), fix="make a new deque: deque(window, maxlen)"
+            )
+        self.clear()
+        self.extend(items)
 
     @classmethod
     def of_list(cls, items: list[Any], maxlen: int | None) -> CapturedDeque:
@@ -151,7 +162,7 @@ class CapturedDeque(StandInDeque):
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, self.__class__):
-            return NotImplemented
+            raise raised(TypeError(f'can only concatenate deque (not "{absent_attributes.class_name(other)}") to deque'))
         return made(lists.concat(need(), self.items, _list_of(other)), self.maxlen)
 
     def __iadd__(self, other: Any) -> Any:
@@ -177,6 +188,9 @@ class CapturedDeque(StandInDeque):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__class__, (list(self), self.maxlen)
+
+
+CapturedDeque.__name__ = "collections.deque"  # Python's errors name a class so
 
 
 def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:

@@ -26,6 +26,11 @@ class CapturedSet(StandInSet):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        if hasattr(self, "table"):  # the user's code calls it by hand
+            self.clear()
+            self.update(items)
+
     def length(self) -> Any:
         """``len(self)``, known only at run time or before."""
         return _settled(self, len)
@@ -155,6 +160,9 @@ class CapturedSet(StandInSet):
 
     def _refuse(self, message: str, fix: str) -> None:
         raise errors.CaptureError(message, need().here(), fix=fix)
+
+
+CapturedSet.__name__ = "set"  # Python's errors name a class so
 
 
 def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:

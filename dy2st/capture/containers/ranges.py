@@ -79,6 +79,9 @@ class RuntimeRange(StandIn):
     __str__ = __format__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
 
 
+RuntimeRange.__name__ = "range"  # Python's errors name a class so
+
+
 def index_of(session: Session, key: Any, items: Any) -> Any:
     """An index of a sequence of Python's: a whole number or a slice of such."""
     if isinstance(key, slice):

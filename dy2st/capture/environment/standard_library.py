@@ -15,6 +15,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from dy2st.capture.types.absent_attributes import class_name
+
 _WHOLE = frozenset({"heapq", "bisect", "_weakrefset"})
 """Modules of which all functions are followed."""
 _CLASSES_OF = frozenset({"collections", "collections.abc", "_collections_abc"})
@@ -48,6 +50,19 @@ def in_python(function: types.BuiltinFunctionType) -> Callable[..., Any] | None:
     """The Python that does what a function of the standard library does that is written in C."""
     module = _IN_C_TOO.get(function.__module__ or "")
     return None if module is None else _written_in_python(module).get(function.__name__)
+
+
+def takes_a_list(function: Any) -> bool:
+    """Whether a function in C takes a list and nothing like it, as those of ``heapq`` do."""
+    return getattr(function, "__module__", None) == "_heapq"
+
+
+def refusal(function: Any, args: tuple[Any, ...]) -> str | None:
+    """What a function in C says of arguments that its like in Python takes."""
+    if not takes_a_list(function) or not args or isinstance(args[0], list):
+        return None
+    place = "argument 1" if len(args) > 1 else "argument"
+    return f"{function.__name__}() {place} must be list, not {class_name(args[0])}"
 
 
 @functools.cache

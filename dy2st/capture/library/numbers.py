@@ -19,7 +19,7 @@ from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own, is_users_function
 from dy2st.capture.library.conversions import NOTHING, given, given_integer
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.looping.truth import truth
+from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import identities
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
@@ -38,7 +38,16 @@ def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
     value = _only_number(session, value)
     if isinstance(value, torch.SymInt):
         return value
-    return session.number(scalars.to_int, (value,), "int")
+    return _whole(session, scalars.to_int, value)
+
+
+def _whole(session: Session, function: Any, value: Any) -> Any:
+    """A function that makes an int of a number; what it raises for a float that is none is raised for the code around it."""
+    if session.pending and isinstance(value, torch.SymFloat):
+        is_nan, is_infinite = (session.number(asks, (value,), "bool") for asks in (math.isnan, math.isinf))
+        check(session, logical_not(is_nan), ValueError, "cannot convert float NaN to integer")
+        check(session, logical_not(is_infinite), OverflowError, "cannot convert float infinity to integer")
+    return session.number(function, (value,), "int")
 
 
 def _only_number(session: Session, value: Any) -> Any:
@@ -117,7 +126,7 @@ def _arithmetic(function: Any, target: Any) -> Handler:
 def _round(session: Session, value: Any, digits: Any = None) -> Any:
     if number_kind(value) != "float":
         return session.call(int, value) if digits is None else session.number(round, (value, digits), "int")
-    return session.number(round, (value,) if digits is None else (value, digits), "int" if digits is None else "float")
+    return _whole(session, round, value) if digits is None else session.number(round, (value, digits), "float")
 
 
 def _words_of_divmod() -> str:
@@ -156,8 +165,9 @@ handles(divmod)(_arithmetic(divmod, _divmod))
 handles(pow)(_arithmetic(pow, _power))
 
 
+_WHOLE = ("floor", "ceil", "trunc")
 _MATH_KINDS = {
-    **dict.fromkeys(("floor", "ceil", "trunc", "gcd", "lcm", "isqrt", "comb", "perm", "factorial"), "int"),
+    **dict.fromkeys((*_WHOLE, "gcd", "lcm", "isqrt", "comb", "perm", "factorial"), "int"),
     **dict.fromkeys(("isnan", "isinf", "isfinite", "isclose"), "bool"),
 }
 
@@ -169,7 +179,8 @@ def _math(name: str) -> Handler:
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         if kwargs or not any(map(is_symbolic, args)):
             return function(*args, **kwargs)
-        return session.number(function, [_only_number(session, a) for a in args], kind)
+        numbers = [_only_number(session, a) for a in args]
+        return _whole(session, function, *numbers) if name in _WHOLE else session.number(function, numbers, kind)
 
     return handle
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from dy2st import errors
 from dy2st.capture.attributes import attributes, class_attributes
 from dy2st.capture.branching import choices
 from dy2st.capture.diagnostics.user_frames import FromUserFrames
@@ -20,11 +19,10 @@ from dy2st.capture.environment.users_code import is_users_function
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import construction, hidden_state
-from dy2st.capture.operators import identities
+from dy2st.capture.operators import comparisons, identities
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
-from dy2st.capture.types import lattice, tensor_traits
-from dy2st.capture.values.signals import NeedsApart
+from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.primitives import control
@@ -36,7 +34,7 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
         return choices.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
     if isinstance(value, SYMBOLIC_NUMBERS):
         if isinstance(1, kinds) is not isinstance(1.0, kinds):
-            _tell_apart(session, value)
+            comparisons.tell_kinds_apart(session, value)
         example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
         return isinstance(example, kinds) or isinstance(value, kinds)
     if isinstance(value, (text.Text, StandInTuple)):
@@ -65,24 +63,6 @@ def _said_by_class(session: Session, value: Any, kind: Any) -> Any:
     return session.call(all, [attributes.has_attr(value, name) for name in typing._get_protocol_attrs(kind)])  # type: ignore[attr-defined]
 
 
-def _tell_apart(session: Session, number: Any) -> None:
-    """The class of a number is asked for.
-
-    Raises:
-        NeedsApart: it may be an int on one path and a float on another.
-        CaptureError: they are told apart, and it may come from a list that has both.
-    """
-    if number_kind(number) != "float" or not lattice.has_mixed_numbers():
-        return
-    if tensor_traits.NUMBER not in session.apart:
-        raise NeedsApart(tensor_traits.NUMBER)
-    raise errors.CaptureError(
-        "whether this number is an int or a float is asked where a list of the program has both, and the list does not keep it",
-        session.here(),
-        fix="put in floats only: float(value)",
-    )
-
-
 def _tells_parameters(kinds: Any) -> bool:
     """Whether what ``isinstance`` says depends on more than that a value is a tensor."""
     given = kinds if isinstance(kinds, tuple) else (kinds,)
@@ -92,7 +72,7 @@ def _tells_parameters(kinds: Any) -> bool:
 @handles(type)
 def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
-        _tell_apart(session, args[0])
+        comparisons.tell_kinds_apart(session, args[0])
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
     if len(args) == 1 and isinstance(args[0], StandInTuple):
         return tuple

@@ -30,6 +30,7 @@ from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.loop import capture_loop, try_loop
 from dy2st.capture.raising import rests
+from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, contents, is_symbolic
 from dy2st.capture.writes.places import CellPlace, Place
@@ -38,6 +39,7 @@ from dy2st_runtime.primitives import scalars
 _UNROLL_LIMIT = 4096
 """How many items are taken from an iterator, which may be endless, to be skipped once its loop has been left."""
 
+_NO_STEP = "range() arg 3 must not be zero"
 _POSITION = "<position>"
 
 
@@ -48,6 +50,10 @@ def range_(*bounds: Any) -> Any:
     start, stop, step = (ranges.whole(session, bound) for bound in (start, stop, step))
     if not any(isinstance(bound, SYMBOLIC_NUMBERS) for bound in (start, stop, step)):
         return range(start, stop, step)
+    if isinstance(step, int) and step == 0:
+        raise raised(ValueError(_NO_STEP))
+    if session.pending and is_symbolic(step):  # where nobody catches it, the program finds out when it needs the length
+        check(session, step != 0, ValueError, _NO_STEP)
     return ranges.RuntimeRange(start, stop, step)
 
 
@@ -135,9 +141,11 @@ def collected(iterable: Any) -> list[Any]:
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
     if not isinstance(iterable, (RuntimeIterable, Stream, Columns, Choice)) and as_runtime(iterable) is None:
-        made = list(over(iterable))
-        session.lists.own(made)
-        return made
+        iterable = over(iterable)
+        if not isinstance(iterable, Choice):
+            made = list(iterable)
+            session.lists.own(made)
+            return made
     made = []
     session.lists.own(made)
     capture_for(iterable, lambda item: session.call(made.append, item), (), None)
@@ -228,6 +236,8 @@ def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live
 def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iterators.started(iterable)
+    if isinstance(iterator, Choice):  # the user's __iter__ gives one of several
+        return capture_for(session.over(iterator, lambda option: session.call(tuple, option)), body, live, test)
     body, test = _Flat(session, body, live), None if test is None else _going_on(session, test)
     if iterators.is_written_by_user(iterator):
         return _over_steps(session, _Rest(iterable, iterator, None, 0, None), body, live, test)

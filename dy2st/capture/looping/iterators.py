@@ -82,7 +82,12 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
         take(need(), iterable)
         return iterable
     by_user = [name for name in ("__iter__", "__next__", "__getitem__") if _written_by_user(iterable, name) is not None]
-    return _steps(iterable) if by_user else iterable
+    if not by_user:
+        return iterable
+    iterator = started(iterable)
+    if isinstance(iterator, Choice):
+        return session.over(iterator, lambda option: _in_tuple(option, refusal))
+    return _steps(iterator)
 
 
 def _in_tuple(option: Any, refusal: str) -> Any:
@@ -92,8 +97,7 @@ def _in_tuple(option: Any, refusal: str) -> Any:
     return need().call(tuple, option)
 
 
-def _steps(iterable: Any) -> Iterator[Any]:
-    iterator = started(iterable)
+def _steps(iterator: Any) -> Iterator[Any]:
     while (item := step(iterator)) is not END:
         yield item
 

@@ -84,6 +84,8 @@ def _own_truth(value: Any) -> Any:
     """What the user has written to decide whether an object counts as true."""
     kind = type(value)
     own = user_method(kind, "__bool__")
+    if own is None and isinstance(value, type) and is_users_function(of_metaclass := getattr(kind, "__bool__", None)):
+        own = of_metaclass
     if own is None and not hasattr(kind, "__bool__") and is_users_function(length := getattr(kind, "__len__", None)):
         own = length
     return None if own is None else types.MethodType(own, value)

@@ -28,7 +28,9 @@ from dy2st.capture.environment.users_code import has_own, user_method
 from dy2st.capture.looping import iteration, iterators
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
+from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
     Choice,
@@ -39,10 +41,13 @@ from dy2st.capture.values.symbolic import (
     may_be_undefined,
     options_of,
 )
+from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime.primitives import scalars
 
 CALLS_METHODS_FOR_USER = True
 
+_SMALL_INTS = range(-5, 257)
+"""Of each of these CPython has one object."""
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
 _HASHED = (set, frozenset, dict, _VIEWS[0])
 _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEWS)
@@ -63,9 +68,8 @@ def _are_one(left: Any, right: Any) -> Any:
         return _is_one_of(left, right) if isinstance(left, Choice) else _is_one_of(right, left)
     if isinstance(left, tuple) and isinstance(right, tuple) and left is not right and need().tracker.are_same_argument(left, right):
         return True
-    for value, other in ((left, right), (right, left)):
-        if isinstance(value, torch.SymBool) and isinstance(other, bool):
-            return value if other else logical_not(value)
+    if left is not right and any(isinstance(value, (*SYMBOLIC_NUMBERS, Text)) for value in (left, right)):
+        return _are_one_plain(need(), left, right)
     session = current()
     if session is not None and left is not right and any(_may_be_copy(session, value) for value in (left, right)):
         session.copies.check_identity(left, right, session.here())
@@ -76,16 +80,62 @@ def _are_one(left: Any, right: Any) -> Any:
     return left is right
 
 
+def _are_one_plain(session: Session, left: Any, right: Any) -> Any:
+    """Whether two numbers or strings, of which the program makes one at least, are one object: few values have one object only.
+
+    Raises:
+        DataDependentError: of two equal ones nobody knows whether the second was made anew.
+    """
+    for value, other in ((left, right), (right, left)):
+        if isinstance(value, torch.SymBool) and isinstance(other, bool):
+            return value if other else logical_not(value)
+    if type(left) is not type(right):
+        for value in (left, right):
+            tell_kinds_apart(session, value)
+    kinds = [_kind_of_plain(value) for value in (left, right)]
+    if kinds[0] is not kinds[1] or kinds[0] is None:
+        return False
+    shared = kinds[0] is bool or any(type(value) is int and value in _SMALL_INTS for value in (left, right))
+    if shared:
+        return session.number(python.eq, (left, right), "bool")
+    raise DataDependentError(
+        f"whether two values of the type {kinds[0].__name__} are one object is known to Python only",
+        session.here(),
+        fix="compare them with ==, or keep a flag of your own",
+    )
+
+
+def _kind_of_plain(value: Any) -> type | None:
+    """The class that a number or string has in eager; none for any other value."""
+    kinds = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool, Text: str}
+    kind: type = kinds.get(type(value), type(value))
+    return kind if kind in kinds.values() else None
+
+
+def tell_kinds_apart(session: Session, number: Any) -> None:
+    """The class of a number is asked for; of any other value nothing is done.
+
+    Raises:
+        NeedsApart: it may be an int on one path and a float on another.
+        CaptureError: they are told apart, and it may come from a list that has both.
+    """
+    if not isinstance(number, torch.SymFloat) or not lattice.has_mixed_numbers():
+        return
+    if tensor_traits.NUMBER not in session.apart:
+        raise NeedsApart(tensor_traits.NUMBER)
+    raise CaptureError(
+        "whether this number is an int or a float is asked where a list of the program has both, and the list does not keep it",
+        session.here(),
+        fix="put in floats only: float(value)",
+    )
+
+
 def _is_one_of(choice: Choice, other: Any) -> Any:
     """``choice is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
-    by_run = (Choice, torch.Tensor, *SYMBOLIC_NUMBERS, *((bool,) if _holds_bool(choice) else ()))
-    if isinstance(other, by_run):
+    by_run = (Choice, torch.Tensor, *SYMBOLIC_NUMBERS, Text)
+    if isinstance(other, by_run) or (_kind_of_plain(other) and any(isinstance(option, by_run) for option in options_of(choice))):
         return choices.over(choice, lambda option: _are_one(option, other))
     return choices.is_option(choice, lambda option: _are_one(option, other))
-
-
-def _holds_bool(choice: Choice) -> bool:
-    return any(isinstance(option, torch.SymBool) for option in choice.options.values())
 
 
 def _may_be_copy(session: Session, value: Any) -> bool:

@@ -16,7 +16,7 @@ import torch
 from dy2st.capture.raising.unwinding import Handlers, matches, refused
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
-from dy2st.capture.values.symbolic import Choice, Text
+from dy2st.capture.values.symbolic import Choice, Stale, Text
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.call.tracebacks import steps
 from dy2st_runtime.primitives.raising import Recipe
@@ -113,9 +113,9 @@ def _is_alone(error: BaseException) -> bool:
 def leave(session: Session, attempt: Attempt, error: BaseException, recipe: Recipe, values: Sequence[Any]) -> None:
     """An exception leaves the block that is recorded now for the handlers of a ``try`` statement."""
     attempt.restore_modes(session, error)
-    if _is_alone(error) and session.is_older_than_blocks(error, attempt.depth):  # it is there where the handler is
+    if recipe.itself is not None or (_is_alone(error) and session.is_older_than_blocks(error, attempt.depth)):
         known = session.departures.setdefault((id(attempt), id(error)), Departure(attempt))
-        session.put(session.left, known.left(error, recipe, ()))
+        session.put(session.left, known.left(error, recipe, ()))  # it is there where the handler is
         return
     known = session.departures.setdefault(_key(attempt, error, recipe), Departure(attempt))
     session.put(session.left, known.left(error, recipe, [_passed(session, value) for value in values]))
@@ -146,8 +146,22 @@ def _passed(session: Session, value: Any) -> Any:
 def _key(attempt: Attempt, error: BaseException, recipe: Recipe) -> tuple[Any, ...]:
     """What is the same each time that one ``raise`` is captured."""
     way = tuple((step.tb_frame.f_code, step.tb_lasti) for step in steps(error))
-    args = tuple((type(value), value) if isinstance(value, _PLAIN) else id(value) for value in recipe.args)
-    return id(attempt), way, type(error), recipe.takes, args
+    return id(attempt), way, _key_of(recipe)
+
+
+def _key_of(recipe: Recipe) -> tuple[Any, ...]:
+    """What is the same for exceptions that the same values make alike."""
+    args = tuple(map(_key_of_value, recipe.args))
+    fixed = tuple((name, _key_of_value(value)) for name, value in recipe.fixed.items())
+    links = tuple((name, _key_of(link)) for name, link in recipe.links)
+    about = tuple((name, id(value)) for name, value in recipe.about.items() if not isinstance(value, Stale))
+    return recipe.kind, recipe.takes, args, recipe.names, fixed, about, links, recipe.shares, recipe.suppress, id(recipe.itself)
+
+
+def _key_of_value(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_key_of_value, value))
+    return (type(value), value) if isinstance(value, _PLAIN) else id(value)
 
 
 _PLAIN = (str, int, float, bytes, type, types.NoneType)

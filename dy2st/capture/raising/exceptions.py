@@ -6,6 +6,7 @@ the block, an operation that raises it is recorded, and what would have followed
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +17,12 @@ from dy2st import errors
 from dy2st.capture.diagnostics.attribution import is_users
 from dy2st.capture.diagnostics.translation import in_users_words, user_line
 from dy2st.capture.raising import departures
-from dy2st.capture.raising.unwinding import outstanding, unwound
+from dy2st.capture.raising.unwinding import CHAIN, outstanding, unwound
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import wording
 from dy2st.capture.values.signals import Signal, Unreachable
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Choice, Undefined
+from dy2st.capture.values.symbolic import Choice, Stale, Undefined
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.ir.program import Location
 from dy2st_runtime.primitives import control
@@ -45,7 +46,7 @@ def raised(error: Any) -> Any:
         error = TypeError("exceptions must derive from BaseException")
     _settle(session, error)
     session.raised.append(error)
-    before = {name: getattr(error, name) for name in _CHAIN}
+    before = {name: getattr(error, name) for name in CHAIN}
     session.chains.append((error, session.births.now(), before))
     return error
 
@@ -112,7 +113,9 @@ def records(session: Session, error: BaseException) -> bool:
         return True  # a finally clause has recorded another one
     if attempt is not None:
         values: list[Any] = []
-        departures.leave(session, attempt, outcome, _recipe(session, outcome, values, _MAX_CHAIN), values)
+        recipe = _recipe(session, outcome, values, _MAX_CHAIN)
+        recipe = dataclasses.replace(recipe, about=_about(session, outcome, attempt.depth))
+        departures.leave(session, attempt, outcome, recipe, values)
         return True
     if outcome is not error:
         error, location = outcome, user_line(session, outcome) or location
@@ -156,14 +159,11 @@ def handled(session: Session, error: BaseException) -> Callable[[], BaseExceptio
     return None if wording.has_runtime_parts(session, tuple(values)) else functools.partial(make, *values)
 
 
-_CHAIN = ("__cause__", "__context__", "__suppress_context__")
-
-
 def _unchain(session: Session, error: BaseException) -> None:
     """An exception has been raised in a block: another block may raise the same object, which is behind nothing there."""
     for position, (known, time, before) in reversed([*enumerate(session.chains)]):
         if known is error and time > session.region.start:
-            for name in _CHAIN:  # the last one, since a cause sets it
+            for name in CHAIN:  # the last one, since a cause sets it
                 setattr(error, name, before[name])
             del session.chains[position]
             return
@@ -189,7 +189,7 @@ def maker(session: Session, error: BaseException, values: list[Any]) -> Callable
     """What makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
     recipe = _recipe(session, error, values, _MAX_CHAIN)
     own_init = hasattr(type(error).__init__, "__code__")
-    special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress
+    special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress or recipe.itself or recipe.about
     return recipe if special else recipe.kind
 
 
@@ -203,7 +203,8 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
     values += [attributes[name] for name in runtime]
     fixed = {name: value for name, value in attributes.items() if name not in runtime}
     own = [name for name, value in fixed.items() if session.tracker.source_of(value) is None]
-    names = ("__cause__", "__context__") if depth else ()
+    shares = error.__cause__ is error.__context__ is not None
+    names = ("__cause__", "__context__")[: 1 if shares else 2] if depth else ()
     links = [(name, getattr(error, name)) for name in names]
     linked = [(name, link) for name, link in links if isinstance(link, Exception) and id(link) not in session.handled_around]
     return Recipe(
@@ -215,4 +216,53 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
         copies=frozenset(own),
         links=tuple((name, _recipe(session, link, values, depth - 1)) for name, link in linked),
         suppress=error.__suppress_context__,
+        shares=shares and bool(linked),
+        about=_about(session, error, None),
+        itself=error if from_outside(session, error) else None,
     )
+
+
+_ABOUT = ("name", "obj")
+
+
+def _about(session: Session, error: BaseException, depth: int | None) -> dict[str, Any]:
+    """What Python keeps in an exception outside of its attributes.
+
+    Args:
+        session: the capture.
+        error: the exception.
+        depth: the blocks above this one are left by it; ``None`` for all, when nothing that the call makes goes along.
+    """
+    if not isinstance(error, (AttributeError, NameError)):
+        return {}
+    found = {name: value for name in _ABOUT if (value := getattr(error, name, None)) is not None}
+    obj = found.pop("obj", None)
+    if obj is None:
+        return found
+    given = not isinstance(obj, torch.Tensor) and session.tracker.source_of(obj) is not None
+    if given or (depth is not None and session.is_older_than_blocks(obj, depth)):
+        found["obj"] = obj
+    elif depth is not None:
+        message = "the object without the attribute, which an AttributeError has as its obj, is not known where it is caught"
+        found["obj"] = Stale(message=message, fix="keep the object in a variable")
+    return found
+
+
+def from_outside(session: Session, error: BaseException) -> bool:
+    """Whether an exception was there before the call: it is no other one where it is caught.
+
+    Raises:
+        CaptureError: it has got another behind it here, which it keeps.
+    """
+    source = session.tracker.source_of(error)
+    if source is None:
+        return False
+    before = next((before for known, _, before in session.chains if known is error), None)
+    if before is not None and any(getattr(error, name) is not before[name] for name in CHAIN):
+        raise errors.CaptureError(
+            f"a {type(error).__name__} from outside is raised where a tensor decides, and gets a cause or context there",
+            session.here(),
+            fix="make a new exception where it is raised",
+        )
+    session.tracker.guards.same(source, error)
+    return True

@@ -47,13 +47,30 @@ def unwound(session: Session, error: BaseException) -> tuple[BaseException, Any]
 def passed(session: Session, step: Any, error: BaseException) -> tuple[BaseException, Any]:
     """What comes out of one handler, ``finally`` clause or context manager that an exception passes; and whether it ends in it."""
     try:
-        taken = step.unwind(session, error)
+        taken = _while_handled(error, lambda: step.unwind(session, error))
     except Exception as other:
         if not is_users(session, other):
             raise
         other.__context__ = error
         return other, None
     return error, taken
+
+
+CHAIN = ("__cause__", "__context__", "__suppress_context__")
+"""What an exception has of those that it was raised from, or while they were handled."""
+
+
+def _while_handled(error: BaseException, act: Callable[[], Any]) -> Any:
+    """Do something while an exception is handled: it is the context of those that are raised there, in blocks too."""
+    before = {name: getattr(error, name) for name in CHAIN}
+    traceback = error.__traceback__
+    try:
+        raise error
+    except BaseException:
+        error.__traceback__ = traceback
+        for name in CHAIN:  # the last one, since a cause sets it
+            setattr(error, name, before[name])
+        return act()
 
 
 def refused(session: Session, error: BaseException, what: str) -> Refused:

@@ -165,16 +165,16 @@ class ChosenTuples:
                 made = self._session.number(scalars.where, (tag == old, number, made), "int")
         return made
 
-    def told(self, value: Any) -> Any:
-        """A value, as a choice of tuples where it is not known which it is."""
+    def told(self, value: Any, asked: tuple[Any, ...] = ()) -> Any:
+        """A value, as a choice of tuples where it is not known which it is; ``asked`` are those that are told already."""
         if not self._made or not self.are_told:
             return value
         if isinstance(value, Choice):
-            return flat(self._session, value, list(map(self.told, value.options.values())))
+            return flat(self._session, value, [self.told(option, asked) for option in value.options.values()])
         known = self._made.get(id(value))
-        if known is None or known.tag is None:
+        if known is None or known.tag is None or any(value is one for one in asked):
             return value
-        parts = [value, *map(self.told, known.others)]
+        parts = [value, *(self.told(other, (*asked, value)) for other in known.others)]  # two may be each other
         return flat(self._session, self._session.new_choice(known.tag, dict(enumerate(parts))), parts)
 
     def compare(self, value: Any, other: Any) -> None:
@@ -226,11 +226,14 @@ class ChosenTuples:
             self._ask(value, others)
 
     def _reached(self, value: Any) -> Iterator[Any]:
-        """A tuple, and all that it may be."""
-        if _has_identity(value):
-            yield value
-            for other in self._made[id(value)].others if id(value) in self._made else ():
-                yield from self._reached(other)
+        """A tuple, and all that it may be: two may be each other."""
+        waiting, seen = [value], set[int]()
+        while waiting:
+            one = waiting.pop()
+            if _has_identity(one) and id(one) not in seen:
+                seen.add(id(one))
+                yield one
+                waiting += self._made[id(one)].others if id(one) in self._made else ()
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

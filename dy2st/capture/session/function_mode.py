@@ -137,6 +137,14 @@ def _exit_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
     torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.data_ptr,
 )  # fmt: skip
 def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    tensor = args[0]
+    is_whole = not (tensor.is_floating_point() or tensor.is_complex())
+    if func is torch.Tensor.__index__ and not (
+        is_whole and all(isinstance(size, torch.SymInt) or size == 1 for size in tensor.shape)
+    ):
+        error = TypeError("only integer tensors of a single element can be converted to an index")
+        session.raised.append(error)
+        raise error
     raise data_dependent(session, f"Tensor.{getattr(func, '__name__', func)}()")
 
 

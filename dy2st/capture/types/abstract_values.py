@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from dy2st.capture.types import lattice
+from dy2st.capture.types import absent_attributes, lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import Choice, StandInTuple, Text, Undefined, contents, runtime_list, unpack_list
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
@@ -116,7 +116,7 @@ def absent(place: Any) -> Undefined:
         case ItemPlace(_, key):
             return Undefined(str(place), KeyError, (key,))
         case AttributePlace(owner, name):
-            return Undefined(str(place), AttributeError, (f"'{type(owner).__name__}' object has no attribute '{name}'",))
+            return Undefined(str(place), AttributeError, (absent_attributes.message(owner, name),))
     return Undefined(str(place))
 
 

@@ -176,6 +176,15 @@ def is_kept_there(owner: Any, name: str, value: Any, table: str) -> bool:
     return _table_for(owner, name, value, "") is wanted
 
 
+def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
+    """Whether a module registers one option of a choice, and keeps ``None`` as an attribute like any other."""
+    return (
+        len(options_of(value)) > 1
+        and may_register(value)
+        and any(option is None and is_kept_there(owner, name, None, "__dict__") for option in options_of(value))
+    )
+
+
 def _registering(value: Any) -> str:
     """The table in which each module registers a value, or an option of it; nothing for one that it keeps in its dict."""
     given = list(options_of(value))  # a choice goes where its options do

@@ -41,6 +41,13 @@ class Undefined:
         """
         raise self.kind(*self.arguments)
 
+    def error(self, **about: Any) -> Exception:
+        """What Python raises; ``about`` is what an AttributeError tells of the attribute: ``name`` and ``obj``."""
+        made = self.kind(*self.arguments)
+        for name, value in about.items():
+            setattr(made, name, value)
+        return made
+
     def __repr__(self) -> str:
         return f"<{self.name} is not bound>"
 

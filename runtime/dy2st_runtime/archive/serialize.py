@@ -203,6 +203,9 @@ class _Writer:
                 described |= {} if text is None else {"text": text}
                 left += [*(self._argument(value, node) for value in part[: link.count]), *inner]
                 made.setdefault("links", {})[name] = described | {"count": link.count}
+                if recipe.shares:  # a file has the same exception twice
+                    made["links"]["__context__"] = made["links"][name]
+                    left += left[-len(part) :] if part else []
         return made, left
 
     def _leave(self, node: fx.Node) -> dict[str, Any]:

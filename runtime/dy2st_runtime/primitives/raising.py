@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +23,9 @@ class Recipe:
         suppress: its ``__suppress_context__``.
         copies: those of the fixed attributes whose lists and dicts are made anew as well.
         text: what a stand-in for a class of the user's says, where that is not what its base says.
+        shares: whether its ``__context__`` is the exception that is its ``__cause__``.
+        about: what Python keeps outside of its attributes: ``name`` and ``obj``. A file has none of that.
+        itself: the exception that is raised each time, of one that the user's code has not made; a file does not keep it.
     """
 
     kind: type[BaseException]
@@ -32,6 +37,9 @@ class Recipe:
     suppress: bool = False
     copies: frozenset[str] = frozenset()
     text: str | None = None
+    shares: bool = False
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    itself: BaseException | None = None
 
     def __call__(self, *values: Any) -> BaseException:
         return self._made(iter(values))
@@ -51,14 +59,21 @@ class Recipe:
         return self.kind.__name__
 
     def _made(self, values: Iterator[Any]) -> BaseException:
+        if self.itself is not None:
+            collections.deque(itertools.islice(values, self.takes), maxlen=0)
+            return self.itself
         args = (*self.args, *(next(values) for _ in range(self.count)))
         made = self.kind.__new__(self.kind, *args)
         if not _has_own_init(self.kind):
             made.__init__(*args)  # type: ignore[misc]  # classes written in C may set what they print here
         fixed = {name: copied(value) if name in self.copies else value for name, value in self.fixed.items()}
         made.__dict__.update({**fixed, **{name: next(values) for name in self.names}})
+        for name, value in self.about.items():
+            setattr(made, name, value)
         for name, link in self.links:
             setattr(made, name, link._made(values))
+        if self.shares:
+            made.__context__ = made.__cause__
         made.__suppress_context__ = self.suppress
         if self.text is not None and is_stand_in(self.kind):
             made.dy2st_text = self.text  # type: ignore[attr-defined]

@@ -1,0 +1,56 @@
+"""What Python raises for an attribute that is not there."""
+
+from __future__ import annotations
+
+import re
+import types
+from typing import Any
+
+import torch
+
+from dy2st.capture.types import tensor_traits
+from dy2st.capture.values.symbolic import StandIn, StandInTuple
+
+_OF_ITERATORS: Any = type(iter([])).__length_hint__  # type: ignore[attr-defined]
+"""A method of a class that has no subclasses: it refuses any other object by the name of its class."""
+_REFUSED = re.compile(r"doesn't apply to a '(.*)' object", re.DOTALL)
+
+
+def error(owner: Any, name: str) -> AttributeError:
+    """The exception for reading an attribute that an object, class or module does not have."""
+    return AttributeError(message(owner, name), name=name, obj=owner)
+
+
+def message(owner: Any, name: str) -> str:
+    """Python's words for it."""
+    if isinstance(owner, type):
+        return f"type object '{owner.__name__}' has no attribute '{name}'"
+    if type(owner) is types.ModuleType:
+        return f"module '{owner.__name__}' has no attribute '{name}'"
+    return f"'{class_name(owner)}' object has no attribute '{name}'"
+
+
+def class_name(value: Any) -> str:
+    """What Python's errors call the class of a value: classes in C have their module in it, such as ``collections.deque``."""
+    if isinstance(value, torch.Tensor):
+        return tensor_traits.class_of(value).__name__
+    if isinstance(value, StandIn):
+        return class_name(example(value))
+    try:
+        _OF_ITERATORS(value)
+    except TypeError as refused:
+        found = _REFUSED.search(str(refused))
+        if found is not None:
+            return found[1]
+    return type(value).__name__
+
+
+def stood_for(value: StandIn) -> type:
+    """The class of what a stand-in stands for."""
+    return tuple if isinstance(value, StandInTuple) else value.__class__
+
+
+def example(value: StandIn) -> Any:
+    """A plain object of the class that a stand-in stands for."""
+    kind = stood_for(value)
+    return range(0) if kind is range else kind()
