@@ -20,6 +20,7 @@ from dy2st.capture.branch import in_words, join
 from dy2st.capture.chosen_tuples import Path
 from dy2st.capture.exceptions import records
 from dy2st.capture.journal import MISSING, CellPlace, ContentsPlace, Place, Write
+from dy2st.capture.narrowing import narrow
 from dy2st.capture.regions import NeedsRuntimeList, Unreachable
 from dy2st.capture.session import Session, need
 from dy2st.capture.spelling import spelled
@@ -261,7 +262,11 @@ def _attempt(
         again, dead = rests.settled(session, depth, again, dead, live, join, False)
         again = _and(session, again, rests.going(session))
         session.emit_checks()
-        writes = _told(session, session.writes_of(region))
+        writes = session.writes_of(region)
+        is_kept = functools.partial(session.is_older, time=region.start)
+        held = [write.new for key, write in writes.items() if key in carries or not session.is_dead(write.place, live)]
+        narrow(session, held, is_kept)
+        writes = _told(session, writes)
         left = {} if dead else {key: write for key, write in writes.items() if not session.is_dead(write.place, live)}
         left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
         settled = True
