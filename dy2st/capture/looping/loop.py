@@ -17,6 +17,7 @@ from dy2st.capture.branching.branch import in_words, join
 from dy2st.capture.containers import tuples
 from dy2st.capture.diagnostics.access_path import spelled
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_stand_ins
+from dy2st.capture.looping.narrowing import narrow
 from dy2st.capture.looping.truth import condition
 from dy2st.capture.objects.uniting import Uniting
 from dy2st.capture.raising import rests
@@ -268,7 +269,11 @@ def _attempt(
         again, dead = rests.settled(session, depth, again, dead, live, join, False)
         again = _and(session, again, rests.going(session))
         session.emit_checks()
-        writes = _told(session, session.writes_of(region))
+        writes = session.writes_of(region)
+        is_kept = functools.partial(session.is_older, time=region.start)
+        held = [write.new for key, write in writes.items() if key in carries or not session.is_dead(write.place, live)]
+        narrow(session, held, is_kept)
+        writes = _told(session, writes)
         left = {} if dead else {key: write for key, write in writes.items() if not session.is_dead(write.place, live)}
         left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
         settled = True

@@ -45,6 +45,8 @@ class CaptureShapes(ShapeEnv):
     def __init__(self) -> None:
         self._first_ranges: dict[sympy.Symbol, Any] = {}
         self._values: dict[sympy.Basic, frozenset[int]] = {}
+        self._chosen: dict[sympy.Symbol, tuple[sympy.Basic, sympy.Basic, sympy.Basic]] = {}
+        """Of numbers that an ``if`` has left: its test, and what the number is where that holds and where it does not."""
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]  # torch wraps its own in a cache
@@ -91,8 +93,26 @@ class CaptureShapes(ShapeEnv):
         """What a symbolic bool is, where that follows from what is known; else ``None``."""
         if isinstance(value, bool):
             return value
-        answer = self._maybe_evaluate_static(value.node.expr)
-        return None if answer is None else bool(answer)
+        return self._known(value.node.expr)
+
+    def _known(self, expr: sympy.Basic) -> bool | None:
+        """What an expression is, where that follows from what is known, also of the tests that its numbers come from."""
+        answer = self._maybe_evaluate_static(expr)
+        if answer is not None:
+            return bool(answer)
+        for symbol in expr.free_symbols & self._chosen.keys():
+            test, then, orelse = self._chosen[symbol]
+            holds = self._known(test)
+            if holds is not None:
+                return self._known(expr.xreplace({symbol: then if holds else orelse}))
+        return None
+
+    def chosen(self, number: Any, test: Any, then: Any, orelse: Any) -> None:
+        """Remember that a number is one of two: a test that is a symbolic bool decides which."""
+        ways = [_expression(way) for way in (then, orelse)]
+        if isinstance(test, torch.SymBool) and isinstance(number, (torch.SymInt, torch.SymBool)) and None not in ways:
+            (symbol,) = number.node.expr.free_symbols
+            self._chosen[symbol] = test.node.expr, *ways
 
     def one_of(self, number: Any, *values: Any) -> None:
         """Remember which a number may be, if that is known of each of some: ints, and numbers of which it is known."""
@@ -120,9 +140,15 @@ class CaptureShapes(ShapeEnv):
         return tuple(range(int(bounds.lower), int(bounds.upper) + 1)) if few else None
 
     def learn(self, expr: sympy.Basic) -> None:
-        """Take an expression for true until the facts are forgotten."""
+        """Take an expression for true until the facts are forgotten, and the tests that have then been decided with it."""
         if self._maybe_evaluate_static(expr) is None:
             super().guard_or_defer_runtime_assert(expr, "the branch that is taken")
+        for symbol in expr.free_symbols & self._chosen.keys():
+            test, *ways = self._chosen[symbol]
+            fits = [self._known(expr.xreplace({symbol: way})) is not False for way in ways]
+            if fits[0] != fits[1]:
+                self.learn(test if fits[0] else sympy.Not(test))
+                self.learn(expr.xreplace({symbol: ways[0] if fits[0] else ways[1]}))
 
     def facts(self) -> dict[str, Any]:
         """What has been learned so far, for :meth:`forget_since`."""
@@ -159,6 +185,13 @@ class CaptureShapes(ShapeEnv):
     def fresh_bool(self) -> Any:
         """A new symbolic bool."""
         return self.create_unbacked_symbool()
+
+
+def _expression(number: Any) -> sympy.Basic | None:
+    """A number as an expression, a bool as that of the int that it is; ``None`` for any other value."""
+    if isinstance(number, int):
+        return sympy.Integer(number)
+    return number.node.expr if isinstance(number, torch.SymInt) else None
 
 
 def _same_size_question(expr: Any) -> bool:

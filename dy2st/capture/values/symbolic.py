@@ -101,6 +101,26 @@ class Choice:
             made = self.session.number(scalars.where, (self.tag == old, new, made), "int")
         return made
 
+    def flat(self) -> Any:
+        """The same choice with the options of those of its options that are choices themselves in their place."""
+        if not any(isinstance(option, Choice) for option in self.options.values()):
+            return self
+        tags: list[tuple[int, Any]] = []
+        options: list[Any] = []
+        for outer, option in self.options.items():
+            inner = option.flat() if isinstance(option, Choice) else None
+            start = len(options)
+            if inner is None:
+                tags.append((outer, start))
+                options.append(option)
+            else:
+                tags.append((outer, inner.retagged({tag: start + place for place, tag in enumerate(inner.options)})))
+                options += inner.options.values()
+        *others, (_, made) = tags
+        for outer, tag in others:
+            made = self.session.number(scalars.where, (self.tag == outer, tag, made), "int")
+        return Choice(self.session, made, dict(enumerate(options)))
+
     def without_unbound(self) -> Any:
         """What is left where the name is known to be bound."""
         left = {tag: value for tag, value in self.options.items() if not isinstance(value, Undefined)}

@@ -334,7 +334,7 @@ class KeyOrders:
         if isinstance(value, Choice):
             options = {tag: self.told(session, option, is_kept, known) for tag, option in value.options.items()}
             is_same = all(options[tag] is option for tag, option in value.options.items())
-            return value if is_same else Choice(value.session, value.tag, options)
+            return value if is_same else Choice(value.session, value.tag, options).flat()
         parts = children(value)
         if parts is None:
             return value

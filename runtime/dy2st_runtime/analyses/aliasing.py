@@ -182,9 +182,12 @@ class _Groups:
         self._marks: set[tuple[str, Hashable]] = set()
 
     def find(self, value: Hashable) -> Hashable:
-        while (parent := self._parents.get(value, value)) != value:
-            value = parent
-        return value
+        found = value
+        while (parent := self._parents.get(found, found)) != found:
+            found = parent
+        while value != found:  # the way is long where many were joined one by one
+            self._parents[value], value = found, self._parents[value]
+        return found
 
     def join(self, *values: Hashable) -> None:
         first = self.find(values[0])
