@@ -163,8 +163,8 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     operands = align_operands(then.builder, orelse.builder)
     node = session.builder.call_raw(control.if_, (session.builder.argument(test), *blocks, operands))
     session.builder.bind(tuple(joiner.fresh), node)
-    for made, *ways in zip(joiner.fresh, *joiner.leaves):
-        session.shapes.chosen(made, test, *ways)
+    for value, *ways in zip(joiner.fresh, *joiner.leaves):
+        session.shapes.chosen(value, test, *ways)
     if then.dead and orelse.dead:
         raise Unreachable
     for key, place in places.items():
