@@ -32,7 +32,7 @@ from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.objects import cells
 from dy2st.capture.operators import identities
-from dy2st.capture.session import made_functions
+from dy2st.capture.session import key_order, made_functions
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
@@ -52,7 +52,6 @@ from dy2st.capture.values.symbolic import (
     Undefined,
     may_be_undefined,
 )
-from dy2st.capture.writes import key_order
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import Journal, Write
 from dy2st_runtime.ir.program import Effect, Location

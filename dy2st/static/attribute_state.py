@@ -22,10 +22,10 @@ from dy2st.capture import on_raise
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.sources import GONE, Source
 from dy2st.capture.outputs import Writer, Written
+from dy2st.capture.session.key_order import LastPlace
 from dy2st.capture.trace import Captured
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
-from dy2st.capture.writes.key_order import LastPlace
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import SaveError
 from dy2st.static.dynamic_state import Dims

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from dy2st.capture.recording.capturing import Capturing
 from dy2st.errors import CaptureError
-
-if TYPE_CHECKING:
-    from dy2st.capture.recording.recorder import Capturing
 
 _aten = torch.ops.aten
 _LinAlgError = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # an alias

@@ -12,25 +12,22 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, UnsupportedOperatorException
+from torch._subclasses.fake_tensor import FakeTensor, UnsupportedOperatorException
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from dy2st.capture.recording import failing, recurrent
-from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_stand_in
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.stale_views import StaleViews, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
-from dy2st.errors import CaptureError, Location
+from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
-
-if TYPE_CHECKING:
-    from dy2st.capture.environment.outside import Outside
 
 ACTS_FOR_USER = False
 
@@ -64,31 +61,6 @@ _TARGETS: dict[Any, Callable[..., Any]] = {
     },
 }
 _COMPARISONS = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge}
-
-
-class Capturing(Protocol):
-    """What the recorder needs of the session."""
-
-    shapes: CaptureShapes
-    fake: FakeTensorMode
-    outside: Outside
-
-    @property
-    def builder(self) -> BlockBuilder: ...
-
-    def here(self) -> Location | None: ...
-
-    failed: Any
-    asks_strides: bool
-    apart: frozenset[str]
-    asked_traits: set[str]
-    has_mixed: bool
-    tracker: Any
-    graph_is_partial: bool
-    pending: Any
-    before_raise: Any
-
-    def emit_checks(self) -> None: ...
 
 
 class Recorder(ProxyTorchDispatchMode):

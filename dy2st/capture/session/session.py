@@ -21,7 +21,6 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st import errors, names
 from dy2st.capture.environment.capture_lock import TURNS
-from dy2st.capture.environment.outside import Outside
 from dy2st.capture.environment.tracking import Tracker
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.block import BlockBuilder
@@ -32,8 +31,10 @@ from dy2st.capture.session.allocations import Births
 from dy2st.capture.session.carried import Carried
 from dy2st.capture.session.chosen_tuples import ChosenTuples
 from dy2st.capture.session.function_mode import TorchFunctions
+from dy2st.capture.session.key_order import KeyOrders, OrderPlace
 from dy2st.capture.session.list_table import ListTable
 from dy2st.capture.session.made_functions import Codes
+from dy2st.capture.session.outside import Outside
 from dy2st.capture.session.regions import Frame, Region, RegionT, Rest, Site
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
@@ -53,7 +54,6 @@ from dy2st.capture.values.symbolic import (
     unpack_list,
 )
 from dy2st.capture.writes.copies import Copies
-from dy2st.capture.writes.key_order import KeyOrders, OrderPlace
 from dy2st.capture.writes.may_alias import Twins
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, cells_of
 from dy2st.capture.writes.undo_log import Entry, Journal, Write

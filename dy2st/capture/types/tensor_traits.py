@@ -8,7 +8,7 @@ is asked is asked of each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -16,11 +16,6 @@ from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
 from dy2st.capture.values.signals import NeedsApart
-
-if TYPE_CHECKING:
-    from dy2st.capture.environment.outside import Outside
-    from dy2st.capture.environment.tracking import Tracker
-    from dy2st.capture.recording.block import BlockBuilder
 
 AUTOGRAD, CLASS = "autograd", "class"
 """Whether it requires a gradient and is a leaf; which class it is of."""
@@ -39,17 +34,37 @@ _WORDS = {AUTOGRAD: "whether this tensor requires a gradient, or is a leaf,", CL
 _KINDS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
 
 
+class _Outside(Protocol):
+    def adopted(self, value: Any) -> Any: ...
+
+    def is_state(self, value: Any) -> bool: ...
+
+
+class _Tracker(Protocol):
+    def source_of(self, value: Any) -> Any: ...
+
+
+class _Builder(Protocol):
+    parent: Any
+
+    def is_operand(self, value: Any) -> bool: ...
+
+
 class Capturing(Protocol):
     """What is needed of the session."""
 
     apart: frozenset[str]
     asked_traits: set[str]
-    outside: Outside
-    tracker: Tracker
     has_mixed: bool
 
     @property
-    def builder(self) -> BlockBuilder: ...
+    def outside(self) -> _Outside: ...
+
+    @property
+    def tracker(self) -> _Tracker: ...
+
+    @property
+    def builder(self) -> _Builder: ...
 
     def here(self) -> errors.Location | None: ...
 

@@ -16,8 +16,8 @@ from torch import fx
 
 from dy2st_runtime.analyses.fusable import Kind, dims_of, dtype_of, kind_of
 from dy2st_runtime.analyses.provenance import MADE, NOTHING, NUMBERS, Origins, UntoldError, with_origins
+from dy2st_runtime.ir.input_types import typed
 from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks, node_blocks
-from dy2st_runtime.passes.regions import typed
 from dy2st_runtime.primitives import control, scalars
 
 MOST_NODES = 3000

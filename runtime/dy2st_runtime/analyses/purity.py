@@ -9,9 +9,9 @@ import torch
 from torch import fx
 
 from dy2st_runtime.analyses.aliasing import writes
+from dy2st_runtime.analyses.removable import is_removable
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.ir.value_types import static_sizes, tensor_type, type_of
-from dy2st_runtime.passes.dead_code import is_removable
 from dy2st_runtime.primitives import control, modes, scalars
 
 _DTYPES = frozenset({"f32", "f64", "i64", "bool"})

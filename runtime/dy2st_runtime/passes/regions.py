@@ -14,7 +14,6 @@ region, it is made again outside, of its base. Operations in place belong to a r
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Sequence
@@ -23,8 +22,8 @@ from typing import Any
 from torch import fx
 
 from dy2st_runtime.analyses.fusable import Kind, dtype_of, kind_of, names_of
-from dy2st_runtime.ir.printing import short_dtype
-from dy2st_runtime.ir.program import Block, InputSlot, Program, StateSlot, copy_block, node_blocks
+from dy2st_runtime.ir.input_types import typed
+from dy2st_runtime.ir.program import Block, Program, node_blocks
 from dy2st_runtime.passes.outlining import Make, Region, outline
 from dy2st_runtime.primitives import control
 
@@ -61,52 +60,12 @@ def split_regions(program: Program, make: Make, least: int = LEAST, apart: froze
     return program
 
 
-def typed(program: Program) -> Program:
-    """A copy of a program whose inputs, of all blocks that run as they are, tell their types.
-
-    Args:
-        program: any program; it stays as it is.
-    """
-    block = copy_block(program.block)
-    for node, slot in zip(block.inputs, _slots(program)):
-        if slot.dtype is not None and "type" not in node.meta:
-            node.meta["type"] = _type_of_slot(slot)
-    _type_blocks(block)
-    return dataclasses.replace(program, block=block)
-
-
-def _type_blocks(block: Block) -> None:
-    for node in block.graph.nodes:
-        if node.target in (control.if_, control.while_):
-            _type_inputs(node)
-            for inner in node_blocks(node):
-                _type_blocks(inner)
-
-
-def _slots(program: Program) -> list[InputSlot | StateSlot]:
-    return [*program.inputs, *program.states]
-
-
-def _type_of_slot(slot: InputSlot | StateSlot) -> str:
-    assert slot.dtype is not None
-    return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
-
-
 def _split(block: Block, splitter: Callable[[Block], _Splitter]) -> None:
     for node in list(block.graph.nodes):
         if node.target in (control.if_, control.while_):
             for inner in node_blocks(node):
                 _split(inner, splitter)
     splitter(block).run()
-
-
-def _type_inputs(owner: fx.Node) -> None:
-    """Inputs of nested blocks are of the types of their operands, where the capture has not said it."""
-    shift = len(owner.args[2]) if owner.target is control.while_ else 0  # type: ignore[arg-type]  # see verify
-    for block in node_blocks(owner):
-        for inner, outer in zip(block.inputs[shift:], owner.args[3]):  # type: ignore[arg-type]
-            if "type" not in inner.meta and isinstance(outer, fx.Node) and "type" in outer.meta:
-                inner.meta["type"] = outer.meta["type"]
 
 
 class _Splitter:
