@@ -238,7 +238,8 @@ class Session:
 
     def was_written(self, key: tuple[Any, ...]) -> bool:
         """Whether the captured code has written a place, so that what it holds now is no value from outside."""
-        return any(key in region.journal.entries for region in self._regions)
+        keys = (key, ("contents", key[1])) if key[0] == "item" else (key,)  # a method of the container may have put it there
+        return any(key in region.journal.entries for region in self._regions for key in keys)
 
     def is_only_noted(self, cell: CellPlace) -> bool:
         """Whether blocks have noted a variable, as a function that they hold may write it, but nobody has."""
