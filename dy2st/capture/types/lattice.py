@@ -142,7 +142,7 @@ def held_weakly(type_: Type | None) -> Type | None:
 
 @dataclasses.dataclass(frozen=True)
 class ListType:
-    """A list of the program (see :class:`~dy2st.capture.values.RuntimeList`), or a tuple that is one."""
+    """A list of the program (see :class:`~dy2st.capture.values.symbolic.RuntimeList`), or a tuple that is one."""
 
     element: Any
     is_tuple: bool = False
@@ -162,7 +162,7 @@ class OrderType:
 
 @dataclasses.dataclass(frozen=True)
 class UnboundType:
-    """A name that is not bound, or an item or attribute that is not there; see :class:`~dy2st.capture.values.Undefined`."""
+    """A name that is not bound, or an item or attribute that is not there; see :class:`~dy2st.capture.values.symbolic.Undefined`."""
 
     name: str
     kind: type[Exception] = UnboundLocalError
