@@ -323,6 +323,7 @@ class Joiner:
         value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
         self.session.own_all(value)
         self.session.copies.follow(value, a, b)
+        self._replace(ways, value)
         self._choose_tuple(value, ways)
         if not are_alike:
             self._choose_parts(value, ways)
@@ -432,6 +433,7 @@ class Joiner:
         if not isinstance(kind, lattice.CONTAINERS):
             return value
         if is_object and is_mutable(value):
+            self._replace(options, value)
             first = self._first(tuple(id(unpack_list(option)) for option in options), value)
             if first is not value:
                 return first
@@ -443,6 +445,11 @@ class Joiner:
         if all(new is old for new, old in zip(made, parts)):
             return value
         return with_parts(value, made)
+
+    def _replace(self, gone: Iterable[Any], value: Any) -> None:
+        for one in gone:
+            if self._is_object(one):
+                self.session.tuples.replace(one, value)
 
     def _first(self, key: tuple[int, ...], value: Any) -> Any:
         """What has been made for objects of the branches before, or else ``value``.

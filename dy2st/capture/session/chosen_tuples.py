@@ -55,6 +55,7 @@ class ChosenTuples:
         self._taken: dict[int, Any] = {}
         self._met: dict[int, tuple[Any, int]] = {}
         """Tuples that variables held when a block began, with the time."""
+        self._gone: dict[int, Any] = {}
 
     @property
     def are_told(self) -> bool:
@@ -95,9 +96,16 @@ class ChosenTuples:
                 found.update((id(one), one) for one in known)
         return list(found.values())
 
+    def replace(self, gone: Any, value: Any) -> None:
+        """An object that a branch has made is another one from now on: no tuple that holds the first can be given back."""
+        if gone is not value:
+            self._gone[id(gone)] = gone
+
     def is_known_here(self, value: Any) -> bool:
         """Whether the block that is recorded now has all that is in a tuple: one that a branch has made is known by its place."""
         builder = self._session.builder
+        if id(value) in self._gone:
+            return False
         if isinstance(value, torch.Tensor):
             return builder.knows(value) or not self._session.is_stand_in(value)
         if isinstance(value, SYMBOLIC_NUMBERS):
