@@ -31,6 +31,7 @@ from dy2st.capture.values.symbolic import (
     Choice,
     StandInDeque,
     StandInTuple,
+    Undefined,
     is_mutable,
     number_kind,
     options_of,
@@ -288,7 +289,7 @@ class Joiner:
             places = {}
             for tag, option in options.items():
                 alone = self._alone(option, is_first)
-                places[tag] = next((place for place, other in enumerate(made) if other is alone), len(made))
+                places[tag] = next((place for place, other in enumerate(made) if _is_one(other, alone)), len(made))
                 made += [alone] * (places[tag] == len(made))
             with self.session.recording_into(builder):
                 tags.append(value.retagged(places) if isinstance(value, Choice) else places.get(0))
@@ -525,6 +526,11 @@ class Joiner:
             seen=in_words(place, error),
             fix=_FIX,
         )
+
+
+def _is_one(one: Any, other: Any) -> bool:
+    """Whether two options are one: nothing is there on both ways, or the same object is."""
+    return one is other or (isinstance(one, Undefined) and isinstance(other, Undefined))
 
 
 _FIX = "make both branches give the same dtype, number of dimensions and structure, or use another name in one of them"

@@ -51,7 +51,7 @@ def handles(*functions: Any, takes_choices: bool = False) -> Callable[[Handler],
 
     Args:
         functions: the functions it stands for.
-        takes_choices: whether it knows what to do with a :class:`~dy2st.capture.values.symbolic.Choice`; the others see each option.
+        takes_choices: whether it knows what to do with a :class:`~dy2st.capture.values.symbolic.Choice`; others see each option.
 
     Returns:
         A decorator.

@@ -162,7 +162,7 @@ class OrderType:
 
 @dataclasses.dataclass(frozen=True)
 class UnboundType:
-    """A name that is not bound, or an item or attribute that is not there; see :class:`~dy2st.capture.values.symbolic.Undefined`."""
+    """A name that is not bound, or an item or attribute that is missing; see :class:`~dy2st.capture.values.symbolic.Undefined`."""
 
     name: str
     kind: type[Exception] = UnboundLocalError
