@@ -182,10 +182,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
         replacements.guard_replaced(session)
         inputs, arguments = _bind_inputs(session, root, request)
         args, kwargs = unflatten(request.structure, arguments)
-        of_arguments = session.tracker.table.argument(-1, "arguments")
-        _know_containers(session, request.given, (args, kwargs), of_arguments)
-        args, kwargs = _read_opaque(session, request, (args, kwargs))
-        _know_containers(session, request.given, (args, kwargs), of_arguments)
+        args, kwargs = _known(session, request, (args, kwargs))
         try:
             if request.with_hooks:
                 result = modules.call_module(session, args[0], call.call, args[1:], kwargs)
@@ -348,14 +345,16 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
     return slots, arguments
 
 
-def _read_opaque(session: Session, request: Request, arguments: Any) -> Any:
-    """Track the opaque objects among the arguments, once all containers are known that these may hold, too.
+def _known(session: Session, request: Request, arguments: Any) -> Any:
+    """Remember which containers the arguments stand for, then track the opaque objects among them, which may hold these, too.
 
-    What they hold may become an input of the program: these come after all arguments.
+    What opaque objects hold may become an input of the program: these come after all arguments.
 
     Returns:
         The arguments, with what stands for sets and deques.
     """
+    of_arguments = session.tracker.table.argument(-1, "arguments")
+    _know_containers(session, request.given, arguments, of_arguments)
     shown: dict[int, Any] = {}
     for position, (leaf, name) in enumerate(zip(request.leaves, request.names)):
         if isinstance(leaf, (torch.Tensor, *_NUMBERS)):
@@ -363,7 +362,10 @@ def _read_opaque(session: Session, request: Request, arguments: Any) -> Any:
         session.tracker.read(leaf, session.tracker.table.argument(position, name))
         if type(leaf) in session.outside.makers:
             shown[id(leaf)] = session.outside.given(leaf)
-    return _replaced(arguments, shown) if shown else arguments
+    made = _replaced(arguments, shown) if shown else arguments
+    if made is not arguments:  # tuples are other ones now
+        _know_containers(session, request.given, made, of_arguments)
+    return made
 
 
 def _replaced(value: Any, shown: Mapping[int, Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import BlockBuilder, align_operands
 from dy2st.capture.session.chosen_tuples import part_of
+from dy2st.capture.session.regions import Outcome
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, lattice
 from dy2st.capture.types.abstract_values import ABSENT
@@ -46,38 +46,6 @@ ACTS_FOR_USER = False
 
 _ATTEMPTS = 64
 _ZEROS = {"bool": False, "int": 0, "float": 0.0}
-
-
-@dataclasses.dataclass
-class Outcome:
-    """What one branch did.
-
-    Attributes:
-        start: when it began.
-        builder: its block, still open.
-        writes: the places it changed.
-        result: the value of the expression; ``None`` for a statement.
-        dead: whether it always raises.
-        has_left: whether it leaves for a handler.
-    """
-
-    start: int
-    builder: BlockBuilder
-    writes: dict[tuple[Any, ...], Write]
-    result: Any
-    dead: bool
-    has_left: bool = False
-
-    @property
-    def value(self) -> Any:
-        """The value of the expression, if it gets that far."""
-        return ABSENT if self.dead else self.result
-
-    def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
-        """What a place holds when the branch is done."""
-        if self.dead:
-            return ABSENT
-        return self.writes[key].new if key in self.writes else otherwise
 
 
 def capture_if(test: Any, then: Any, orelse: Any, live: Sequence[str]) -> None:

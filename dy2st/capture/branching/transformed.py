@@ -14,8 +14,9 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from dy2st import errors
-from dy2st.capture.branching.branch import Outcome, run_branch
+from dy2st.capture.branching.branch import run_branch
 from dy2st.capture.recording.block import align_operands
+from dy2st.capture.session.regions import Outcome
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable

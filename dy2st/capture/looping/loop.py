@@ -287,10 +287,11 @@ def _attempt(
         if not (carries.keep_older or dead) and _moves_outside(carries):
             carries.begin_again()
             return False
-        if not (carries.keep_older or dead) and _has_unclear(session, carries):
+        after = functools.cache(lambda: _united(session, carries))
+        if not (carries.keep_older or dead) and _leaves_unclear(carries, after().unclear):
             carries.begin_again()
             return False
-        if not settled or session.lists.has_widened(known, region) or not (dead or united <= _united(session, carries)):
+        if not settled or session.lists.has_widened(known, region) or not (dead or united <= after().found):
             return False
         session.put(session.left, None)  # what is recorded from here on runs on all ways
         outputs = [again, *_outputs(session, carries, dead)]
@@ -394,22 +395,19 @@ def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
     return unite(value, carry.initial, carry.final, (number,), is_object=not isinstance(carry.place, ContentsPlace))
 
 
-def _united(session: Session, carries: Carries) -> set[Any]:
-    """Which of the carried values are one object after the trip."""
+def _united(session: Session, carries: Carries) -> Uniting:
+    """Makes the carried values one object that are one after the trip, and tells which."""
     unite = _uniting(session, carries, session.region.start)
     for number, carry in enumerate(carries.values()):
         _unite(unite, number, carry, carry.final)
-    return unite.found
+    return unite
 
 
-def _has_unclear(session: Session, carries: Carries) -> bool:
+def _leaves_unclear(carries: Carries, unclear: Sequence[Any]) -> bool:
     """Whether a trip leaves one object in several places, in one of which nobody can tell it from what was there before."""
-    unite = _uniting(session, carries, session.region.start)
-    for number, carry in enumerate(carries.values()):
-        _unite(unite, number, carry, carry.final)
-    unclear = {id(option) for option in unite.unclear}
-    left = [id(option) for carry in carries.values() for option in options_of(carry.final)] if unclear else []
-    return any(left.count(option) > 1 for option in unclear)
+    ids = {id(option) for option in unclear}
+    left = [id(option) for carry in carries.values() for option in options_of(carry.final)] if ids else []
+    return any(left.count(option) > 1 for option in ids)
 
 
 def _uniting(session: Session, carries: Carries, start: int) -> Uniting:

@@ -8,16 +8,14 @@ if not st:                      else, so whoever finds it finds "n" in it, too: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 
 from dy2st.capture.objects.uniting import with_parts
+from dy2st.capture.session.session import Session
 from dy2st.capture.values.symbolic import Choice
 from dy2st_runtime.ir.structure import children
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
 
 _Holders = dict[int, tuple[Any, list[sympy.Basic]]]
 """Containers with a fact for each of their holders, which is true where that has them."""

@@ -6,7 +6,6 @@ captured: up to the end of the branch, trip or ``try`` statement that it is in.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 
 from dy2st.capture.raising import departures
 from dy2st.capture.raising.exceptions import records
-from dy2st.capture.session.regions import Rest
+from dy2st.capture.session.regions import Outcome, Rest
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
@@ -113,7 +112,7 @@ def _closed(session: Session, rest: Rest, value: Any, dead: bool, live: Sequence
     session.close_block(rest)
     if rest.test is False:
         return otherwise
-    here = _Outcome(rest.start, rest.builder, writes, value, dead)
+    here = Outcome(rest.start, rest.builder, writes, value, dead)
     if (
         not dead
         and value is not abstract_values.ABSENT
@@ -131,28 +130,7 @@ def _is_empty(session: Session, rest: Rest, writes: dict[tuple[Any, ...], Write]
     return not calls and writes.keys() <= {session.left.key} and session.left.read() is not None
 
 
-@dataclasses.dataclass
-class _Outcome:
-    """What one of the two ways did; see branch.Outcome."""
-
-    start: int
-    builder: Any
-    writes: dict[tuple[Any, ...], Write]
-    result: Any
-    dead: bool
-    has_left: bool = False
-
-    @property
-    def value(self) -> Any:
-        return abstract_values.ABSENT if self.dead else self.result
-
-    def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
-        if self.dead:
-            return abstract_values.ABSENT
-        return self.writes[key].new if key in self.writes else otherwise
-
-
-def _skipped(session: Session, rest: _Outcome, value: Any) -> _Outcome:
+def _skipped(session: Session, rest: Outcome, value: Any) -> Outcome:
     """The way on which there is an exception: what no handler of it sees may hold anything."""
     with session.block(()) as region:
         left = session.left.read()
@@ -163,7 +141,7 @@ def _skipped(session: Session, rest: _Outcome, value: Any) -> _Outcome:
         for key, write in rest.writes.items():
             if _is_forgotten(session, write.place, attempts):
                 writes[key] = Write(write.place, write.old, abstract_values.ABSENT)
-        return _Outcome(region.start, region.builder, writes, value, dead=False, has_left=True)
+        return Outcome(region.start, region.builder, writes, value, dead=False, has_left=True)
 
 
 def _is_forgotten(session: Session, place: Place, attempts: Sequence[departures.Attempt]) -> bool:
@@ -172,7 +150,7 @@ def _is_forgotten(session: Session, place: Place, attempts: Sequence[departures.
     return not any(attempt.keeps(place) for attempt in attempts)
 
 
-def _lists(session: Session, rest: _Outcome) -> None:
+def _lists(session: Session, rest: Outcome) -> None:
     """Lists that a rest has made longer or shorter are lists of the program from here on, and the rest changes these.
 
     Raises:

@@ -9,21 +9,17 @@ from torch._subclasses import FakeTensorMode
 
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.recording.shapes import CaptureShapes
-from dy2st.errors import Location
+from dy2st.capture.types import tensor_traits
 
 
-class _Outside(Protocol):
+class _Outside(tensor_traits.Outside, Protocol):
     def adopt(self, real: torch.Tensor) -> torch.Tensor: ...
-
-    def adopted(self, value: Any) -> Any: ...
-
-    def is_state(self, value: Any) -> bool: ...
 
     def check_kind(self, real: torch.Tensor) -> None: ...
 
 
-class Capturing(Protocol):
-    """What the recorder needs of the session."""
+class Capturing(tensor_traits.Capturing, Protocol):
+    """What the recorder needs of the session, besides what the traits of tensors need."""
 
     shapes: CaptureShapes
     fake: FakeTensorMode
@@ -34,14 +30,8 @@ class Capturing(Protocol):
     @property
     def outside(self) -> _Outside: ...
 
-    def here(self) -> Location | None: ...
-
     failed: Any
     asks_strides: bool
-    apart: frozenset[str]
-    asked_traits: set[str]
-    has_mixed: bool
-    tracker: Any
     graph_is_partial: bool
     pending: Any
     before_raise: Any

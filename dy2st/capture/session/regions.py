@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.writes.places import Place
-from dy2st.capture.writes.undo_log import Journal
+from dy2st.capture.writes.undo_log import Journal, Write
 from dy2st_runtime.ir.program import Location
 
 ACTS_FOR_USER = False
@@ -56,6 +57,38 @@ class Rest(Region):
 
 
 RegionT = TypeVar("RegionT", bound=Region)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one branch did, or the way on which no exception is on its way.
+
+    Attributes:
+        start: when it began.
+        builder: its block, still open.
+        writes: the places it changed.
+        result: the value of the expression; ``None`` for a statement.
+        dead: whether it always raises.
+        has_left: whether it leaves for a handler.
+    """
+
+    start: int
+    builder: BlockBuilder
+    writes: dict[tuple[Any, ...], Write]
+    result: Any
+    dead: bool
+    has_left: bool = False
+
+    @property
+    def value(self) -> Any:
+        """The value of the expression, if it gets that far."""
+        return ABSENT if self.dead else self.result
+
+    def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
+        """What a place holds when the branch is done."""
+        if self.dead:
+            return ABSENT
+        return self.writes[key].new if key in self.writes else otherwise
 
 
 @dataclasses.dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Session:
         self.graph_is_partial = False
         """Whether stand-ins have been made that autograd does not connect with what they were made from."""
         self.apart: frozenset[str] = frozenset()
-        """The traits of tensors that are told apart (see traits.py)."""
+        """The traits of tensors that are told apart (see tensor_traits.py)."""
         self.is_aligned: list[bool] = []
         """For the branches of transformer encoders: whether the padding is at the end."""
         self.has_mixed = False

@@ -76,7 +76,7 @@ LOOSE: Any = type("Loose", (), {"__repr__": lambda self: "?"})()
 
 @dataclasses.dataclass(frozen=True)
 class TensorType:
-    """A tensor; ``strides`` is ``None`` where they may differ, and ``mixed`` has the traits that may (see traits.py)."""
+    """A tensor; ``strides`` is ``None`` where they may differ, and ``mixed`` has the traits that may (see tensor_traits.py)."""
 
     dtype: torch.dtype
     device: torch.device

@@ -34,7 +34,9 @@ _WORDS = {AUTOGRAD: "whether this tensor requires a gradient, or is a leaf,", CL
 _KINDS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
 
 
-class _Outside(Protocol):
+class Outside(Protocol):
+    """What is needed of the state from outside."""
+
     def adopted(self, value: Any) -> Any: ...
 
     def is_state(self, value: Any) -> bool: ...
@@ -58,7 +60,7 @@ class Capturing(Protocol):
     has_mixed: bool
 
     @property
-    def outside(self) -> _Outside: ...
+    def outside(self) -> Outside: ...
 
     @property
     def tracker(self) -> _Tracker: ...
