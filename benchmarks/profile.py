@@ -46,7 +46,7 @@ def _arguments(trips: int) -> tuple[Any, ...]:
 
 
 def nanoseconds(run: Callable[..., Any]) -> float:
-    """How long a trip of the tiny loop takes.
+    """How long an iteration of the tiny loop takes.
 
     Args:
         run: the loop, in any form.
@@ -124,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description="The parts of a trip of the tiny loop.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description="The parts of an iteration of the tiny loop.")
     parser.add_argument("--backend", default="native", help="a backend of dy2st, or eager (native)")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long perf takes samples (5)")
     parser.add_argument("--run", type=float, help=argparse.SUPPRESS)
@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.run is not None:
             _run(function, options.run)
         trip = nanoseconds(function)
-    print(f"{options.backend}: {trip:.0f} ns a trip")
+    print(f"{options.backend}: {trip:.0f} ns an iteration")
     if shutil.which("perf") is None:
         print("perf is not installed: no parts")
         return 0

@@ -82,8 +82,8 @@ def to_static(
             :func:`dy2st_runtime.executors.choose`.
         passes: functions from a program to a program, applied in order to each program that is captured; see :func:`rewrite` and
             :mod:`dy2st_runtime.passes`.
-        unroll: what becomes of a ``for`` statement over a ``range`` of known length: ``True`` writes every trip out, ``False``
-            captures a loop where the body allows it, a number does so for more trips than that; ``None`` stands for
+        unroll: what becomes of a ``for`` statement over a ``range`` of known length: ``True`` writes every iteration out, ``False``
+            captures a loop where the body allows it, a number does so for more iterations than that; ``None`` stands for
             :data:`~dy2st.config.UNROLL`. A list that such a loop appends to has a length that is known only at run time.
 
     Returns:
@@ -108,7 +108,7 @@ def to_static(
     specs = _checked_specs(input_spec)
     _check_passes(passes)
     if unroll is not None and (not isinstance(unroll, int) or unroll < 0):
-        raise SignatureError(f"unroll is True, False or a number of trips, not {unroll!r}")
+        raise SignatureError(f"unroll is True, False or a number of iterations, not {unroll!r}")
     if function is None:
         return functools.partial(
             to_static, input_spec=input_spec, full_graph=full_graph, backend=backend, passes=passes, unroll=unroll
@@ -321,7 +321,7 @@ def export(
     """Write a model in the format of another tool, and check that the file does what the model does.
 
     The model is exported in evaluation mode. The file is run and compared on calls that take both directions of each branch and
-    different numbers of loop trips, as far as such calls are found; if it differs, nothing is left at ``path``.
+    different numbers of loop iterations, as far as such calls are found; if it differs, nothing is left at ``path``.
 
     Args:
         layer: an ``nn.Module``, a function or a method, static or not; or the path of an archive, or a loaded one.
@@ -331,7 +331,8 @@ def export(
         inputs: calls to verify with, one tuple of arguments (or dict of keyword arguments) each; made up if left out.
         verify: whether to run the file and compare.
         input_spec: as for :func:`save`.
-        max_growth: by how many entries a tensor or list may grow in a loop whose number of trips is not bounded. The file fails
+        max_growth: by how many entries a tensor or list may grow in a loop whose number of iterations is not bounded. The file
+        fails
             where it would grow further.
         rtol, atol: how far results may be off; by dtype if left out.
         opset: of ONNX; the exporter's choice if left out.
@@ -415,7 +416,7 @@ def load(
         path: a file that :func:`save` wrote.
         namespaces: namespaces of operators, besides PyTorch's own, that the model may call (``["torchvision"]``).
         backend: the executor that runs its programs, as for :func:`to_static`.
-        max_steps: how many trips the loops of one call may make, all together; ``None`` for any number. A call that makes more
+        max_steps: how many iterations the loops of one call may make, all together; ``None`` for any number. A call that makes more
             raises :class:`StepLimitError`.
 
     Returns:

@@ -18,7 +18,7 @@
     ├── LoadError                            a file is not an archive, or a damaged one
     ├── BackendError (ValueError)            an executor that does not exist was asked for
     ├── BuildError                           the native executor cannot be built
-    ├── StepLimitError                       the loops of a call make more trips than the caller allows
+    ├── StepLimitError                       the loops of a call make more iterations than the caller allows
     └── TracingError                         torch.jit.trace would keep one path of a program
 
 The root and the last eight are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.

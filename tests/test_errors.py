@@ -339,7 +339,7 @@ def test_the_whole_message() -> None:
     before, seen, fix = str(error).partition("Seen: a dict of (a tensor float32[3], ")[0], *str(error).splitlines()[-2:]
     assert before == textwrap.dedent(
         f"""\
-        'h' is not the same kind of value before and after a trip of this loop
+        'h' is not the same kind of value before and after an iteration of this loop
           File "{__file__}", line {number}, in f
             while h["x"].sum() > 0:  # here
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -357,7 +357,7 @@ def test_a_value_that_nests_deeper_at_each_trip() -> None:
         return h
 
     error = refuses(f, (X,), LoopVariableError)
-    assert str(error).startswith("'h' is another kind of value after each trip of this loop\n")
+    assert str(error).startswith("'h' is another kind of value after each iteration of this loop\n")
     assert f"line {line_of(f, 'here')}, in f" in str(error)
     assert "Seen: a tuple of (a tensor float32[3]) before, then a tuple that grows" in str(error)
 

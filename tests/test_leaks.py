@@ -20,7 +20,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 import dy2st
 from dy2st import LeakError, to_static
 from dy2st.capture.recording.shapes import CaptureShapes
-from dy2st.capture.values.symbolic import Choice, Stale, Undefined
+from dy2st.capture.values.symbolic import Stale, TaggedUnion, Undefined
 from dy2st.errors import DataDependentError
 from dy2st.static import leaks
 
@@ -101,14 +101,14 @@ WAYS = {
     "attribute of a tensor": lambda value: setattr(made := torch.ones(1), "a", value) or made,
 }
 
-VALUES = [fake, lambda: Undefined("a"), lambda: Choice(None, None, {0: 1}), Stale]
+VALUES = [fake, lambda: Undefined("a"), lambda: TaggedUnion(None, None, {0: 1}), Stale]
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("value", VALUES)
 def test_found(way: str, value: Any):
     leaked = value()
-    if isinstance(leaked, Choice) and way in ("set", "frozenset"):
+    if isinstance(leaked, TaggedUnion) and way in ("set", "frozenset"):
         with pytest.raises(DataDependentError):  # no set can hold one
             WAYS[way](leaked)
         return

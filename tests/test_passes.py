@@ -202,7 +202,7 @@ def test_what_may_fail_stays_in_the_loop():
         y = torch.ones(4, 4)
         assert torch.equal(static(torch.ones(2), y, torch.tensor(0)), torch.ones(2))
         assert torch.equal(static(torch.ones(2), y, torch.tensor(2)), torch.full((2,), 3.0))
-        assert torch.equal(static(torch.ones(2), torch.ones(4, 4).t(), torch.tensor(0)), torch.ones(2)), "no trip, no error"
+        assert torch.equal(static(torch.ones(2), torch.ones(4, 4).t(), torch.tensor(0)), torch.ones(2)), "no iteration, no error"
         with pytest.raises(RuntimeError, match="view size is not compatible"):
             static(torch.ones(2), torch.ones(4, 4).t(), torch.tensor(1))
 

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import dy2st
 from dy2st import to_static
-from dy2st.capture.environment.capture_lock import TURNS, Turns
+from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, CaptureLock
 from tests.oracle import same
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -429,11 +429,11 @@ def test_some_captures_fail_while_others_run(kind: Any) -> None:
     failing.clear()
     bad.program_cache.clear()
     same(bad(X, 1), X)
-    assert not TURNS.is_taken and (TURNS._running, TURNS._waiting, TURNS._alone) == (0, 0, None)
+    assert not CAPTURE_LOCK.is_taken and (CAPTURE_LOCK._running, CAPTURE_LOCK._waiting, CAPTURE_LOCK._alone) == (0, 0, None)
 
 
 def test_a_turn_that_is_interrupted_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = Turns()
+    turns = CaptureLock()
     inside, leave = threading.Event(), threading.Event()
 
     def other() -> None:

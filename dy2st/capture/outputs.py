@@ -21,7 +21,7 @@ from dy2st import errors
 from dy2st.capture.attributes import tensor_attributes
 from dy2st.capture.attributes.attributes import spent
 from dy2st.capture.attributes.tensor_attributes import Marks
-from dy2st.capture.branching import choices
+from dy2st.capture.branching import unions
 from dy2st.capture.branching.optional import has_optional
 from dy2st.capture.containers import originals
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
@@ -41,23 +41,22 @@ from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
-    Choice,
+    AbstractDeque,
+    AbstractObject,
+    AbstractSet,
+    AbstractTuple,
     RuntimeList,
     Stale,
-    StandIn,
-    StandInDeque,
-    StandInSet,
-    StandInTuple,
+    TaggedUnion,
     Text,
     Undefined,
     may_be_undefined,
 )
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
-from dy2st.capture.writes.undo_log import Journal, Write
+from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Effect, Location
 from dy2st_runtime.ir.structure import (
     HOLDERS,
-    ChoiceOf,
     ClassOf,
     CollectionOf,
     Const,
@@ -70,6 +69,7 @@ from dy2st_runtime.ir.structure import (
     SameAs,
     Shared,
     Structure,
+    TaggedUnionOf,
     VariableOf,
     attributes,
     is_followed,
@@ -177,8 +177,8 @@ def of(session: Session, result: Any) -> Results:
     """Everything that the captured function leaves, given what it returns."""
     describer = _Describer(session)
     structure = describer.describe(result, "returns")
-    session.rely_on_unchanged(session.region.journal)
-    effects, writers, written = _effects(session, outside(session, session.region.journal), describer)
+    session.rely_on_unchanged(session.region.undo_log)
+    effects, writers, written = _effects(session, outside(session, session.region.undo_log), describer)
     plain = describer.simplified
     return Results(
         plain(structure),
@@ -197,7 +197,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
     effects: list[Effect] = []
     writers: list[Writer] = []
     lost: list[Write] = []
-    for write in outside(session, session.journal_until_now()):
+    for write in outside(session, session.undo_log_until_now()):
         try:
             told = dataclasses.replace(write, new=session.carried.told(write.new))
             effect, writer, _ = _effects(session, [told], describer)
@@ -210,12 +210,12 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
     return Written(plain, writers, describer.existing), tuple(describer.outputs), lost
 
 
-def outside(session: Session, journal: Journal) -> list[Write]:
+def outside(session: Session, undo_log: UndoLog) -> list[Write]:
     """The writes to places that exist before and after the call."""
     found: dict[tuple[Any, ...], Write] = {}
-    writes = journal.writes()
+    writes = undo_log.writes()
     for write in writes.values():
-        if _is_inside(session, write.place) or _is_of_stand_in(session, write.place) or _is_in_new_table(writes, write.place):
+        if _is_inside(session, write.place) or _is_of_abstract(session, write.place) or _is_in_new_table(writes, write.place):
             continue
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
@@ -244,9 +244,9 @@ def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> b
     return isinstance(place, AttributePlace) and place.name != "__dict__" and AttributePlace(place.owner, "__dict__").key in writes
 
 
-def _is_of_stand_in(session: Session, place: Place) -> bool:
+def _is_of_abstract(session: Session, place: Place) -> bool:
     """Whether a place is an attribute of a tensor that the program makes."""
-    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.is_stand_in(place.owner)
+    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.is_abstract(place.owner)
 
 
 def _is_inside(session: Session, place: Place) -> bool:
@@ -274,15 +274,15 @@ class _Describer:
         if type(value) is Cell:
             return self.describe(cells.read(self.session, value), what)
         is_made = isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value)
-        is_plain = parts_of(value) is None and not isinstance(value, StandIn) and not is_made
+        is_plain = parts_of(value) is None and not isinstance(value, AbstractObject) and not is_made
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
         told = self.session.tuples.told(value)
-        if told is not value and isinstance(told, Choice) and not isinstance(value, Choice):
+        if told is not value and isinstance(told, TaggedUnion) and not isinstance(value, TaggedUnion):
             return SameAs(self.describe(told.tag, what), tuple(told.options), tuple(self._each_tuple(value, told, what)))
         return self._container(value, what)
 
-    def _each_tuple(self, value: Any, told: Choice, what: str) -> Iterator[Structure]:
+    def _each_tuple(self, value: Any, told: TaggedUnion, what: str) -> Iterator[Structure]:
         """A tuple, and those from before that it may be."""
         is_known = self.session.tuples.is_known_here
         for option in told.options.values():
@@ -324,7 +324,7 @@ class _Describer:
     def _is_holder(self, value: Any) -> bool:
         """Whether a value is a container that the function has made, with attributes, or of a class of the user's."""
         kind = type(value)
-        if not isinstance(value, HOLDERS) or isinstance(value, StandIn) or dataclasses.is_dataclass(kind):
+        if not isinstance(value, HOLDERS) or isinstance(value, AbstractObject) or dataclasses.is_dataclass(kind):
             return False
         plain = kind in (list, dict, collections.OrderedDict, collections.deque) or kind_of_table(value) is not None
         if self.session.tracker.source_of(value) is not None or (plain and not storage.table_of(value)):
@@ -345,10 +345,10 @@ class _Describer:
         name = next((name for name, item in parts.items() if may_be_undefined(item)), None)
         if name is not None:
             item = parts[name]
-            there = self.session.number(scalars.where, (choices.presence(item), 1, 0), "int")
+            there = self.session.number(scalars.where, (unions.presence(item), 1, 0), "int")
             tag = self.describe(there, what)
             ways = (parts | {name: Undefined(name)}, parts | {name: item.without_unbound()})
-            return ChoiceOf(tag, (0, 1), tuple(self._holder_of(value, inside, way, what) for way in ways))
+            return TaggedUnionOf(tag, (0, 1), tuple(self._holder_of(value, inside, way, what) for way in ways))
         items = [self.described(inside, what), *(self.describe(item, what) for item in parts.values())]
         return HolderOf(type(value), tuple(parts), tuple(items), getattr(value, "maxlen", None))
 
@@ -369,18 +369,18 @@ class _Describer:
         self._check_copy(value, what)
         if isinstance(value, (Undefined, Stale)):
             value.fail()
-        if isinstance(value, StandIn) or self._is_table(value):
+        if isinstance(value, AbstractObject) or self._is_table(value):
             return self._collection(value, what)
         if has_optional(value):
             return self._keys_by_way(value, what)
         if _is_record(value) and any(map(may_be_undefined, attributes(value).values())):
             return self._attributes_by_way(value, what)
-        if isinstance(value, Choice):
-            value = choices.bound(value)
-        if isinstance(value, Choice):
+        if isinstance(value, TaggedUnion):
+            value = unions.bound(value)
+        if isinstance(value, TaggedUnion):
             tag = self.describe(value.tag, what)
             options = tuple(self.describe(option, what) for option in value.options.values())
-            return ChoiceOf(tag, tuple(value.options), options)
+            return TaggedUnionOf(tag, tuple(value.options), options)
         if isinstance(value, Text):
             value = wording.node_value(self.session, value)
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS, RuntimeList, fx.Node)):
@@ -390,13 +390,13 @@ class _Describer:
         return self._known(value, what)
 
     def _collection(self, value: Any, what: str) -> Structure:
-        if isinstance(value, StandInSet):
+        if isinstance(value, AbstractSet):
             return self._set(value.table, what)
-        if isinstance(value, StandInDeque):
+        if isinstance(value, AbstractDeque):
             return CollectionOf("deque", (self.describe(value.items, what),), value.maxlen)
         if isinstance(value, RuntimeRange):
             return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
-        if isinstance(value, StandInTuple):
+        if isinstance(value, AbstractTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
         return CollectionOf(str(kind_of_table(value)), (self.described(_items_of(self.session, value), what),))
 
@@ -484,17 +484,17 @@ class _Describer:
         """A dict whose keys are in one of several orders: one of as many dicts."""
         self.session.key_orders.check(table, self.session.here(), key_order.is_unknown)
         order = self.session.key_orders.of(table)
-        if not isinstance(order, Choice):
+        if not isinstance(order, TaggedUnion):
             return self._known(key_order.reordered(table, order), what)
         ways = tuple(self._known(key_order.reordered(table, option), what) for option in order.options.values())
-        return ChoiceOf(self.describe(order.tag, what), tuple(order.options), ways)
+        return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
 
     def _each_order_of_attributes(self, value: Any, order: Any, what: str) -> Structure:
         """An object whose attributes are in one of several orders: one of as many objects."""
         self.session.key_orders.check_order(order, self.session.here(), key_order.is_unknown)
-        if isinstance(order, Choice):
+        if isinstance(order, TaggedUnion):
             ways = tuple(self._each_order_of_attributes(value, option, what) for option in order.options.values())
-            return ChoiceOf(self.describe(order.tag, what), tuple(order.options), ways)
+            return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
         found = attributes(value)
         names = tuple(key_order.in_order(found, order))
         return ObjectOf(type(value), names, tuple(self.describe(found[name], what) for name in names))
@@ -521,7 +521,7 @@ class _Describer:
                     fix="keep the objects in a list, or under names in a dict",
                 )
         tensors = [part for part in parts if isinstance(part, torch.Tensor)]
-        if any(self.session.is_stand_in(tensor) or not any(tensor is key for key in keys) for tensor in tensors):
+        if any(self.session.is_abstract(tensor) or not any(tensor is key for key in keys) for tensor in tensors):
             raise errors.CaptureError(
                 f"{self.session.name} {what} a collection that looks up tensors by their identity",
                 self.session.here(),
@@ -539,8 +539,8 @@ class _Describer:
             return self.described(one, what)
         parts = found | {name: given.without_unbound()}
         other = unflatten(ObjectOf(type(value), tuple(parts), tuple(map(Leaf, range(len(parts))))), list(parts.values()))
-        there = self.session.number(scalars.where, (choices.presence(given), 1, 0), "int")
-        return ChoiceOf(self.describe(there, what), (0, 1), (self.described(one, what), self.described(other, what)))
+        there = self.session.number(scalars.where, (unions.presence(given), 1, 0), "int")
+        return TaggedUnionOf(self.describe(there, what), (0, 1), (self.described(one, what), self.described(other, what)))
 
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""
@@ -549,9 +549,9 @@ class _Describer:
         ItemPlace(without, key).write(MISSING)
         if isinstance(value, Undefined):
             return self.described(without, what)
-        there = self.session.number(scalars.where, (choices.presence(value), 1, 0), "int")
+        there = self.session.number(scalars.where, (unions.presence(value), 1, 0), "int")
         ItemPlace(full, key).write(value.without_unbound())
-        return ChoiceOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
+        return TaggedUnionOf(self.describe(there, what), (0, 1), (self.described(without, what), self.described(full, what)))
 
 
 def _is_record(value: Any) -> bool:
@@ -631,16 +631,16 @@ def _effect(session: Session, write: Write, name: str, describer: _Describer) ->
     new, kind = write.new, "set"
     if isinstance(write.place, ItemPlace):
         describer.check_keys([write.place.item], f"writes to {name}")
-    elif isinstance(write.place, ContentsPlace) and isinstance(write.place.owner, (set, StandInSet)):
-        members = new.table if isinstance(new, StandInSet) else new
+    elif isinstance(write.place, ContentsPlace) and isinstance(write.place.owner, (set, AbstractSet)):
+        members = new.table if isinstance(new, AbstractSet) else new
         describer.check_keys([item for item in members if id(item) in session.outside.arguments], f"writes to {name}")
     if isinstance(write.place, ContentsPlace):
         new = session.lists.of(write.place.owner) or new
-    if isinstance(new, Choice):
-        new = Choice(
+    if isinstance(new, TaggedUnion):
+        new = TaggedUnion(
             session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
         )
-    if isinstance(write.place, ContentsPlace) and (isinstance(new, StandInSet) or new is write.place.owner):
+    if isinstance(write.place, ContentsPlace) and (isinstance(new, AbstractSet) or new is write.place.owner):
         new = _items_of(session, new) if isinstance(new, dict) else new
         return Effect(name, kind, describer.described(new, f"writes to {name}"))
     if isinstance(write.place, ContentsPlace) and isinstance(new, list):

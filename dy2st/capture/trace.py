@@ -40,8 +40,8 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.number_arguments import NumberArgument
-from dy2st.capture.values.signals import NeedsApart, NeedsRuntimeList, NeedsStandIn, Unreachable
-from dy2st.capture.values.symbolic import StandIn
+from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
+from dy2st.capture.values.symbolic import AbstractObject
 from dy2st_runtime.call.binding import parameters_of
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
 from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf, attributes, children, unflatten
@@ -113,7 +113,7 @@ class Request:
         fixed: sizes that are declared dynamic and are taken as they are all the same.
         with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
         leaves_always: whether one that fails otherwise does so too; such a program runs slower.
-        unroll: how many trips of a loop over a ``range`` are written out.
+        unroll: how many iterations of a loop over a ``range`` are written out.
         changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
         apart: the traits of tensors that are told apart.
@@ -152,7 +152,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
             if once or not on_raise.is_needed(captured.program):
                 return captured
             request = dataclasses.replace(request, leaves_always=True)
-        except NeedsStandIn as needed:
+        except NeedsAbstract as needed:
             request = dataclasses.replace(request, changed=request.changed | {needed.name})
         except NeedsApart as needed:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
@@ -173,7 +173,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
     if request.leaves_early:
         session.before_raise = on_raise.Recorder(session)
         session.before_failing = session.before_raise if request.leaves_always else None
-        session.has_written = lambda: bool(outputs.outside(session, session.journal_until_now()))
+        session.has_written = lambda: bool(outputs.outside(session, session.undo_log_until_now()))
     with (
         _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(),
         call.torch_patched(), _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
@@ -190,7 +190,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
                 result = call.enter(session, request.function, converted, args, kwargs)
         except Unreachable:
             result = None
-        except (NeedsStandIn, NeedsApart) as needed:
+        except (NeedsAbstract, NeedsApart) as needed:
             _check_repeatable(session, needed)
             raise
         except Exception as error:
@@ -265,9 +265,9 @@ def _modules_kept(session: Session) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        session.tracker.put_back(session.is_stand_in)
+        session.tracker.put_back(session.is_abstract)
         raise
-    registered = session.tracker.put_back(session.is_stand_in)
+    registered = session.tracker.put_back(session.is_abstract)
     if registered is not None:
         raise errors.CaptureError(
             f"{session.name} registers {registered!r} as a parameter or buffer of a module",
@@ -314,10 +314,10 @@ def _plain_grad_mode() -> Iterator[None]:
 
 
 def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tuple[list[InputSlot], list[Any]]:
-    """Stand-ins for the tensors among the leaves; opaque objects go in as they are, and are tracked."""
+    """Abstract values for the tensors among the leaves; opaque objects go in as they are, and are tracked."""
     slots: list[InputSlot] = []
     arguments: list[Any] = []
-    stand_ins: dict[int, torch.Tensor] = {}
+    abstracts: dict[int, torch.Tensor] = {}
     for position, (leaf, name, dims) in enumerate(zip(request.leaves, request.names, request.dynamic_dims)):
         if isinstance(leaf, _NUMBERS):
             kind = leaf.kind if isinstance(leaf, NumberArgument) else type(leaf).__name__
@@ -330,18 +330,18 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
             arguments.append(leaf)
             continue
         dims = frozenset(dim for dim in dims if (position, dim) not in request.fixed)
-        stand_in = stand_ins.get(id(leaf))
-        if stand_in is None:
-            stand_in = stand_ins[id(leaf)] = session.outside.stand_in(leaf, dims)
+        abstract = abstracts.get(id(leaf))
+        if abstract is None:
+            abstract = abstracts[id(leaf)] = session.outside.abstract(leaf, dims)
             for dim in dims:
-                session.input_sizes[cast(Any, stand_in.shape[dim]).node.expr] = (position, dim)
-        node = root.placeholder(_identifier(name), stand_in)
-        root.bind(stand_in, node)
-        tensor_traits.mark_attributes(stand_in, leaf)
-        session.outside.arguments[id(stand_in)] = stand_in, leaf, session.tracker.table.argument(position, name)
-        shape = tuple(s if isinstance(s, int) else str(s) for s in stand_in.shape)
+                session.input_sizes[cast(Any, abstract.shape[dim]).node.expr] = (position, dim)
+        node = root.placeholder(_identifier(name), abstract)
+        root.bind(abstract, node)
+        tensor_traits.mark_attributes(abstract, leaf)
+        session.outside.arguments[id(abstract)] = abstract, leaf, session.tracker.table.argument(position, name)
+        shape = tuple(s if isinstance(s, int) else str(s) for s in abstract.shape)
         slots.append(InputSlot(name, leaf.dtype, shape, str(leaf.device), leaf.requires_grad))
-        arguments.append(stand_in)
+        arguments.append(abstract)
     return slots, arguments
 
 
@@ -380,7 +380,7 @@ def _replaced(value: Any, shown: Mapping[int, Any]) -> Any:
 def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:
     """Remember which container of the caller's each of the arguments stands for: what is written to one, is written there."""
     parts = children(made)
-    if made is given or parts is None or isinstance(made, StandIn):
+    if made is given or parts is None or isinstance(made, AbstractObject):
         return
     if not isinstance(made, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
         session.tracker.know_argument(given, made, source)

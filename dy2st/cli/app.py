@@ -36,7 +36,7 @@ Method = Annotated[str, typer.Option("--method", "-m", help="The method to use."
 Namespaces = Annotated[
     list[str] | None, typer.Option("--namespace", help="Allow operators of another namespace, of a library that is imported.")
 ]
-MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=0, help="Give up after so many loop trips in one call.")]
+MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=0, help="Give up after so many loop iterations in one call.")]
 Backend = Annotated[str | None, typer.Option("--backend", help="The executor to run with.")]
 
 

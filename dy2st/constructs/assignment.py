@@ -25,7 +25,7 @@ import gast
 from dy2st import names
 from dy2st.capture import current
 from dy2st.capture.looping import iterators, unpacking
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
@@ -77,7 +77,7 @@ def _is_flat(target: gast.expr) -> bool:
 def unpacked(value: Any, pattern: unpacking.Pattern) -> Any:
     """The value, with the items of a list whose length is known only at run time where a target takes them."""
     session = current()
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         value = iterators.over(value, "cannot unpack non-iterable {} object")
     return value if session is None else unpacking.expanded(session, value, pattern)
 

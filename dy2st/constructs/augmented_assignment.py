@@ -3,7 +3,7 @@
 x += v                  →   x = _dy2st.inplace('+', x, v)
 a.b += v                →   _dy2st.set_attr(a, 'b', _dy2st.inplace('+', _dy2st.attr(a, 'b'), v))
 f()[k()] += v           →   object_1 = f()
-                            key_1 = _dy2st.settled_key(object_1, k())
+                            key_1 = _dy2st.normalized_key(object_1, k())
                             _dy2st.set_item(object_1, key_1, _dy2st.inplace('+', _dy2st.item(object_1, key_1), v))
 """
 
@@ -89,14 +89,14 @@ def _once_known(target: gast.expr, owner: gast.expr, context: Context) -> tuple[
     is_slice = isinstance(made, gast.Attribute) and context.is_operators(made.value) and made.attr == "slice"
     if isinstance(target.slice, gast.Constant) or is_slice:
         return _once(target.slice, names.KEY, context)
-    text = "_dy2st.settled_key(owner, key)"
+    text = "_dy2st.normalized_key(owner, key)"
     return _once(context.expression(text, target.slice, owner=owner, key=target.slice), names.KEY, context)
 
 
-@operator("settled_key")
-def settled_key(owner: Any, key: Any) -> Any:
+@operator("normalized_key")
+def normalized_key(owner: Any, key: Any) -> Any:
     """The key of an item that is read and written: one of those that are there, if nobody knows which it may be otherwise."""
-    return access.settled_key(owner, key)
+    return access.normalized_key(owner, key)
 
 
 @operator("inplace")

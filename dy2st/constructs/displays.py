@@ -107,7 +107,7 @@ def own(value: Any) -> Any:
     elif isinstance(value, type):
         construction.registered(session, value)
     else:
-        session.births.own(value)
+        session.allocations.own(value)
     return value
 
 

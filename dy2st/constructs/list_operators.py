@@ -6,7 +6,7 @@
     (*xs,)                  →   _dy2st.tuple((*_dy2st.spread(xs),))
 
 A list whose length a tensor decides is still a Python list to the user; Python's own operators would see its stale contents.
-Where a number stands on either side there is no such list. A string would take the text of a stand-in.
+Where a number stands on either side there is no such list. A string would take the text of an abstract value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dy2st.capture.collections import tables
 from dy2st.capture.containers import lists, tuples
 from dy2st.capture.looping import spreading
 from dy2st.capture.texts.text import percent
-from dy2st.capture.values.symbolic import StandInTuple
+from dy2st.capture.values.symbolic import AbstractTuple
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 
@@ -89,7 +89,7 @@ def mul(left: Any, right: Any) -> Any:
     for items, times in ((left, right), (right, left)):
         if session is not None and isinstance(items, list):
             return lists.repeat(session, items, times)
-        if session is not None and isinstance(items, StandInTuple):
+        if session is not None and isinstance(items, AbstractTuple):
             return tuples.repeat(session, items, times)
     return python.mul(left, right)
 

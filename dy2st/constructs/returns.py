@@ -33,7 +33,7 @@ import gast
 from dy2st import names
 from dy2st.analysis.blocks import is_block_statement
 from dy2st.analysis.exits import ends, may_leave
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st.constructs.bodies import map_bodies, may_discard, start_handlers
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
@@ -71,7 +71,7 @@ def with_flag(body: Sequence[gast.stmt], context: Context) -> tuple[list[gast.st
 @operator("returned_value")
 def returned_value(value: Any) -> Any:
     """The value of a function that may have returned early from a loop: by now one has been set."""
-    return value.without_unbound() if isinstance(value, Choice) else value
+    return value.without_unbound() if isinstance(value, TaggedUnion) else value
 
 
 def _needs_rewrite(body: Sequence[gast.stmt]) -> bool:

@@ -1,19 +1,19 @@
-"""Makes the loops of an ONNX model carry less from trip to trip.
+"""Makes the loops of an ONNX model carry less from iteration to iteration.
 
     first = Less(0, n)                                         h = Max(0, n)
     g, i, x, k = Loop("", first, first, 0, x0, 0)              x = Loop(n, "", x0)
-      body (trip, going, g_in, i_in, x_in, k_in):                body (trip, going, x_in):
-        x_out = Mul(x_in, Cast(i_in))                              x_out = Mul(x_in, Cast(trip))
+      body (iteration, going, g_in, i_in, x_in, k_in):                body (iteration, going, x_in):
+        x_out = Mul(x_in, Cast(i_in))                              x_out = Mul(x_in, Cast(iteration))
         i_out = Add(i_in, 1)                          →            again = Identity(going)
         again = Less(i_out, n)                                   i = h
         g_out = Identity(again)                                  k = Where(first, -1, 0)
         k_out = -1
 
 * The condition comes in anyway: a variable that holds it, too, goes.
-* A variable that is the same constant after every trip is chosen after the loop.
-* A loop that counts up to a number that is known before it needs no condition, and its counter is the number of the trip.
+* A variable that is the same constant after every iteration is chosen after the loop.
+* A loop that counts up to a number that is known before it needs no condition, and its counter is the number of the iteration.
 
-onnxruntime takes a microsecond or so for each operation and each variable of a trip.
+onnxruntime takes a microsecond or so for each operation and each variable of an iteration.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Loop:
         node: it.
 
     Attributes:
-        first: the values of its variables before the first trip.
+        first: the values of its variables before the first iteration.
         gone: the places of variables that are needed no more.
     """
 
@@ -64,7 +64,7 @@ class _Loop:
         if self.limit is not None or self.condition is None:
             return False
         for place in range(len(self.first)):
-            if self._holds_condition(place) or self._is_settled(place):
+            if self._holds_condition(place) or self._is_invariant(place):
                 self.gone.append(place)
         counter = next((place for place in range(len(self.first)) if place not in self.gone and self._counts(place)), None)
         if counter is not None:
@@ -75,7 +75,7 @@ class _Loop:
         return bool(self.gone)
 
     def variable(self, place: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """A variable as a trip takes it, as it gives it, and as the loop gives it."""
+        """A variable as an iteration takes it, as it gives it, and as the loop gives it."""
         return self.body.inputs[2 + place], self.body.outputs[1 + place], self.node.outputs[place]
 
     # -- the condition once more ---------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class _Loop:
 
     # -- constants -----------------------------------------------------------------------------------------------------------
 
-    def _is_settled(self, place: int) -> bool:
+    def _is_invariant(self, place: int) -> bool:
         taken, given, result = self.variable(place)
         known, before = _constant(given), self.first[place]
         if known is None or known.shape != () or before is None or before.shape is None or before.shape.rank() or _is_used(taken):
@@ -103,7 +103,7 @@ class _Loop:
     # -- counting ------------------------------------------------------------------------------------------------------------
 
     def _counts(self, place: int) -> bool:
-        """Whether a variable grows by one at each trip, until it reaches a number from outside, and nothing else ends the loop."""
+        """Whether a variable grows by one in each iteration up to a number from outside, and nothing else ends the loop."""
         taken, given, _ = self.variable(place)
         first, again, step = _less(self.condition), _less(self.body.outputs[0]), _producer(given, "Add")
         before = self.first[place]

@@ -1,4 +1,4 @@
-"""Which way each branch of a program goes, and how many trips its loops make, over several calls."""
+"""Which way each branch of a program goes, and how many iterations its loops make, over several calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Site:
     Attributes:
         line: the user's line.
         kind: ``"if"`` or ``"loop"``.
-        seen: for a branch the positions of those taken, for a loop its numbers of trips.
+        seen: for a branch the positions of those taken, for a loop its numbers of iterations.
     """
 
     line: str
@@ -28,15 +28,15 @@ class Site:
 
     @property
     def classes(self) -> frozenset[int]:
-        """What was seen, with all numbers of trips above one as one."""
+        """What was seen, with all numbers of iterations above one as one."""
         return frozenset(min(number, 2) for number in self.seen)
 
     def __str__(self) -> str:
         if self.kind == "if":
             ways = {(0,): "true only", (1,): "false only", (0, 1): "both ways", (): "never reached"}
             return f"{self.line} if: {ways[tuple(sorted(self.seen))]}"
-        trips = ", ".join(map(str, sorted(self.seen)[:8])) if self.seen else "never reached"
-        return f"{self.line} loop: {trips} trips" if self.seen else f"{self.line} loop: {trips}"
+        iterations = ", ".join(map(str, sorted(self.seen)[:8])) if self.seen else "never reached"
+        return f"{self.line} loop: {iterations} iterations" if self.seen else f"{self.line} loop: {iterations}"
 
 
 class Watch:
@@ -48,7 +48,7 @@ class Watch:
 
     def __init__(self, program: Program) -> None:
         self.sites: list[Site] = []
-        self._trips: dict[int, int] = {}
+        self._iterations: dict[int, int] = {}
         self.program = dataclasses.replace(program, block=self._watched(copy_block(program.block)))
 
     def covered(self) -> frozenset[tuple[int, int]]:
@@ -76,13 +76,13 @@ class Watch:
         if self.sites[number].kind == "if":
             self.sites[number].seen.add(way)
         else:
-            self._trips[number] = self._trips.get(number, 0) + 1
+            self._iterations[number] = self._iterations.get(number, 0) + 1
 
     def _begin(self, number: int) -> None:
-        self._trips[number] = 0
+        self._iterations[number] = 0
 
     def _end(self, number: int) -> None:
-        self.sites[number].seen.add(self._trips.get(number, 0))
+        self.sites[number].seen.add(self._iterations.get(number, 0))
 
 
 def _insert(block: Block, function: Any, *args: int) -> None:

@@ -2,7 +2,7 @@
 
 * What follows a branch that tells the way moves into it (:mod:`dy2st_runtime.passes.jump_threading`): an early ``return`` is one
   branch then, not two.
-* What is the same at every trip of a loop is computed before it.
+* What is the same at every iteration of a loop is computed before it.
 """
 
 from __future__ import annotations

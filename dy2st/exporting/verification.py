@@ -40,7 +40,7 @@ _SECONDS = 6.0
 """How long calls are tried out."""
 
 _MOST_STEPS = 5_000
-"""How many loop trips a call may make that is tried out."""
+"""How many loop iterations a call may make that is tried out."""
 
 
 @dataclasses.dataclass(frozen=True)

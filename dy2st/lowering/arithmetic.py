@@ -170,13 +170,13 @@ def _not(value: Any) -> Any:
     return not known if isinstance(known, bool) else Number("bool", torch.logical_not(known.tensor))
 
 
-def _combined(values: Sequence[Any], settles: bool, combine: Callable[..., torch.Tensor]) -> tuple[Any, list[Number]]:
-    """Truth values as one, and the parts of it that are not known; ``settles`` is the one that decides alone."""
+def _combined(values: Sequence[Any], absorbing: bool, combine: Callable[..., torch.Tensor]) -> tuple[Any, list[Number]]:
+    """Truth values as one, and the parts of it that are not known; ``absorbing`` is the one that decides alone."""
     known = [truth(value) for value in values]
     open_ = [value for value in known if not isinstance(value, bool)]
-    if any(value is settles for value in known):
-        return settles, []
-    return (functools.reduce(combine, [value.tensor for value in open_]) if open_ else not settles), open_
+    if any(value is absorbing for value in known):
+        return absorbing, []
+    return (functools.reduce(combine, [value.tensor for value in open_]) if open_ else not absorbing), open_
 
 
 def _and(*values: Any) -> Any:

@@ -72,7 +72,7 @@ class _Branch:
 
     def run(self, pred: torch.Tensor) -> tuple[Any, ...]:
         leaves, recipes = flatten(self.operands)
-        with self.context.rehearsal():
+        with self.context.shape_tracing():
             given = [self.values(block, unflatten(recipes, leaves)) for block in self.blocks]
         joined = [self.join(left, right) for left, right in zip(*given, strict=True)]
 
@@ -84,7 +84,9 @@ class _Branch:
             return function
 
         tensors: Sequence[Any] = ()
-        if self.context.rehearsing and not any(map(slots.varies, joined)):  # what one branch gives tells all, and runs it once
+        if self.context.shape_tracing_depth and not any(
+            map(slots.varies, joined)
+        ):  # what one branch gives tells all, and runs it once
             tensors = slots.enter(joined, given[0])
         elif self.carries(joined):
             then, orelse = (part(block) for block in self.blocks)

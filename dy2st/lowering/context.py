@@ -30,7 +30,7 @@ class Context(abc.ABC):
     def __init__(self, checks: bool, max_growth: int | None, in_place: bool = True) -> None:
         self.checks, self.max_growth, self.in_place = checks, max_growth, in_place
         self.notes: dict[str, None] = {}
-        self.rehearsing = 0
+        self.shape_tracing_depth = 0
 
     @abc.abstractmethod
     def run_block(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
@@ -41,10 +41,10 @@ class Context(abc.ABC):
         self.notes.setdefault(f"{place(node)}{text}")
 
     @contextlib.contextmanager
-    def rehearsal(self) -> Iterator[None]:
+    def shape_tracing(self) -> Iterator[None]:
         """What runs inside leaves no trace in the graph: it tells what a block gives."""
         mode = detect_fake_mode()
-        self.rehearsing += 1
+        self.shape_tracing_depth += 1
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(disable_proxy_modes_tracing())
@@ -52,13 +52,13 @@ class Context(abc.ABC):
                     stack.enter_context(mode.shape_env.ignore_fresh_unbacked_symbols())
                 yield
         finally:
-            self.rehearsing -= 1
+            self.shape_tracing_depth -= 1
 
     def assert_true(self, node: fx.Node, condition: torch.Tensor, text: str) -> None:
         """Stop with a message when a condition is false."""
         if not self.checks:
             self.note(node, f"not checked: {text}")
-        elif not self.rehearsing:
+        elif not self.shape_tracing_depth:
             torch.ops.aten._assert_async.msg(condition, f"{place(node)}{text}")
 
 

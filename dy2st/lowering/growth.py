@@ -1,7 +1,7 @@
 """How large what a loop carries can become.
 
-A loop that goes on only while ``i + a < n``, where each trip adds ``s`` to ``i``, makes no more than ``ceil((n - i - a) / s) + 1``
-trips. A size that a trip makes ``size + c`` is then at most the first size and so many times ``c``.
+A loop that goes on only while ``i + a < n``, where each iteration adds ``s`` to ``i``, makes no more than ``ceil((n - i - a) / s)
++ 1`` iterations. A size that an iteration makes ``size + c`` is then at most the first size and so many times ``c``.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from dy2st.lowering.values import Less, known_later, surely
 
 Forms = Mapping[sympy.Symbol, tuple[sympy.Expr | None, sympy.Expr | None]]
-"""For each name that stands for a number or size at the beginning of a trip: its first value, and that of the next trip."""
+"""For each name of a number or size at the beginning of an iteration: its first value, and that of the next iteration."""
 
 
-def trips(implied: Iterable[Less], forms: Forms) -> sympy.Expr | None:
-    """An upper bound for the number of trips of a loop whose first trip happens; ``None`` if there is none.
+def iterations(implied: Iterable[Less], forms: Forms) -> sympy.Expr | None:
+    """An upper bound for the number of iterations of a loop whose first iteration happens; ``None`` if there is none.
 
     Args:
-        implied: what holds when there is another trip, in terms of the names.
+        implied: what holds when there is another iteration, in terms of the names.
         forms: the names.
     """
     for left, right in sorted(implied, key=str):
-        distance = sympy.expand(right - left)  # positive, or there is no other trip
+        distance = sympy.expand(right - left)  # positive, or there is no other iteration
         inner = [name for name in distance.free_symbols if name in forms]
         if len(inner) != 1:
             continue
@@ -50,7 +50,7 @@ def largest(name: sympy.Symbol, forms: Forms, count: sympy.Expr | None, known: M
     Args:
         name: of the size.
         forms: all names of the loop.
-        count: an upper bound for the number of trips.
+        count: an upper bound for the number of iterations.
         known: upper bounds of other sizes.
     """
     first, then = forms[name]

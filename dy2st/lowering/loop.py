@@ -1,9 +1,9 @@
 """``while_`` as ``while_loop``.
 
-What a loop carries is found by rehearsal: first with the values that it starts from, then, where a trip gives something else,
-with a number or size in its place of which nothing is known, until a trip gives what it took. A tensor whose size changes travels
-in a buffer with room for the largest one and is cut out at the beginning of each trip; a list that grows likewise. A first trip
-that surely happens is made before the loop when sizes change, for often they change less afterwards.
+What a loop carries is found by shape tracing: first with the values that it starts from, then, where an iteration gives something
+else, with a number or size in its place of which nothing is known, until an iteration gives what it took. A tensor whose size
+changes travels in a buffer with room for the largest one and is cut out at the beginning of each iteration; a list that grows
+likewise. A first iteration that surely happens is made before the loop when sizes change, for often they change less afterwards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_REHEARSALS = 8
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PaddedSlot:
-    """A tensor whose size changes from trip to trip.
+    """A tensor whose size changes from iteration to iteration.
 
     Attributes:
         tensor: its slot; ``None`` for sizes that change.
@@ -133,7 +133,7 @@ class _Loop:
             if isinstance(outer, fx.Node) and (outer.op == "placeholder" or len(outer.users) > 1):
                 raise refuse(
                     self.node,
-                    "a loop changes a variable in place on its first trip and gives it another value later",
+                    "a loop changes a variable in place on its first iteration and gives it another value later",
                     "change a clone of it",
                 )
         return [value.clone() if isinstance(value, torch.Tensor) else value for value in carried]
@@ -141,8 +141,8 @@ class _Loop:
     def variables(self, carried: Sequence[Any]) -> list[Any]:
         return [*carried, *(self.operands[position] for position in self.written)]
 
-    def trip(self, variables: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """One trip: the next condition and the next variables."""
+    def iteration(self, variables: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """One iteration: the next condition and the next variables."""
         count = len(variables) - len(self.written)
         inputs = [*variables[:count], *operands]
         for position, value in zip(self.written, variables[count:]):
@@ -160,23 +160,25 @@ class _Loop:
         sizes = growth.Sizes(_sizes([*variables, *self.operands]))
         for value in _numbers([*variables, *self.operands]):
             sizes.add(value.form, value.tensor)
-        with self.context.rehearsal():
+        with self.context.shape_tracing():
             for _ in range(_MOST_REHEARSALS):
                 names: dict[tuple[int, ...], sympy.Symbol] = {}
                 blanks = [_blank(slot, names, (number,)) for number, slot in enumerate(found)]
-                pred, results = self.trip(blanks, unflatten(recipes, leaves))
+                pred, results = self.iteration(blanks, unflatten(recipes, leaves))
                 wider = [self.wider(slot, result, sizes) for slot, result in zip(found, results)]
                 if [_key(slot) for slot in wider] == [_key(slot) for slot in found]:
                     return _Analysis(found, names, truth(pred) if pred is not None else False, results, variables, sizes)
                 found = wider
-        raise refuse(self.node, "what this loop carries is of another kind at each trip")
+        raise refuse(self.node, "what this loop carries is of another kind at each iteration")
 
     def wider(self, slot: Slot, result: Any, sizes: growth.Sizes) -> Slot:
         try:
             return _known_sizes(slots.join_slots(slot, slots.slot_of(result)), sizes)
         except NoJoinError as error:
             raise refuse(
-                self.node, f"a loop variable is of different kinds at different trips: {error}", "give it one dtype before the loop"
+                self.node,
+                f"a loop variable is of different kinds at different iterations: {error}",
+                "give it one dtype before the loop",
             ) from None
 
     # -- the loop itself -----------------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ class _Loop:
 
         def body(going: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, ...]:
             mine = slots.leave(inside, rest[: len(start) - 1])
-            following, results = self.trip(mine, unflatten(recipes, rest[len(start) - 1 :]))
+            following, results = self.iteration(mine, unflatten(recipes, rest[len(start) - 1 :]))
             return (as_tensor(truth(following), "bool").clone(), *slots.enter(inside, results))
 
         made = torch.ops.higher_order.while_loop(condition, body, start, tuple(apart(leaves)))
@@ -255,7 +257,7 @@ class _Loop:
             raise refuse(
                 self.node,
                 f"{what} changes its size in this loop, and it is not known how large it becomes",
-                "pass max_growth=, by how many entries it may grow at most (0 if it shrinks), or count the trips with range()",
+                "pass max_growth=, by how many entries it may grow at most (0 if it shrinks), or count the iterations with range()",
             )
         self.context.note(self.node, f"{what} may grow by {self.context.max_growth} entries at most (max_growth)")
         return self.context.max_growth
@@ -268,8 +270,8 @@ class _Analysis:
     Attributes:
         slots: of the variables.
         names: the symbols of numbers and sizes that change, by variable and dimension.
-        pred: the condition that a trip gives.
-        results: the variables that a trip gives, in terms of those symbols.
+        pred: the condition that an iteration gives.
+        results: the variables that an iteration gives, in terms of those symbols.
         variables: those that the loop starts from.
         sizes: what is at hand before the loop.
     """
@@ -286,12 +288,12 @@ class _Analysis:
         return {name: (_form_at(self.variables, path), _form_at(self.results, path)) for path, name in self.names.items()}
 
     def bounds(self, pred: Any) -> dict[sympy.Symbol, sympy.Expr]:
-        """Upper bounds for the sizes that change; sets ``count``, the one for the number of trips."""
+        """Upper bounds for the sizes that change; sets ``count``, the one for the number of iterations."""
         forms = self.forms()
-        self.count = growth.trips(self.pred.implied, forms) if isinstance(self.pred, Number) else None
+        self.count = growth.iterations(self.pred.implied, forms) if isinstance(self.pred, Number) else None
         if self.pred is False:
             self.count = sympy.Integer(1)
-        if self.count is not None and not _implies_a_trip(pred, self.count):
+        if self.count is not None and not _implies_an_iteration(pred, self.count):
             self.count = sympy.Max(self.count, 1)
         known: dict[sympy.Symbol, sympy.Expr] = {}
         for _ in forms:
@@ -308,8 +310,8 @@ class _Analysis:
         return None if each.free_symbols & set(self.names.values()) else self.count * each
 
 
-def _implies_a_trip(pred: Any, count: sympy.Expr) -> bool:
-    """Whether a bound for the number of trips is positive whenever the first trip happens."""
+def _implies_an_iteration(pred: Any, count: sympy.Expr) -> bool:
+    """Whether a bound for the number of iterations is positive whenever the first iteration happens."""
     if isinstance(pred, Number):
         return any(sympy.expand(right - left - count) == 0 for left, right in pred.implied)
     return bool(count.is_positive)
@@ -411,7 +413,7 @@ def _key(slot: Slot) -> Any:
 
 
 def _named(slot: Any, names: dict[tuple[int, ...], sympy.Symbol], path: tuple[int, ...]) -> Any:
-    """A slot that gives a number the name it had in the rehearsal."""
+    """A slot that gives a number the name it had in the shape tracing."""
     return dataclasses.replace(slot, form=names.get(path), implied=frozenset()) if isinstance(slot, NumberSlot) else slot
 
 

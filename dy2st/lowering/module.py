@@ -24,7 +24,6 @@ from dy2st_runtime.call import effects
 from dy2st_runtime.ir.paths import parse
 from dy2st_runtime.ir.program import InputSlot, Program
 from dy2st_runtime.ir.structure import (
-    ChoiceOf,
     ClassOf,
     CollectionOf,
     Const,
@@ -38,6 +37,7 @@ from dy2st_runtime.ir.structure import (
     SameAs,
     Shared,
     Structure,
+    TaggedUnionOf,
     TupleOf,
 )
 from dy2st_runtime.module import LoadedModule
@@ -201,7 +201,7 @@ def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any
             return result(program, items[0], leaves)
         case InstanceOf((_, item)):
             return result(program, item, leaves)
-        case ChoiceOf() | CollectionOf():
+        case TaggedUnionOf() | CollectionOf():
             return _chosen(program, structure, leaves)
 
 
@@ -209,8 +209,8 @@ def _is_registered(factory: type) -> bool:
     return factory.__module__.startswith(("torch.", "collections"))
 
 
-def _chosen(program: Program, structure: ChoiceOf | CollectionOf, leaves: Sequence[Any]) -> Any:
-    if isinstance(structure, ChoiceOf):
+def _chosen(program: Program, structure: TaggedUnionOf | CollectionOf, leaves: Sequence[Any]) -> Any:
+    if isinstance(structure, TaggedUnionOf):
         tag = result(program, structure.tag, leaves)
         options = [result(program, item, leaves) for item in structure.items]
         first = options[0]

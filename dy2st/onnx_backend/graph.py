@@ -27,7 +27,7 @@ from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.module import LoweredModule, lower
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
 from dy2st.onnx_backend.careful import Careful, operator_of
-from dy2st_runtime.analyses.provenance import UntoldError, with_origins
+from dy2st_runtime.analyses.provenance import UntoldError, with_provenance
 from dy2st_runtime.ir.program import InputSlot, Program, StateSlot
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, TupleOf
 from dy2st_runtime.module import LoadedModule
@@ -132,7 +132,7 @@ def _slots(program: Program) -> list[InputSlot | StateSlot]:
 def _flat(program: Program, values: Sequence[Any]) -> tuple[Program, tuple[Any, ...]]:
     """The program with all state as arguments, and numbers as tensors."""
     try:
-        told = with_origins(program)
+        told = with_provenance(program)
     except UntoldError as error:
         raise ExportError(f"{program.origin}: {error}") from None
     program = told.program

@@ -386,7 +386,7 @@ def _named(captures: Sequence[_Capture], modes: Sequence[bool | None], module: t
 
 
 def _named_so(captures: Sequence[_Capture], modes: Sequence[bool | None], module: torch.nn.Module | None, records: bool) -> _Saved:
-    programs = _settled(captures, modes, records)
+    programs = _converged(captures, modes, records)
     names = Names(module, programs)
     named = [names.program(taken) for taken in programs]
     for program in named:
@@ -396,7 +396,7 @@ def _named_so(captures: Sequence[_Capture], modes: Sequence[bool | None], module
     return _Saved(named, values, names.attributes(), [taken.captured.asked for taken in programs], methods)
 
 
-def _settled(captures: Sequence[_Capture], modes: Sequence[bool | None], records: bool) -> list[Taken]:
+def _converged(captures: Sequence[_Capture], modes: Sequence[bool | None], records: bool) -> list[Taken]:
     """The programs; what one keeps from call to call and one reads is an input of the one that reads it.
 
     Raises:

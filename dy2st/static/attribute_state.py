@@ -122,7 +122,7 @@ class _Fit:
 
     def check(self, source: Source, written: lattice.Type | None) -> None:
         """Compare what the program found at a source with what will be there; ask for what has to become an input."""
-        if isinstance(written, lattice.ChoiceType):
+        if isinstance(written, lattice.TaggedUnionType):
             for option in written.options:
                 self.check(source, option)
             return

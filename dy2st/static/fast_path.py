@@ -11,7 +11,7 @@ from typing import Any
 
 from dy2st.capture import on_raise
 from dy2st.capture.attributes.tensor_attributes import Marks
-from dy2st.capture.environment.capture_lock import TURNS
+from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.trace import Captured
 from dy2st.static.cache import Entry
 from dy2st.static.compiled_guards import Match, NotInline, Writer, match_function
@@ -62,7 +62,7 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
     try:
         outputs: Sequence[Any] = run(inputs)
     except BaseException:
-        with TURNS.writing():
+        with CAPTURE_LOCK.writing():
             has_left = on_raise.write(values)
         if captured.program.effects and not has_left:
             on_raise.miss()
@@ -70,7 +70,7 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
     written = captured.outside
     made = written.known(values)
     if written.effects:
-        with TURNS.writing():
+        with CAPTURE_LOCK.writing():
             outputs = written.write(values, outputs, made)
     return unflatten(captured.program.out_structure, outputs, made)
 

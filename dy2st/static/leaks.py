@@ -20,7 +20,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st import config, names
-from dy2st.capture.environment.capture_lock import TURNS, Underway
+from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
 from dy2st.capture.environment.users_code import is_heap_type, is_in_skipped_package
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.session.session import current
@@ -76,7 +76,7 @@ def _check(static: Any, roots: list[Step], error: Exception | None = None) -> No
     roots = [*roots, ("self", static.instance), (static.__name__, static.function)]
     if find(roots) is None:
         return
-    with TURNS:  # what another thread's capture has written is gone when that ends
+    with CAPTURE_LOCK:  # what another thread's capture has written is gone when that ends
         found = find(roots)
     if found is None:
         return

@@ -23,7 +23,7 @@ import torch
 
 from dy2st import config, constructs, logs
 from dy2st.capture import on_raise
-from dy2st.capture.environment.capture_lock import TURNS, Underway
+from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.session.session import current
 from dy2st.capture.trace import Captured, Request, capture
@@ -50,7 +50,7 @@ from dy2st_runtime.passes.application import Pass, apply_passes
 RUNS_STATIC_FUNCTIONS = True
 
 assert constructs is not None
-capture_lock = TURNS
+capture_lock = CAPTURE_LOCK
 """Whoever holds it runs alone: no thread captures meanwhile."""
 _cache_lock = threading.Lock()
 _OPERATORS = namespace()
@@ -283,14 +283,14 @@ class StaticFunction:
         if recording is None:
             fixed = frozenset(entry.captured.sizes.fixed)
             request = dataclasses.replace(self._request(call, entry.captured.dynamic_state), fixed=fixed, leaves_always=True)
-            with TURNS.shared():
+            with CAPTURE_LOCK.shared():
                 recording = entry.recording = capture(request, convert_callee, _OPERATORS)
         values = fetch(recording.sources, call.arguments)
         inputs = [*call.inputs, *(get(values) for get in recording.states)]
         on_raise.begin()
         with contextlib.suppress(Exception):
             with_marks(runner(recording.program, "python"), recording.marks)(inputs)
-        with TURNS.writing():
+        with CAPTURE_LOCK.writing():
             on_raise.write(values)
 
     def _add_route(self, call: Call, entry: Entry, spelling: Any, run: Runner) -> None:
@@ -339,14 +339,14 @@ class StaticFunction:
         if found is not None:
             logs.cache.debug("%s: hit", self.__qualname__)
             return found
-        if TURNS.is_taken:  # whoever captures the same may wait for this thread
+        if CAPTURE_LOCK.is_taken:  # whoever captures the same may wait for this thread
             return self._find_anew(call)
         with self._underway.only(call.key):
             return self._find_anew(call)
 
     def _find_anew(self, call: Call) -> Found:
         """Capture, unless another thread has done so meanwhile."""
-        with TURNS.shared():
+        with CAPTURE_LOCK.shared():
             found = self._kept(call)
             if found is not None:
                 return found
@@ -405,7 +405,7 @@ class StaticFunction:
             self._instance is not None,
             dynamic_state,
             call.given,
-            unroll=_trips(self.unroll),
+            unroll=_iterations(self.unroll),
             may_fail=self._eager is not None,
         )
 
@@ -470,7 +470,7 @@ class StaticFunction:
                 f"{self.__qualname__} has one list, dict or object in two places of its arguments; "
                 "to save or export it, pass one for each place"
             )
-        with TURNS.shared():
+        with CAPTURE_LOCK.shared():
             request = self._request(call, dynamic_state)
             request = dataclasses.replace(request, with_hooks=with_hooks, leaves_early=records, leaves_always=records)
             captured = self._with_passes(capture(request, convert_callee, _OPERATORS))
@@ -561,8 +561,8 @@ def _reference(instance: Any) -> Callable[[], Any]:
         return lambda: instance
 
 
-def _trips(unroll: bool | int | None) -> int:
-    """How many trips of a loop are written out."""
+def _iterations(unroll: bool | int | None) -> int:
+    """How many iterations of a loop are written out."""
     if unroll is None:
         return config.UNROLL
     return (sys.maxsize if unroll else 1) if isinstance(unroll, bool) else unroll

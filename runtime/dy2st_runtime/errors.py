@@ -6,7 +6,7 @@
     ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
     ├── SignatureError    (TypeError) the arguments of a call do not fit the program
     ├── BackendError      (ValueError) an executor that does not exist was asked for
-    ├── StepLimitError    the loops of a call make more trips than the caller allows
+    ├── StepLimitError    the loops of a call make more iterations than the caller allows
     ├── TracingError      torch.jit.trace would keep one path of a program
     └── BuildError        the native executor cannot be built
 
@@ -66,7 +66,7 @@ class BackendError(Dy2stError, ValueError):
 
 
 class StepLimitError(Dy2stError):
-    """The loops of one call make more trips than the caller allows.
+    """The loops of one call make more iterations than the caller allows.
 
     Cause: the model was loaded with ``max_steps``, and a loop of it does not end, or not soon enough.
     Fix: load it with a larger ``max_steps``, or without; the traceback shows the loop.

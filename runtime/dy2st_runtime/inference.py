@@ -15,7 +15,7 @@ from dy2st_runtime.analyses.purity import is_pure
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.executors import python
 from dy2st_runtime.ir.program import Block, Program, StateSlot, copy_block, node_blocks
-from dy2st_runtime.ir.structure import ChoiceOf, DictOf, Leaf, ListOf, ObjectOf, SameAs, Shared, Structure, TupleOf, walk
+from dy2st_runtime.ir.structure import DictOf, Leaf, ListOf, ObjectOf, SameAs, Shared, Structure, TaggedUnionOf, TupleOf, walk
 from dy2st_runtime.passes.constant_folding import fold_constants
 from dy2st_runtime.passes.dead_code import remove_dead_code, remove_unused_states
 from dy2st_runtime.primitives import control, modes, scalars
@@ -60,7 +60,7 @@ def _part(structure: Structure, item: Fetch, name: str) -> Structure:
                 keys = [str(index) for index in range(len(items))]
             case DictOf(keys, _) | ObjectOf(_, keys, _):
                 keys = [str(key) for key in keys]
-            case ChoiceOf():
+            case TaggedUnionOf():
                 raise SaveError(f"{name} decides the structure of its result when it runs: {item!r} cannot be fetched")
         if step not in keys:
             there = ", ".join(dict.fromkeys(keys)) or "nothing inside"
@@ -86,7 +86,7 @@ def _renumbered(structure: Structure, moved: dict[int, int]) -> Structure:
     if isinstance(structure, Leaf):
         return Leaf(moved[structure.index])
     changes: dict[str, Any] = {}
-    if isinstance(structure, ChoiceOf):
+    if isinstance(structure, TaggedUnionOf):
         changes["tag"] = _renumbered(structure.tag, moved)
     if hasattr(structure, "items"):
         changes["items"] = tuple(_renumbered(item, moved) for item in structure.items)

@@ -41,7 +41,7 @@ def load(
         path: a file that ``dy2st.save`` wrote.
         namespaces: namespaces of operators, besides PyTorch's own, that the model may call (``["torchvision"]``).
         backend: the executor that runs its programs, see :func:`dy2st_runtime.executors.choose`.
-        max_steps: how many trips the loops of one call may make, all together; ``None`` for any number. A call that makes more
+        max_steps: how many iterations the loops of one call may make, all together; ``None`` for any number. A call that makes more
             raises :class:`~dy2st_runtime.errors.StepLimitError`.
 
     Returns:
@@ -120,7 +120,7 @@ class LoadedModule(nn.Module):
     ) -> None:
         super().__init__()
         if max_steps is not None and (type(max_steps) is not int or max_steps < 0):
-            raise ValueError(f"max_steps is a number of trips or None, not {max_steps!r}")
+            raise ValueError(f"max_steps is a number of iterations or None, not {max_steps!r}")
         self._dy2st_backend, self._dy2st_max_steps = backend, max_steps
         self._dy2st_constants: dict[str, torch.Tensor] = {}
         self._dy2st_kept: dict[tuple[Any, ...], Any] = {}

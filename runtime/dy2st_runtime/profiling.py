@@ -26,7 +26,7 @@ class Line:
         location: the line.
         operations: how many operations of it ran.
         seconds: how long they took, all together.
-        entries: how often a loop in it began, and ``trips`` how many trips its loops made.
+        entries: how often a loop in it began, and ``iterations`` how many iterations its loops made.
         then: how often a condition in it was true, and ``orelse`` how often false.
     """
 
@@ -34,14 +34,14 @@ class Line:
     operations: int = 0
     seconds: float = 0.0
     entries: int = 0
-    trips: int = 0
+    iterations: int = 0
     then: int = 0
     orelse: int = 0
 
     @property
     def control(self) -> str:
         """Its loops and branches, for people to read."""
-        loops = f"{self.trips} trips in {self.entries} loops" if self.entries else ""
+        loops = f"{self.iterations} iterations in {self.entries} loops" if self.entries else ""
         branches = f"{self.then} true, {self.orelse} false" if self.then + self.orelse else ""
         return "; ".join(part for part in (loops, branches) if part)
 
@@ -137,8 +137,8 @@ def profile() -> Profile:
     """See where the time of programs goes.
 
     Returns:
-        A context manager; its ``table()`` tells for each line of the user's code the time, the operations, the trips of loops and
-        the outcomes of conditions, and ``export_chrome_trace(path)`` writes a trace. Only what
+        A context manager; its ``table()`` tells for each line of the user's code the time, the operations, the iterations of loops
+        and the outcomes of conditions, and ``export_chrome_trace(path)`` writes a trace. Only what
         the native executor runs is in it.
 
     Example:
@@ -156,7 +156,7 @@ def _count(line: Line, instruction: Instruction, runs: int, skips: int, nanoseco
         line.operations += runs if instruction.kind not in ("move", "jump", "return") else 0
     elif instruction.name == "loop":
         line.entries += skips
-        line.trips += runs - skips
+        line.iterations += runs - skips
     else:
         line.then += runs - skips
         line.orelse += skips

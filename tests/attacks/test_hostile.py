@@ -295,7 +295,7 @@ def test_a_loop_without_end(path):
     dy2st.save(endless, path, [dy2st.InputSpec([2])])
     model = load(path, max_steps=500)
     assert torch.equal(model(-torch.ones(2)), -torch.ones(2))
-    with pytest.raises(StepLimitError, match="more than 500 trips"):
+    with pytest.raises(StepLimitError, match="more than 500 iterations"):
         model(torch.ones(2))
     assert torch.equal(model(-torch.ones(2)), -torch.ones(2))
 

@@ -130,7 +130,7 @@ def test_run_refuses(archive, tmp_path):
     assert "x is no float32 tensor" in bad("run", archive, "-i", tmp_path / "ragged.json")
     (tmp_path / "x.pt").write_text("")
     assert "not from x.pt" in bad("run", archive, "-i", tmp_path / "x.pt")
-    assert "more than 0 trips" in bad("run", archive, "--max-steps", "0")
+    assert "more than 0 iterations" in bad("run", archive, "--max-steps", "0")
 
 
 class Two(Net):

@@ -28,7 +28,7 @@ def test_quickstart(capsys):
     assert result["accuracy"] >= 0.95
     assert result["agreeing"] == result["held_out"] == 360
     assert 0 < result["early_exits"] < result["batches"]
-    assert {0, 1} < set(result["trips"]), "no loop trip, one trip and several all occur"
+    assert {0, 1} < set(result["trips"]), "no loop iteration, one iteration and several all occur"
     assert result["programs"] == 2, "one for training and one for evaluation, whatever the batch size"
     printed = capsys.readouterr().out
     assert "def forward(self, images" in printed

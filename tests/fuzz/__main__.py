@@ -24,11 +24,11 @@ from tests.fuzz import backends
 from tests.fuzz.carries import Carries
 from tests.fuzz.choices import Seeded
 from tests.fuzz.grammar import Grammar, Program, write
+from tests.fuzz.metamorphic import NAMES, twin
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
 from tests.fuzz.stateful import generate, keeping, oracle, reduction
 from tests.fuzz.stateful.program import Program as Stateful
-from tests.fuzz.twins import NAMES, twin
 from tests.fuzz.wide import Wide
 
 _CHUNK = 250

@@ -117,7 +117,7 @@ def judge(program: Program, backend: str, *, carries: bool = False) -> Verdict:
 
 
 def _matrix_calls(program: Program) -> tuple[list[Arguments], Any]:
-    """Calls of a function of two matrices, a scalar and a number of trips; and its ``input_spec``."""
+    """Calls of a function of two matrices, a scalar and a number of iterations; and its ``input_spec``."""
     chosen = random.Random(program.source)
     dynamic = chosen.random() < 0.3
     ways = [

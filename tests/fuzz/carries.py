@@ -29,7 +29,7 @@ class Carries:
         self._indent, self._loops = 1, 0
         self.bound = {"x", "y", "s"}
         self.pure = choices.chance(50)
-        """Whether it does nothing but compute tensors, with trips counted in tensors, so that it may be compiled whole."""
+        """Whether it does nothing but compute tensors, with iterations counted in tensors, so that it may be compiled whole."""
         self.writes, self.lists, self.grows = (choices.chance(percent) and not self.pure for percent in (60, 35, 45))
 
     def program(self) -> Program:

@@ -6,9 +6,9 @@ import dataclasses
 
 from tests.fuzz.choices import Seeded
 from tests.fuzz.grammar import Program, write
+from tests.fuzz.metamorphic import NAMES, twin
 from tests.fuzz.oracle import Kind, calls_of, judge, load
 from tests.fuzz.reduce import reduced
-from tests.fuzz.twins import NAMES, twin
 from tests.fuzz.wide import Wide
 
 SAME = Program("def program(x, v, n):\n    if x > 1:\n        print('large')\n        return v\n    return x\n")

@@ -29,7 +29,7 @@ CASES = {
     "counts": (
         "float[2] y",
         """first = Less(zero, n)
-        _a, _b, y, _c = Loop("", first, first, zero, x, zero) <body = trip
+        _a, _b, y, _c = Loop("", first, first, zero, x, zero) <body = iteration
             (int64 k, bool c, bool g, int64 i, float[2] v, int64 s) => (bool again, bool h, int64 j, float[2] w, int64 t) {
             w = Add(v, v)
             j = Add(i, one)
@@ -43,7 +43,7 @@ CASES = {
     "counter_is_used": (
         "int64 last, float[2] y",
         """first = Greater(n, zero)
-        last, y = Loop("", first, zero, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        last, y = Loop("", first, zero, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             f = Cast<to = 1>(i)
             j = Add(one, i)
             g = Cast<to = 1>(j)
@@ -57,7 +57,7 @@ CASES = {
     "starts_elsewhere": (
         "int64 last, float[2] y",
         """first = Less(low, n)
-        last, y = Loop("", first, low, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        last, y = Loop("", first, low, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             f = Cast<to = 1>(i)
             w = Add(v, f)
             j = Add(i, one)
@@ -70,7 +70,7 @@ CASES = {
         "int64 last, float[2] y",
         """start = Div(n, two)
         first = Less(start, n)
-        last, y = Loop("", first, start, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        last, y = Loop("", first, start, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             f = Cast<to = 1>(i)
             w = Add(v, f)
             j = Add(i, one)
@@ -82,7 +82,7 @@ CASES = {
     "condition_is_used": (
         "bool ends, float[2] y",
         """first = Less(zero, n)
-        ends, _a, y = Loop("", first, first, zero, x) <body = trip
+        ends, _a, y = Loop("", first, first, zero, x) <body = iteration
             (int64 k, bool c, bool g, int64 i, float[2] v) => (bool again, bool h, int64 j, float[2] w) {
             f = Cast<to = 1>(g)
             w = Add(v, f)
@@ -96,7 +96,7 @@ CASES = {
     "another_condition_before": (
         "float[2] y",
         """sure = Equal(zero, zero)
-        _a, y = Loop("", sure, zero, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        _a, y = Loop("", sure, zero, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             w = Add(v, v)
             j = Add(i, one)
             again = Less(j, n)
@@ -107,7 +107,7 @@ CASES = {
     "steps_of_two": (
         "int64 last, float[2] y",
         """first = Less(zero, n)
-        last, y = Loop("", first, zero, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        last, y = Loop("", first, zero, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             w = Add(v, v)
             j = Add(i, two)
             again = Less(j, n)
@@ -118,7 +118,7 @@ CASES = {
     "the_end_moves": (
         "float[2] y",
         """first = Less(zero, n)
-        _a, _b, y = Loop("", first, zero, n, x) <body = trip
+        _a, _b, y = Loop("", first, zero, n, x) <body = iteration
             (int64 k, bool c, int64 i, int64 m, float[2] v) => (bool again, int64 j, int64 o, float[2] w) {
             w = Add(v, v)
             j = Add(i, one)
@@ -131,7 +131,7 @@ CASES = {
     "the_end_is_compared_early": (
         "int64 last, float[2] y",
         """first = Less(zero, n)
-        last, y = Loop("", first, zero, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        last, y = Loop("", first, zero, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             w = Add(v, v)
             j = Add(i, one)
             again = Less(i, n)
@@ -142,7 +142,7 @@ CASES = {
     "an_early_end": (
         "int64 last, float[2] y",
         """first = Less(zero, n)
-        last, y = Loop("", first, zero, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        last, y = Loop("", first, zero, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             w = Add(v, v)
             j = Add(i, one)
             more = Less(j, n)
@@ -158,7 +158,7 @@ CASES = {
         "float[2] y",
         """first = Less(zero, n)
         y = If(first) <then_branch = yes () => (float[2] z) {
-            _a, z = Loop("", first, zero, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+            _a, z = Loop("", first, zero, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
                 start = Less(zero, i)
                 _b, w = Loop("", start, zero, v) <body = inner
                     (int64 l, bool d, int64 p, float[2] q) => (bool more, int64 r, float[2] s) {
@@ -180,12 +180,12 @@ CASES = {
 
 
 def settled(before):
-    """A loop with a variable that is -1 after every trip, as an initializer of the trip."""
+    """A loop with a variable that is -1 after every iteration, as an initializer of the iteration."""
     made = model(
         "int64 state, float[2] y",
         f"""sum = ReduceSum<keepdims = 0>(x)
         first = Greater(sum, sum)
-        state, y = Loop("", first, {before}, x) <body = trip (int64 k, bool c, int64 s, float[2] v) => (bool again, int64 t, float[2] w) {{
+        state, y = Loop("", first, {before}, x) <body = iteration (int64 k, bool c, int64 s, float[2] v) => (bool again, int64 t, float[2] w) {{
             w = Add(v, v)
             again = Less(k, n)
         }}>""",
@@ -238,7 +238,7 @@ def test_numbers_as_large_as_they_get(end):
         "int64 last, float[2] y",
         """top = Constant<value_int = 9223372036854775807>()
         first = Less(top, n)
-        last, y = Loop("", first, top, x) <body = trip (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
+        last, y = Loop("", first, top, x) <body = iteration (int64 k, bool c, int64 i, float[2] v) => (bool again, int64 j, float[2] w) {
             w = Add(v, v)
             j = Add(i, one)
             again = Less(j, n)
@@ -255,7 +255,7 @@ def test_a_loop_that_only_counts_is_gone():
     made = model(
         "int64 last",
         """first = Less(one, n)
-        last = Loop("", first, one) <body = trip (int64 k, bool c, int64 i) => (bool again, int64 j) {
+        last = Loop("", first, one) <body = iteration (int64 k, bool c, int64 i) => (bool again, int64 j) {
             j = Add(i, one)
             again = Less(j, n)
         }>""",
@@ -268,7 +268,7 @@ def test_a_loop_that_only_counts_is_gone():
 
 @pytest.mark.parametrize("before", ["zero", "n"])
 def test_a_constant_of_every_trip_is_chosen_afterwards(before):
-    for comparison in ("Greater", "Equal"):  # no trip, and n and one more trips
+    for comparison in ("Greater", "Equal"):  # no iteration, and n and one more iterations
         made = settled(before)
         made.graph.node[1].op_type = comparison
         lean = simplified(made)
@@ -282,7 +282,7 @@ def test_a_loop_with_a_limit_stays():
     made = model(
         "float[2] y",
         """first = Less(zero, n)
-        y = Loop(two, first, x) <body = trip (int64 k, bool c, float[2] v) => (bool again, float[2] w) {
+        y = Loop(two, first, x) <body = iteration (int64 k, bool c, float[2] v) => (bool again, float[2] w) {
             w = Add(v, v)
             again = Less(k, n)
         }>""",

@@ -333,7 +333,7 @@ def test_a_loop_without_end_does_not_hang(tmp_path):
 
     report = dy2st.export(endless, tmp_path / "model.pt2", input_spec=[spec(2)])
     assert report.verified
-    assert report.coverage[0].endswith("loop: 0 trips")
+    assert report.coverage[0].endswith("loop: 0 iterations")
 
 
 def test_a_wrong_result_is_seen(tmp_path, monkeypatch):

@@ -211,7 +211,7 @@ def _blocks(node: ast.stmt) -> Iterator[Edit]:
         else:
             yield Edit("skipped block", node, ast.Pass())
     elif isinstance(node, ast.For) and not isinstance(node.body[-1], JUMPS):
-        yield Edit("first trip only", node, _with(node, body=[*node.body, ast.Break()]))
+        yield Edit("first iteration only", node, _with(node, body=[*node.body, ast.Break()]))
     elif isinstance(node, ast.Try) and node.finalbody:
         yield Edit("not undone", node, _with(node, finalbody=[ast.Pass()]))
     elif isinstance(node, ast.With) and all(item.optional_vars is None for item in node.items):

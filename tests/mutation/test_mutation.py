@@ -38,7 +38,7 @@ CHANGES = {
     "dropped operand": ("+if place:", "+if value is self.before:"),
     "is for ==": ("+if value == self.before and place:",),
     "skipped guard": ("+pass",),
-    "first trip only": ("+    break",),
+    "first iteration only": ("+    break",),
     "dropped call": ("+pass",),
     "not entered": ("+if True:",),
     "dropped write": ("+pass",),

@@ -436,6 +436,6 @@ def test_a_chain_of_objects_is_refused_and_its_fix_works():
             last = links[last].after
         return total
 
-    with pytest.raises(dy2st.LoopVariableError, match="'last' holds the one of the trip before"):
+    with pytest.raises(dy2st.LoopVariableError, match="'last' holds the one of the iteration before"):
         dy2st.to_static(chain)(torch.tensor(WAYS[3]))
     check(by_position, "native")

@@ -262,7 +262,7 @@ def test_name_bound_in_the_loop_and_read_in_a_later_trip():
     def f(x, n):
         for i in range(n):
             if i > 0:
-                x = x + y  # noqa: F821  # bound in the trip before
+                x = x + y  # noqa: F821  # bound in the iteration before
             y = x * 2
         return x
 

@@ -212,7 +212,7 @@ def test_a_dict_that_gets_a_key_in_each_trip_is_refused():
             n = n - 1
         return table
 
-    with pytest.raises(dy2st.LoopVariableError, match="'table' holds the one of the trip before"):
+    with pytest.raises(dy2st.LoopVariableError, match="'table' holds the one of the iteration before"):
         dy2st.to_static(function)(UP, torch.tensor(2))
 
 

@@ -101,7 +101,7 @@ class Repeated(nn.Module):
 
 @pytest.mark.parametrize("unroll", [-1, "all", 2.0])
 def test_other_values_are_refused(unroll):
-    with pytest.raises(dy2st.SignatureError, match="unroll is True, False or a number of trips"):
+    with pytest.raises(dy2st.SignatureError, match="unroll is True, False or a number of iterations"):
         dy2st.to_static(recurrent, unroll=unroll)
 
 
@@ -115,4 +115,4 @@ def test_a_while_loop_of_python_values_is_reported_with_its_trips(trips, expecte
 
     static = dy2st.to_static(f)
     static(torch.ones(2))
-    assert [(site.outcome, f"{trips} trips" in str(site)) for site in static.report().sites] == [(expected, True)]
+    assert [(site.outcome, f"{trips} iterations" in str(site)) for site in static.report().sites] == [(expected, True)]

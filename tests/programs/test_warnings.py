@@ -42,7 +42,7 @@ def plain(x: Any) -> None:
         stacklevel=1,
     )
     for i in range(n):
-        warnings.warn(f"trip {i}", category=Own, stacklevel=1)
+        warnings.warn(f"iteration {i}", category=Own, stacklevel=1)
 
 
 def in_functions(x: Any) -> None:

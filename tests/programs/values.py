@@ -25,5 +25,5 @@ def signs(dtype: torch.dtype = torch.float64, grad: bool = False) -> list[Any]:
 
 
 def counts(*items: int) -> list[Any]:
-    """Integers as tensors, for the numbers of trips."""
+    """Integers as tensors, for the numbers of iterations."""
     return [torch.tensor(item) for item in items or (3, 0, 1, 7)]

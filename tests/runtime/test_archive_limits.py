@@ -116,7 +116,7 @@ def endless():
 
 
 def counting():
-    """Twice three trips, in a branch, in a loop of two trips."""
+    """Twice three iterations, in a branch, in a loop of two iterations."""
     make, outer, branch, inner = Make(), Make(), Make(), Make()
     i, total = inner.inputs("i", "total")
     following = inner.call(operator.add, i, 1)
@@ -140,7 +140,7 @@ def test_a_loop_without_end(path, backend):
     save_programs(path, [endless()], [[]])
     model = load(path, max_steps=1000, backend=backend)
     for _ in range(2):
-        with pytest.raises(StepLimitError, match=r"more than 1000 trips \(max_steps\)"):
+        with pytest.raises(StepLimitError, match=r"more than 1000 iterations \(max_steps\)"):
             model(torch.zeros(1, 4))
 
 
@@ -172,7 +172,7 @@ def test_a_limit_changes_nothing_else(path, tmp_path):
 @pytest.mark.parametrize("wrong", [-1, 2.5, True, "5"])
 def test_a_limit_that_is_no_number_of_trips(path, wrong):
     save_programs(path, [simple()], [[]])
-    with pytest.raises(ValueError, match="max_steps is a number of trips"):
+    with pytest.raises(ValueError, match="max_steps is a number of iterations"):
         load(path, max_steps=wrong)
 
 

@@ -67,7 +67,7 @@ def test_a_loop_in_inference_and_training():
     for trips in (1, 5, 2):
         n = torch.tensor(trips)
         assert_close(gradients(fast, x, w, n, wanted=[w]), gradients(refine, x, w, n, wanted=[w]))
-    assert compiled(fast) == 2, "one more, with gradients, for the first trip and the others"
+    assert compiled(fast) == 2, "one more, with gradients, for the first iteration and the others"
     h, total = fast(x, w, torch.tensor(0))
     assert not h.requires_grad and not total.requires_grad
     with ThreadPoolExecutor(4) as pool:
@@ -255,7 +255,7 @@ def test_gradients_of_gradients_leave_statistics_alone():
 
 
 class Recurrent(nn.Module):
-    """The trips of its loop are known when it is captured, or decided by a tensor."""
+    """The iterations of its loop are known when it is captured, or decided by a tensor."""
 
     def __init__(self, trips: int | None) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ W = torch.linspace(-0.4, 0.5, 64).view(8, 8)
 
 
 def steps(x, n):
-    """An operand of a branch lies in the result of a ``cat``; without trips, memory of what the loop took is free for ``z``."""
+    """An operand of a branch lies in the result of a ``cat``; without iterations, memory of what the loop took is free for ``z``."""
     y = x @ W
     i = n * 0
     while i < n:

@@ -132,7 +132,7 @@ def test_what_eager_refuses_raises_the_same() -> None:
         whole, i = x.to(torch.int64), 0
         while i < n:
             if i > 4:
-                raise ValueError("too many trips")
+                raise ValueError("too many iterations")
             whole, i = whole // d, i + 1
         rows = nn.functional.embedding(index, x)
         return whole, rows, int(n) % int(d), math.sqrt(float(n)), int(float(d) * 1.0)

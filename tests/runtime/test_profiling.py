@@ -46,7 +46,7 @@ def test_lines_with_their_loops_and_branches(tmp_path: Path) -> None:
     assert lines[3].operations == 12 and lines[6].operations == 4
     assert all(line.seconds > 0 for line in seen.lines)
     text = str(seen)
-    assert "16 trips in 2 loops" in text and "12 true, 4 false" in text and f"collatz (test_profiling.py:{FIRST + 1})" in text
+    assert "16 iterations in 2 loops" in text and "12 true, 4 false" in text and f"collatz (test_profiling.py:{FIRST + 1})" in text
     seen.export_chrome_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert sum(event["name"] == "aten::tanh" for event in events) == 4

@@ -7,7 +7,7 @@ import torch
 
 from dy2st_runtime import LoadError, SaveError
 from dy2st_runtime.ir.document import Json, dump, parse
-from dy2st_runtime.ir.structure import ChoiceOf, Const, DictOf, Leaf, ListOf, TupleOf, flatten, from_json, to_json, unflatten
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, TaggedUnionOf, TupleOf, flatten, from_json, to_json, unflatten
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
@@ -52,7 +52,7 @@ def test_plain_structures_come_back_equal(value):
 
 
 def test_choice():
-    structure = ListOf((ChoiceOf(Leaf(0), (2, 5), (Leaf(1), Const(None))), Const(None)))
+    structure = ListOf((TaggedUnionOf(Leaf(0), (2, 5), (Leaf(1), Const(None))), Const(None)))
     assert again(structure) == structure
     assert unflatten(structure, [2, "x"]) == ["x", None]
     assert unflatten(structure, [5, "x"]) == [None, None]

@@ -560,7 +560,7 @@ def test_memory_is_given_back():
 def test_long_graphs():
     def function(x, trips):
         for _ in range(int(trips)):
-            x = torch.tanh(x * 1.01).cumsum(0) * 0.5  # one operation that is not noted: a node for each trip
+            x = torch.tanh(x * 1.01).cumsum(0) * 0.5  # one operation that is not noted: a node for each iteration
         return x
 
     compiled = static(function)

@@ -65,7 +65,7 @@ class Chapter:
         return self._add(title, Outcome.CAPTURED, calls, rest)
 
     def unrolled(self, title: str, calls: Sequence[Any], **rest: Any) -> Callable[[_F], _F]:
-        """One program does it, trip after trip."""
+        """One program does it, iteration after iteration."""
         return self._add(title, Outcome.UNROLLED, calls, rest)
 
     def plain(self, title: str, calls: Sequence[Any], **rest: Any) -> Callable[[_F], _F]:

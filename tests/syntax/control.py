@@ -215,7 +215,7 @@ def while_true(x):
     return -x, k
 
 
-@CHAPTER.captured("`while` whose condition becomes a tensor in a later trip", calls=signs())
+@CHAPTER.captured("`while` whose condition becomes a tensor in a later iteration", calls=signs())
 def while_becomes_a_tensor(x):
     go = True
     while go:
@@ -242,7 +242,7 @@ def return_out_of_loops(x, n):
 
 
 @CHAPTER.captured(
-    "`for` over a Python list that a tensor leaves", calls=signs(), note="Each trip is skipped once the loop is left."
+    "`for` over a Python list that a tensor leaves", calls=signs(), note="Each iteration is skipped once the loop is left."
 )
 def for_over_a_list_with_break(x):
     for scale in [1.0, 2.0, 3.0]:

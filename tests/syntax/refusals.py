@@ -85,7 +85,10 @@ def swallows(x):
 
 
 @CHAPTER.refused(
-    "an attribute that gets one more dimension at each trip of a loop", calls=signs(), error=LoopVariableError, says="'self.state'"
+    "an attribute that gets one more dimension at each iteration of a loop",
+    calls=signs(),
+    error=LoopVariableError,
+    says="'self.state'",
 )
 class ChangesKind(torch.nn.Module):
     def __init__(self):
@@ -109,7 +112,7 @@ def grows_dimensions(x):
 
 
 @CHAPTER.refused(
-    "an item that gets one more dimension at each trip of a loop", calls=signs(), error=LoopVariableError, says="'d[\"b\"]'"
+    "an item that gets one more dimension at each iteration of a loop", calls=signs(), error=LoopVariableError, says="'d[\"b\"]'"
 )
 def item_of_another_kind(x):
     d = {"b": x}

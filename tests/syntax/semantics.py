@@ -54,7 +54,7 @@ def chained(x):
     return 0 < shown(x.sum()) < shown(x.max() * 2)
 
 
-@CHAPTER.captured("the loop variable after its loop, after zero trips, and assigned in the body", TRIPS)
+@CHAPTER.captured("the loop variable after its loop, after zero iterations, and assigned in the body", TRIPS)
 def loop_variable(x, n):
     i = 100
     for i in range(n):
@@ -206,7 +206,9 @@ def one_of_two(x):
     return items, other
 
 
-@CHAPTER.captured("gradients of what a call did not use stay `None`: the other branch, a loop without trips", [UP, UP * 9, DOWN])
+@CHAPTER.captured(
+    "gradients of what a call did not use stay `None`: the other branch, a loop without iterations", [UP, UP * 9, DOWN]
+)
 class unused_gradients(torch.nn.Module):
     def __init__(self):
         super().__init__()

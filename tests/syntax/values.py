@@ -291,7 +291,10 @@ def copied_set(x):
 
 
 @CHAPTER.refused(
-    "A set that a loop makes anew at each trip", XS, error=dy2st.CaptureError, says="is another set after each trip of this loop"
+    "A set that a loop makes anew at each iteration",
+    XS,
+    error=dy2st.CaptureError,
+    says="is another set after each iteration of this loop",
 )
 def set_made_anew(x):
     last = {"first"}

@@ -20,7 +20,7 @@ from dy2st import errors
 from dy2st.capture.attributes import attribute_tables
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import LIBRARIES, call_own
-from dy2st.capture.branching import choices, keys, lookup, optional
+from dy2st.capture.branching import keys, lookup, optional, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if, capture_if_exp
 from dy2st.capture.containers import lists, ranges, tuples
@@ -33,7 +33,15 @@ from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.texts import text
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, Undefined, is_number, may_be_undefined
+from dy2st.capture.values.symbolic import (
+    SYMBOLIC_NUMBERS,
+    AbstractObject,
+    AbstractTuple,
+    TaggedUnion,
+    Undefined,
+    is_number,
+    may_be_undefined,
+)
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 from dy2st_runtime.primitives.cells import Cell
 
@@ -50,7 +58,7 @@ def ld(value: Any, kind: type[NameError], message: str) -> Any:
     """
     if isinstance(value, Undefined):
         raise raised(_unbound(value, kind, message))
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         for tag, option in value.options.items():
             if isinstance(option, Undefined):
                 about = {} if kind is UnboundLocalError else {"name": option.name}
@@ -79,7 +87,9 @@ def look_into(session: Session, *values: Any) -> None:
     waiting, seen = list(values), set[int]()
     while waiting:
         value = waiting.pop()
-        if id(value) in seen or isinstance(value, (torch.Tensor, torch.nn.Module, type, types.ModuleType, StandIn, Choice)):
+        if id(value) in seen or isinstance(
+            value, (torch.Tensor, torch.nn.Module, type, types.ModuleType, AbstractObject, TaggedUnion)
+        ):
             continue
         seen.add(id(value))
         if isinstance(value, dict):
@@ -100,13 +110,13 @@ def item(value: Any, key: Any) -> Any:
     session = current()
     if session is None:
         return value[key]
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: item(option, key))
     if keys.is_open(key):
         if has_factory(value):
             unless_there(session, value, key, lambda: set_item(value, key, session.call(value.default_factory)))
-        if keys.has_choice(key) or isinstance(value, lookup.MAPPINGS):
-            resolve = keys.over if isinstance(value, lookup.MAPPINGS) else keys.over_choices
+        if keys.has_union(key) or isinstance(value, lookup.MAPPINGS):
+            resolve = keys.over if isinstance(value, lookup.MAPPINGS) else keys.over_unions
             return resolve(session, key, lambda known: _item(session, value, known))
     return _item(session, value, key)
 
@@ -114,8 +124,8 @@ def item(value: Any, key: Any) -> Any:
 def _item(session: Session, value: Any, key: Any) -> Any:
     value = behind(value)
     key = lookup.by_identity(session, value, lookup.known(key))
-    if isinstance(value, StandIn):
-        return tuples.item(session, value, key) if isinstance(value, StandInTuple) else value[key]  # type: ignore[index]
+    if isinstance(value, AbstractObject):
+        return tuples.item(session, value, key) if isinstance(value, AbstractTuple) else value[key]  # type: ignore[index]
     if isinstance(value, type) and (of_class := _subscripting(value)) is not None:
         return session.call(of_class, key)
     known = session.lists.of(value)
@@ -166,7 +176,7 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if type(found) is Cell:
         return cells.read(session, found)
     if isinstance(value, dict) and may_be_undefined(found):
-        return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else choices.certain(found)
+        return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else unions.certain(found)
     if isinstance(found, list) and (makes or isinstance(key, slice)):
         session.lists.own(found)
     return found
@@ -183,7 +193,7 @@ def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]
     """Put an item into a dict if none is there under a key known only at run time."""
     there = keys.over(session, key, lambda known: lookup.presence(session, table, known))
     if not isinstance(there, bool):
-        session.births.own_variables(put)
+        session.allocations.own_variables(put)
         capture_if(there, lambda: None, put, ())
     elif not there:
         put()
@@ -259,11 +269,11 @@ def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
     """An item that is there on some ways only, of a dict that makes what is missing."""
     makes = has_factory(table)
     if not makes and type(table).__missing__ is collections.defaultdict.__missing__:
-        return choices.certain(found)
+        return unions.certain(found)
     default: Any = (lambda: session.call(table.default_factory)) if makes else (lambda: type(table).__missing__(table, key))
     if makes:
         return item_or_put(session, table, key, default)
-    there = choices.presence(found)
+    there = unions.presence(found)
     return default() if there is False else capture_if_exp(there, found.without_unbound, default)
 
 
@@ -272,7 +282,7 @@ def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any])
     if lookup.is_runtime(key):  # one of those that are there
         return lookup.find(session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, key))
     found = dict.get(table, key, MISSING)
-    there = found is not MISSING and choices.presence(found)
+    there = found is not MISSING and unions.presence(found)
     if there is True:
         return found
     made = capture_if_exp(there, found.without_unbound, make) if there is not False else make()
@@ -287,12 +297,12 @@ def _refuse_new(session: Session, key: Any) -> NoReturn:
 def set_item(target: Any, key: Any, value: Any) -> None:
     """``target[key] = value``."""
     session = current()
-    if isinstance(target, Choice):
+    if isinstance(target, TaggedUnion):
         target.session.over(target, lambda option: set_item(option, key, value))
-    elif session is not None and keys.is_open(key) and (keys.has_choice(key) or isinstance(target, dict)):
-        resolve = keys.over if isinstance(target, dict) else keys.over_choices
+    elif session is not None and keys.is_open(key) and (keys.has_union(key) or isinstance(target, dict)):
+        resolve = keys.over if isinstance(target, dict) else keys.over_unions
         resolve(session, key, lambda known: _set_item(session, target, known, value))
-    elif isinstance(value, Choice) and isinstance(key, slice) and isinstance(target, list):
+    elif isinstance(value, TaggedUnion) and isinstance(key, slice) and isinstance(target, list):
         value.session.over(value, lambda option: set_item(target, key, option))
     else:
         _set_item(session, target, key, value)
@@ -334,7 +344,7 @@ def _set_plainly(
         return
     _note_items(session, target, key)
     if isinstance(target, dict) and may_be_undefined(held):
-        session.key_orders.write(target, key, choices.where_there)
+        session.key_orders.write(target, key, unions.where_there)
     put(target, key, value)
 
 
@@ -358,25 +368,25 @@ def _note_items(session: Session, target: Any, key: Any) -> None:
         session.key_orders.moved(target, key)  # it has been taken out on this way, and comes last now
     elif isinstance(target, dict):
         session.write(ItemPlace(target, key))
-    elif isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
+    elif isinstance(target, (list, collections.deque)) and not isinstance(target, AbstractObject):
         session.write(ContentsPlace(target))
     else:
         hidden_state.set_item(session, target)
 
 
-def settled_key(value: Any, key: Any) -> Any:
-    """The key of an item that is read and written: see :func:`~dy2st.capture.branching.lookup.settled`."""
+def normalized_key(value: Any, key: Any) -> Any:
+    """The key of an item that is read and written: see :func:`~dy2st.capture.branching.lookup.normalized`."""
     session = current()
-    return key if session is None or not isinstance(value, dict) else lookup.settled(session, value, key)
+    return key if session is None or not isinstance(value, dict) else lookup.normalized(session, value, key)
 
 
 def del_item(target: Any, key: Any) -> None:
     """``del target[key]``."""
     session = current()
-    if session is not None and isinstance(target, Choice):
+    if session is not None and isinstance(target, TaggedUnion):
         session.over(target, lambda option: del_item(option, key))
-    elif session is not None and keys.is_open(key) and (keys.has_choice(key) or isinstance(target, dict)):
-        resolve = keys.over if isinstance(target, dict) else keys.over_choices
+    elif session is not None and keys.is_open(key) and (keys.has_union(key) or isinstance(target, dict)):
+        resolve = keys.over if isinstance(target, dict) else keys.over_unions
         resolve(session, key, lambda known: _del_item(session, target, known))
     else:
         _del_item(session, target, key)
@@ -399,7 +409,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
         key = lookup.by_identity(session, target, key)
         if isinstance(target, dict):
             if lookup.is_runtime(key):
-                missing = lambda: choices.certain(Undefined("key", KeyError, (key,)))  # noqa: E731
+                missing = lambda: unions.certain(Undefined("key", KeyError, (key,)))  # noqa: E731
                 lookup.find(session, target, key, lambda known: _del_in_container(session, target, known), missing)
                 return
             if id(target) in session.tables:
@@ -407,7 +417,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
                 return
             held = dict.get(target, key, MISSING)
             if may_be_undefined(held):
-                choices.certain(held)
+                unions.certain(held)
             elif held is not MISSING or not hasattr(type(target), "__missing__"):
                 _item_of_container(session, target, key)
             else:
@@ -417,7 +427,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
         if isinstance(target, list) and _is_runtime(key):
             lists.del_item(session, lists.required(session, target), key)
             return
-        if isinstance(target, (list, collections.deque)) and not isinstance(target, StandIn):
+        if isinstance(target, (list, collections.deque)) and not isinstance(target, AbstractObject):
             session.write(ContentsPlace(target))
             storage.base_of(target).__delitem__(target, key)
             return
@@ -444,17 +454,17 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     session = current()
     if session is None:
         return function(target, value)
-    if isinstance(target, Choice):
+    if isinstance(target, TaggedUnion):
         return session.over(target, lambda option: inplace(function, option, value))
-    if isinstance(value, Choice) and isinstance(target, (set, dict, collections.deque, StandIn)):
+    if isinstance(value, TaggedUnion) and isinstance(target, (set, dict, collections.deque, AbstractObject)):
         return session.over(value, lambda option: inplace(function, target, option))
-    if isinstance(target, (list, collections.deque)) and function is python.iadd and not isinstance(target, StandIn):
+    if isinstance(target, (list, collections.deque)) and function is python.iadd and not isinstance(target, AbstractObject):
         session.call(target.extend, value)
         return target
     hidden_state.set_item(session, target)
     if function is python.iadd and tuples.are(target, value):
         return tuples.concat(session, target, value)
-    if isinstance(target, (list, collections.deque)) and function is python.imul and not isinstance(target, StandIn):
+    if isinstance(target, (list, collections.deque)) and function is python.imul and not isinstance(target, AbstractObject):
         made = lists.repeat(session, target, value) if isinstance(target, list) else target * value
         session.call(target.clear)
         session.call(target.extend, made)
@@ -465,6 +475,6 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if isinstance(target, set) and function in _SET_CHANGES and isinstance(value, (set, frozenset)):
         session.call(getattr(set, _SET_CHANGES[function]), target, value)
         return target
-    if isinstance(target, (list, dict, set, collections.deque)) and not isinstance(target, StandIn):
+    if isinstance(target, (list, dict, set, collections.deque)) and not isinstance(target, AbstractObject):
         session.write(ContentsPlace(target))
     return function(target, value)

@@ -13,13 +13,13 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.attributes.class_attributes import read_classes, source_of
-from dy2st.capture.branching import choices
+from dy2st.capture.branching import unions
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.objects import cells
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Choice, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.primitives.cells import Cell
 
@@ -39,9 +39,9 @@ def read(session: Session, owner: Any, source: Source | None) -> dict[str, Any]:
     table = storage.table_of(owner)
     assert table is not None
     know(session, owner, table)
-    born = session.births.born(owner)
+    born = session.allocations.born(owner)
     if born is not None:  # the dict is as old, so that blocks pass it on as the object that it is
-        session.births.own(table, born)
+        session.allocations.own(table, born)
     if source is not None:
         session.tracker.know(table, session.tracker.table.attribute(source, "__dict__"))
         for name in _keep_names(session, owner, source):
@@ -55,7 +55,7 @@ def of_class(session: Session, kind: type, source: Source) -> Any:
     table: Any = vars(kind)
     if any(map(may_be_undefined, table.values())):
         table = read_all(session, kind)
-        session.births.own(table)
+        session.allocations.own(table)
     else:
         session.class_tables[id(table)] = table, kind
     return table
@@ -156,7 +156,7 @@ def item(session: Session, table: dict[str, Any], key: Any) -> Any:
     found = table[key]
     if type(found) is Cell:
         return cells.read(session, found)
-    return choices.certain(_as_key(found, key)) if may_be_undefined(found) else found
+    return unions.certain(_as_key(found, key)) if may_be_undefined(found) else found
 
 
 def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
@@ -172,7 +172,7 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
         cells.write(session, table[key], value)
         return
     session.write(AttributePlace(owner, key))
-    session.key_orders.write(table, key, choices.where_there)
+    session.key_orders.write(table, key, unions.where_there)
     table[key] = value
 
 
@@ -187,7 +187,7 @@ def remove(session: Session, table: dict[str, Any], key: Any) -> None:
 def call(session: Session, table: dict[str, Any], name: str, args: Any, kwargs: Any) -> Any:
     """A method that changes the dict: each attribute is written by itself."""
     before, after = dict(table), session.key_orders.follow(dict(table), table)
-    session.births.own(after)
+    session.allocations.own(after)
     result = session.call(getattr(after, name), *args, **kwargs)
     for key in [key for key in before if key not in after]:
         session.write(AttributePlace(session.tables[id(table)][1], key))
@@ -207,7 +207,7 @@ def replace(session: Session, owner: Any, table: Any) -> None:
     """
     place = AttributePlace(owner, "__dict__")
     if session.tracker.source_of(table) is not None or (
-        session.nesting > 1 and not session.births.is_inside(place, session.region)
+        session.nesting > 1 and not session.allocations.is_inside(place, session.region)
     ):
         raise errors.CaptureError(
             "the __dict__ of an object is replaced by a dict from outside, or where a tensor decides",
@@ -226,6 +226,6 @@ def _as_key(found: Any, key: Any) -> Any:
     missing = Undefined("key", KeyError, (key,))
     if isinstance(found, Undefined):
         return missing
-    assert isinstance(found, Choice)
+    assert isinstance(found, TaggedUnion)
     options = {tag: missing if isinstance(option, Undefined) else option for tag, option in found.options.items()}
-    return Choice(found.session, found.tag, options)
+    return TaggedUnion(found.session, found.tag, options)

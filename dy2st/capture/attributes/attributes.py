@@ -26,7 +26,7 @@ from dy2st.capture.attributes.class_attributes import (
     source_of,
     was_written,
 )
-from dy2st.capture.branching import choices, keys
+from dy2st.capture.branching import keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.diagnostics.attribution import is_users
 from dy2st.capture.environment import written_out
@@ -40,7 +40,7 @@ from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.types import absent_attributes, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, Stale, StandIn, is_symbolic, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, Stale, TaggedUnion, is_symbolic, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives.cells import Cell
@@ -57,7 +57,7 @@ def attr(value: Any, name: str) -> Any:
         return getattr(value, name)
     if keys.is_open(name):
         return _over_names(session, name, lambda known: attr(value, known))
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: attr(option, name))
     try:
         found = _attr(session, value, name)
@@ -74,7 +74,7 @@ def _attr(session: Session, value: Any, name: str) -> Any:
         return _of_tensor(session, value, name)
     if session.is_spent(value):
         raise spent(session)
-    if isinstance(value, StandIn) and not hasattr(absent_attributes.stood_for(value), name):
+    if isinstance(value, AbstractObject) and not hasattr(absent_attributes.stood_for(value), name):
         raise raised(absent_attributes.error(value, name))
     kind = open_class(value, name)
     if kind is not None:
@@ -98,9 +98,9 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
         return tensor_traits.read(session, value, name)
     if name == "_version" and isinstance(value, torch.Tensor):
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
-    if isinstance(value, torch.Tensor) and tensor_traits.is_of_stand_ins(value, name):
+    if isinstance(value, torch.Tensor) and tensor_traits.is_of_abstracts(value, name):
         raise raised(absent_attributes.error(value, name))
-    if name in ("_base", "_is_view") and session.is_stand_in(value) and tensor_traits.is_made(value):
+    if name in ("_base", "_is_view") and session.is_abstract(value) and tensor_traits.is_made(value):
         raise CaptureError(
             "whether this tensor is a view, and of what, is known only when the program runs: it is an input, or one that a branch "
             "or loop gives",
@@ -138,17 +138,17 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
     if keys.is_open(name):
         return _over_names(session, name, lambda known: attr_or(value, known, default))
     value = _holder(session, value, name)
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: attr_or(option, name, default))
     kind = open_class(value, name)
     if kind is not None:
         return over_class(session, kind, name, lambda: attr_or(value, name, default))
     own = _sometimes(value, name)
     if own is not None and not _has_other(value, name):
-        there = choices.presence(own)
+        there = unions.presence(own)
         return default if there is False else capture_if_exp(there, own.without_unbound, lambda: default)
-    if own is not None and is_symbolic(choices.presence(own)):
-        return capture_if_exp(choices.presence(own), own.without_unbound, lambda: _given_otherwise(session, value, name, default))
+    if own is not None and is_symbolic(unions.presence(own)):
+        return capture_if_exp(unions.presence(own), own.without_unbound, lambda: _given_otherwise(session, value, name, default))
     if _asks_user(value, name):
         return _or(session, lambda: attr(value, name), lambda: default)
     try:
@@ -176,19 +176,19 @@ def has_attr(value: Any, name: str) -> Any:
     if keys.is_open(name):
         return _over_names(session, name, lambda known: has_attr(value, known))
     value = _holder(session, value, name)
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: has_attr(option, name))
     kind = open_class(value, name)
     if kind is not None:
         return over_class(session, kind, name, lambda: has_attr(value, name))
-    if isinstance(value, torch.Tensor) and tensor_traits.is_of_stand_ins(value, name):
+    if isinstance(value, torch.Tensor) and tensor_traits.is_of_abstracts(value, name):
         return False
-    if isinstance(value, StandIn):
+    if isinstance(value, AbstractObject):
         return hasattr(absent_attributes.stood_for(value), name)
     own = _sometimes(value, name)
     if own is not None and not _has_other(value, name):
-        return choices.presence(own)
-    if own is not None and is_symbolic(there := choices.presence(own)):
+        return unions.presence(own)
+    if own is not None and is_symbolic(there := unions.presence(own)):
         return capture_if_exp(there, lambda: True, lambda: _given_otherwise(session, value, name, MISSING) is not MISSING)
     if own is not None or _asks_user(value, name):
         return _or(session, lambda: (attr(value, name), True)[1], lambda: False)
@@ -215,16 +215,16 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
     if type(held) is Cell:
         return cells.read(session, held)
     if may_be_undefined(held):
-        there = choices.presence(held)
+        there = unions.presence(held)
         if not _has_other(value, name):
-            return choices.certain(held, name=name, obj=value)
+            return unions.certain(held, name=name, obj=value)
         other = functools.partial(_otherwise, session, value, described, name, fallback)
         return other() if there is False else capture_if_exp(there, held.without_unbound, other)
     if held is MISSING or (fallback and _is_hidden_table_entry(value, name)):
         return _otherwise(session, value, described, name, fallback)
     if isinstance(value, type):
         return _read_plainly(session, value, name)
-    if not isinstance(value, StandIn) and source_of(session, value) is not None:
+    if not isinstance(value, AbstractObject) and source_of(session, value) is not None:
         session.outside.read(AttributePlace(value, name))
         held = storage.own(value, name)  # a number that is an input stands there by now
     elif isinstance(value, types.ModuleType):
@@ -294,11 +294,11 @@ def _of_bases(session: Session, kind: type, name: str) -> Any:
         return _read_plainly(session, kind, name)
     described = vars(base)[name]
     made = described.__get__(None, kind) if hasattr(type(described), "__get__") else described
-    return choices.certain(made, name=name, obj=kind) if may_be_undefined(made) else made
+    return unions.certain(made, name=name, obj=kind) if may_be_undefined(made) else made
 
 
 def _read_plainly(session: Session, value: Any, name: str) -> Any:
-    source = None if isinstance(value, StandIn) else source_of(session, value)
+    source = None if isinstance(value, AbstractObject) else source_of(session, value)
     try:
         found = getattr(value, name)
     except AttributeError:
@@ -326,7 +326,7 @@ def _read_given(session: Session, value: Any, name: str, found: Any, source: Sou
 
 def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
     """What the class of an object makes of an attribute that it defines."""
-    if isinstance(described, Choice):
+    if isinstance(described, TaggedUnion):
         return session.over(described, lambda option: _of_class(session, value, option, name))
     getter = described.fget if isinstance(described, property) else None
     in_c = getter is not None and not isinstance(getter, types.FunctionType) and not is_library(type(value).__module__)
@@ -346,7 +346,7 @@ def _of_class(session: Session, value: Any, described: Any, name: str) -> Any:
 
 def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     """What the class holds for an object that has nothing of its own, or what a library computes."""
-    source = None if isinstance(value, StandIn) else source_of(session, value)
+    source = None if isinstance(value, AbstractObject) else source_of(session, value)
     if name == "__dict__" and attribute_tables.has(value):
         return attribute_tables.read(session, value, source)
     if name == "__dict__" and isinstance(value, type) and source is not None:
@@ -358,7 +358,7 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     if source is not None:
         _read_given(session, value, name, found, source)
         found = get(value, name) if type(found) in (bool, int, float) else found  # an input may stand there by now
-    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
+    return unions.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _of_made_object(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -370,7 +370,7 @@ def _of_made_object(session: Session, value: Any, described: Any, name: str) -> 
         of_class(session, value, name)
         return getattr(value, name)
     found = plain(session, type(value), name)
-    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
+    return unions.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _read_from_class(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -381,9 +381,9 @@ def _read_from_class(session: Session, value: Any, described: Any, name: str) ->
     if session.tracker.source_of(value) is not None or session.tracker.source_of(kind) is not None:
         read_classes(session, type(value).__mro__, name)
         now = vars(kind)[name]
-        described = described if isinstance(now, Choice) else now  # an input may stand there by now
+        described = described if isinstance(now, TaggedUnion) else now  # an input may stand there by now
     found = described.__get__(value, type(value)) if hasattr(type(described), "__get__") else described
-    return choices.certain(found, name=name, obj=value) if may_be_undefined(found) else found
+    return unions.certain(found, name=name, obj=value) if may_be_undefined(found) else found
 
 
 def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
@@ -428,7 +428,7 @@ def set_attr(target: Any, name: str, value: Any) -> None:
     if session is None or (isinstance(target, torch.Tensor) and not tensor_attributes.is_users(target, name)):
         setattr(target, name, value)
         return
-    if isinstance(target, Choice):
+    if isinstance(target, TaggedUnion):
         session.over(target, lambda option: set_attr(option, name, value))
         return
     target = _holder(session, target, name)
@@ -446,7 +446,7 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     Args:
         setter: what was called for it, where that is no statement.
     """
-    if isinstance(target, StandIn):
+    if isinstance(target, AbstractObject):
         _refused_as_eager(target, lambda real: setattr(real, name, value))
     if _of_user(session, target, name, "fset", "__set__", value):
         return
@@ -466,17 +466,17 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     session.write(AttributePlace(target, name))
     held_in = [table for table in storage.tables(target) if name in table]
     for table in held_in:
-        session.key_orders.write(table, name, choices.where_there)
+        session.key_orders.write(table, name, unions.where_there)
     if isinstance(target, torch.Tensor):
         tensor_attributes.written(session, target, name)
     if isinstance(target, torch.nn.Module):
         _check_table(session, target, name, value)
-        setter = storage.keep if isinstance(value, Choice) else setter  # the module itself asks what the value is
+        setter = storage.keep if isinstance(value, TaggedUnion) else setter  # the module itself asks what the value is
     (setter or setattr)(target, name, value)
     _taken_out(session, held_in, name)
 
 
-def _refused_as_eager(target: StandIn, change: Callable[[Any], None]) -> None:
+def _refused_as_eager(target: AbstractObject, change: Callable[[Any], None]) -> None:
     """Sets, deques and tuples have no attributes that may change: raise what such an object raises."""
     try:
         change(absent_attributes.example(target))
@@ -491,7 +491,7 @@ def _check_table(session: Session, module: torch.nn.Module, name: str, value: An
         CaptureError: a tensor decides where that is.
     """
     held = storage.own(module, name)
-    if not isinstance(held, Choice) or storage.may_register(value) or not storage.may_register(held):
+    if not isinstance(held, TaggedUnion) or storage.may_register(value) or not storage.may_register(held):
         return
     if all(map(storage.may_register, held.options.values())):
         return
@@ -520,7 +520,7 @@ def del_attr(target: Any, name: str) -> None:
     if keys.is_open(name):
         _over_names(session, name, lambda known: del_attr(target, known))
         return
-    if isinstance(target, Choice):
+    if isinstance(target, TaggedUnion):
         session.over(target, lambda option: del_attr(option, name))
         return
     target = _holder(session, target, name)
@@ -534,7 +534,7 @@ def del_attr(target: Any, name: str) -> None:
 
 def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str], None] = delattr) -> None:
     """What ``object.__delattr__`` does."""
-    if isinstance(target, StandIn):
+    if isinstance(target, AbstractObject):
         _refused_as_eager(target, lambda real: delattr(real, name))
     described = storage.of_class(type(target), name)
     if _of_user(session, target, name, "fdel", "__delete__"):
@@ -543,7 +543,7 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
         target = attribute_tables.holder(session, target)
     held = storage.own(target, name)
     if may_be_undefined(held):
-        choices.certain(held)
+        unions.certain(held)
     source_of(session, target)
     session.write(AttributePlace(target, name))
     held_in = [table for table in storage.tables(target) if name in table]
@@ -585,7 +585,7 @@ def _is_librarys(function: Any) -> bool:
 
 def _sometimes(value: Any, name: str) -> Any:
     """What an object has itself on some ways only; ``None`` for any other attribute."""
-    if isinstance(value, (StandIn, super, *SYMBOLIC_NUMBERS)) or _method(value, "__getattribute__") is not None:
+    if isinstance(value, (AbstractObject, super, *SYMBOLIC_NUMBERS)) or _method(value, "__getattribute__") is not None:
         return None
     if isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name):
         return None
@@ -607,7 +607,7 @@ def _has_other(value: Any, name: str) -> bool:
 
 def _asks_user(value: Any, name: str) -> bool:
     """Whether the user's code decides if there is an attribute."""
-    if isinstance(value, (torch.Tensor, StandIn, *SYMBOLIC_NUMBERS)):
+    if isinstance(value, (torch.Tensor, AbstractObject, *SYMBOLIC_NUMBERS)):
         return False
     if isinstance(value, super) or _method(value, "__getattribute__") is not None:
         return True
@@ -620,7 +620,7 @@ def _asks_user(value: Any, name: str) -> bool:
 
 
 def _guard_missing(session: Session, value: Any, name: str) -> None:
-    source = None if isinstance(value, (StandIn, super)) else _unwritten_source(session, value, name)
+    source = None if isinstance(value, (AbstractObject, super)) else _unwritten_source(session, value, name)
     if source is not None and not _asks_user(value, name):
         session.tracker.guards.missing(session.tracker.table.attribute(source, name))
 

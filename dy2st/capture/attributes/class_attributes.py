@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.branching import choices
+from dy2st.capture.branching import unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.users_code import definition, is_library, user_method
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, StandIn, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
 
 LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")
@@ -77,7 +77,7 @@ def read_descriptor(session: Session, kinds: Iterable[type], name: str, descript
 
 def open_class(value: Any, name: str) -> type | None:
     """The class that gives an object an attribute on some ways only."""
-    if isinstance(value, (torch.Tensor, StandIn, *SYMBOLIC_NUMBERS)):
+    if isinstance(value, (torch.Tensor, AbstractObject, *SYMBOLIC_NUMBERS)):
         return None
     kinds = type(value).__mro__
     if isinstance(value, super):
@@ -107,7 +107,7 @@ def over_class(session: Session, kind: type, name: str, use: Callable[[], Any]) 
         place.write(known)
         return use()
 
-    there = choices.presence(held)
+    there = unions.presence(held)
     if there is False:
         return once(MISSING)
     return capture_if_exp(there, lambda: once(held.without_unbound()), lambda: once(MISSING))

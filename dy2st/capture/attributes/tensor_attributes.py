@@ -1,7 +1,7 @@
 """Attributes that the user's code gives to tensors: ``x.tag = 1``.
 
-What is put on the stand-in of a tensor from outside would be lost: it is put on the tensor itself, as on any object, and taken off
-again when the capture is done. A tensor that the program makes has its attributes on its stand-in.
+What is put on the abstract value of a tensor from outside would be lost: it is put on the tensor itself, as on any object, and
+taken off again when the capture is done. A tensor that the program makes has its attributes on its abstract value.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _attributes(session: Session, value: torch.Tensor) -> dict[str, Any]:
 
 def is_users(value: Any, name: str) -> bool:
     """Whether an attribute of a tensor is one that no tensor has by its class."""
-    if not isinstance(value, torch.Tensor) or tensor_traits.is_of_stand_ins(value, name):
+    if not isinstance(value, torch.Tensor) or tensor_traits.is_of_abstracts(value, name):
         return False
     return name == "__dict__" or storage.of_class(torch.Tensor, name) is storage.MISSING
 
@@ -97,7 +97,7 @@ def holder(session: Session, value: torch.Tensor, name: str) -> torch.Tensor:
         CaptureError: the tensor is one of several, of which some have attributes.
     """
     real = session.outside.behind(value)
-    if not session.is_stand_in(real):
+    if not session.is_abstract(real):
         return real
     if name == "__dict__":
         raise errors.CaptureError(
@@ -122,8 +122,8 @@ def _of_several(session: Session, what: str) -> errors.CaptureError:
 def written(session: Session, tensor: torch.Tensor, name: str) -> None:
     """The code puts something on a tensor, or takes it off."""
     session.tagged.setdefault(id(tensor), (tensor, []))[1].append(name)
-    if session.is_stand_in(tensor):
+    if session.is_abstract(tensor):
         tensor_traits.mark(tensor, (tensor_traits.ATTRIBUTES, tensor_traits.MADE_ATTRIBUTES))
     else:
-        for stand_in in session.outside.stand_ins_of(tensor):
-            tensor_traits.mark(stand_in, (tensor_traits.ATTRIBUTES,))
+        for abstract in session.outside.abstracts_of(tensor):
+            tensor_traits.mark(abstract, (tensor_traits.ATTRIBUTES,))

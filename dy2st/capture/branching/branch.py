@@ -12,7 +12,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.branching.sides import Sides
-from dy2st.capture.diagnostics.access_path import spelled
+from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
@@ -28,9 +28,9 @@ from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import (
     CAPTURE_VALUES,
     SYMBOLIC_NUMBERS,
-    Choice,
-    StandInDeque,
-    StandInTuple,
+    AbstractDeque,
+    AbstractTuple,
+    TaggedUnion,
     Undefined,
     is_mutable,
     number_kind,
@@ -105,7 +105,7 @@ def run_branch(
                 raise
             dead = session.left.read() is None
             result = None if dead else ABSENT
-        result, dead = rests.settled(session, depth, result, dead, live, join)
+        result, dead = rests.joined(session, depth, result, dead, live, join)
         session.emit_checks()
         return Outcome(region.start, region.builder, session.writes_of(region), result, dead)
 
@@ -244,27 +244,27 @@ class Joiner:
         return is_mutable(unpack_list(value)) and not self._is_older(value)
 
     def _are_apart(self, a: Any, b: Any) -> bool:
-        is_alone = any(value is ABSENT for value in (a, b)) and not isinstance(a, Choice) and not isinstance(b, Choice)
+        is_alone = any(value is ABSENT for value in (a, b)) and not isinstance(a, TaggedUnion) and not isinstance(b, TaggedUnion)
         options = () if is_alone or not self._apart else (*options_of(a), *options_of(b))
         return any(id(unpack_list(option)) in self._apart for option in options)
 
-    def _one_of_objects(self, a: Any, b: Any) -> Choice:
+    def _one_of_objects(self, a: Any, b: Any) -> TaggedUnion:
         """One of the objects that the branches leave in a place, each of which stays itself."""
         made: list[Any] = []
         tags: list[Any] = []
         for value, builder, is_first in ((a, self.builders[0], True), (b, self.builders[1], False)):
-            options = value.options if isinstance(value, Choice) else {} if value is ABSENT else {0: value}
+            options = value.options if isinstance(value, TaggedUnion) else {} if value is ABSENT else {0: value}
             places = {}
             for tag, option in options.items():
                 alone = self._alone(option, is_first)
                 places[tag] = next((place for place, other in enumerate(made) if _is_one(other, alone)), len(made))
                 made += [alone] * (places[tag] == len(made))
             with self.session.recording_into(builder):
-                tags.append(value.retagged(places) if isinstance(value, Choice) else places.get(0))
+                tags.append(value.retagged(places) if isinstance(value, TaggedUnion) else places.get(0))
         self.fresh.append(self.session.new_value(lattice.NumberType("int")))
         for leaves, tag in zip(self.leaves, tags):
             leaves.append(tag)
-        return self.session.new_choice(self.fresh[-1], dict(enumerate(made)))
+        return self.session.new_union(self.fresh[-1], dict(enumerate(made)))
 
     def _alone(self, value: Any, is_first: bool) -> Any:
         """What stands for a value of one branch, and for nothing of the other."""
@@ -304,7 +304,7 @@ class Joiner:
 
     def _choose_tuple(self, value: Any, ways: tuple[Any, Any]) -> None:
         """A value may be one of the tuples from before the branches."""
-        if not any(isinstance(option, (tuple, StandInTuple)) for option in options_of(value)):
+        if not any(isinstance(option, (tuple, AbstractTuple)) for option in options_of(value)):
             return
         tuples, tag = self.session.tuples, None
         others = tuples.given(ways, self._start)
@@ -359,7 +359,7 @@ class Joiner:
             (builder, option.items)
             for builder, value in zip(self.builders, values)
             for option in options_of(value)
-            if isinstance(option, StandInDeque) and not self._is_older(option)
+            if isinstance(option, AbstractDeque) and not self._is_older(option)
         ]
         kinds = {None if self.session.lists.of(items) is not None else len(items) for _, items in made}
         for builder, items in made if len(kinds) > 1 else ():
@@ -397,7 +397,7 @@ class Joiner:
             is_object: whether it is an object itself; else what is in one.
         """
         options = [option for part in given for option in options_of(part)]
-        if isinstance(kind, lattice.ChoiceType):
+        if isinstance(kind, lattice.TaggedUnionType):
             return self._united_options(kind, value, options)
         if not isinstance(kind, lattice.CONTAINERS):
             return value
@@ -428,11 +428,11 @@ class Joiner:
         known = self._made.get(key, self._stands_for.get(key[0]) if len(key) == 1 else None)
         if known is None:
             self._made[key] = known = value
-        if not isinstance(known, Choice):
+        if not isinstance(known, TaggedUnion):
             self._stands_for.update(dict.fromkeys(key, known))
         return known
 
-    def _united_options(self, kind: lattice.ChoiceType, value: Choice, given: Sequence[Any]) -> Any:
+    def _united_options(self, kind: lattice.TaggedUnionType, value: TaggedUnion, given: Sequence[Any]) -> Any:
         by_option: dict[int, list[Any]] = {}
         for option in given:
             by_option.setdefault(abstract_values.place(kind.options, option), []).append(option)
@@ -441,7 +441,9 @@ class Joiner:
             for tag, item in enumerate(kind.options)
         }
         return (
-            value if all(made[tag] is option for tag, option in value.options.items()) else Choice(value.session, value.tag, made)
+            value
+            if all(made[tag] is option for tag, option in value.options.items())
+            else TaggedUnion(value.session, value.tag, made)
         )
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
@@ -470,7 +472,7 @@ class Joiner:
     def _mismatch(self, place: Place | None, a: Any, b: Any, error: Exception) -> errors.BranchMismatchError:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
             kind = type(place.owner).__name__
-            name = spelled(self.session, place, a, b)
+            name = access_path(self.session, place, a, b)
             if self.session.is_new(place.owner):
                 base = "set" if isinstance(place.owner, set) else "deque"
                 return errors.BranchMismatchError(
@@ -486,7 +488,7 @@ class Joiner:
                 seen=in_words(place, error),
                 fix=f"make a copy in the function, change and return that: {kind}(items); or keep a list or dict",
             )
-        what = f"'{spelled(self.session, place, a, b)}'" if place is not None else "the value of this expression"
+        what = f"'{access_path(self.session, place, a, b)}'" if place is not None else "the value of this expression"
         return errors.BranchMismatchError(
             f"{what} is not the same kind of value on both branches",
             _origin(self.session, a) or self.session.here(),
@@ -512,9 +514,9 @@ def in_words(place: Place | None, error: Exception) -> str:
 
 def _origin(session: Session, value: Any) -> errors.Location | None:
     """The user's line that computed a value."""
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         value = next(iter(value.options.values()))
     if not isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return None
-    location = session.origins.get(id(value))
+    location = session.provenance.get(id(value))
     return errors.Location(location.file, location.line, location.function) if location else None

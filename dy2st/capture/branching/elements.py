@@ -19,7 +19,7 @@ import torch
 from torch import fx
 
 from dy2st import errors
-from dy2st.capture.branching import choices
+from dy2st.capture.branching import unions
 from dy2st.capture.objects import cells
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.session import Session
@@ -28,12 +28,12 @@ from dy2st.capture.types import lattice
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
-    Choice,
+    AbstractObject,
+    AbstractTuple,
     RuntimeList,
     RuntimeString,
     Stale,
-    StandIn,
-    StandInTuple,
+    TaggedUnion,
     Text,
     is_number,
     may_be_undefined,
@@ -49,7 +49,7 @@ CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type,
 """What is an item as the object that it is."""
 
 
-def settled(session: Session, value: Any, inside: bool = False) -> Any:
+def normalized(session: Session, value: Any, inside: bool = False) -> Any:
     """A value as an item: lists in it become lists of the program, texts are made.
 
     Args:
@@ -60,14 +60,14 @@ def settled(session: Session, value: Any, inside: bool = False) -> Any:
     """
     if type(value) is Cell and not inside:
         Cell.refuse()
-    if isinstance(value, Choice):
-        value = choices.bound(value)
-        if not isinstance(value, Choice):
-            return settled(session, value)
+    if isinstance(value, TaggedUnion):
+        value = unions.bound(value)
+        if not isinstance(value, TaggedUnion):
+            return normalized(session, value)
         options = {tag: option for tag, option in value.options.items() if session.shapes.known(value.tag == tag) is not False}
         if len(options) == 1:
-            return settled(session, *options.values())
-        return Choice(session, value.tag, {tag: settled(session, option) for tag, option in options.items()})
+            return normalized(session, *options.values())
+        return TaggedUnion(session, value.tag, {tag: normalized(session, option) for tag, option in options.items()})
     value = session.lists.of(value) or value
     if isinstance(value, RuntimeList):
         value.alone = False
@@ -76,7 +76,7 @@ def settled(session: Session, value: Any, inside: bool = False) -> Any:
         return _list(session, value)
     if isinstance(value, Text):
         return text.made_string(session, value)
-    if isinstance(value, StandInTuple):
+    if isinstance(value, AbstractTuple):
         raise errors.CaptureError(
             "a tuple of a length that is known only at run time is put in a list that changes length inside a captured block",
             session.here(),
@@ -88,7 +88,7 @@ def settled(session: Session, value: Any, inside: bool = False) -> Any:
 
 
 def _list(session: Session, items: list[Any]) -> RuntimeList:
-    if session.births.born(items) is None and session.tracker.source_of(items) is None:
+    if session.allocations.born(items) is None and session.tracker.source_of(items) is None:
         session.lists.own(items)  # code that was not converted has just made it: the __init__ of a dataclass
     if not session.lists.owner_is_here(items):
         raise NeedsRuntimeList(items)
@@ -107,27 +107,27 @@ def _container(session: Session, value: Any) -> Any:
     if isinstance(value, Stale):
         value.fail()
     parts = children(value)
-    if parts is None or any(map(may_be_undefined, parts[0])) or type(value) is torch.Size or isinstance(value, StandIn):
+    if parts is None or any(map(may_be_undefined, parts[0])) or type(value) is torch.Size or isinstance(value, AbstractObject):
         raise errors.CaptureError(
             f"a value of class {value.__class__.__name__} is put in a list that changes length inside a captured block",
             session.here(),
             fix="put in tensors, numbers, strings, None, tuples, lists, dicts and dataclasses of them",
         )
     _, structure = shallow(value)
-    return unflatten(structure, [unpack_list(settled(session, part, inside=True)) for part in parts[0]])
+    return unflatten(structure, [unpack_list(normalized(session, part, inside=True)) for part in parts[0]])
 
 
-def item_node(session: Session, value: Any, settled: Any) -> Any:
+def item_node(session: Session, value: Any, normalized: Any) -> Any:
     """A value that is put in, as an argument of a node; an object that the program has made already is that one.
 
     Args:
-        settled: the value, settled.
+        normalized: the value, normalized.
     """
     if not _is_object(value):
-        return argument(session, settled)
+        return argument(session, normalized)
     known = session.builder.object_node(value)
     if known is None:
-        known = argument(session, settled)
+        known = argument(session, normalized)
         session.builder.stands_for(value, known)
     return known
 
@@ -140,12 +140,12 @@ def check_kept(session: Session, value: Any) -> None:
     """A dict or object goes into a list, where the program has a copy of it.
 
     Raises:
-        CaptureError: it is the same one at each trip of a loop, or comes from outside.
+        CaptureError: it is the same one at each iteration of a loop, or comes from outside.
     """
     for part in _mutable_parts(session, value):
         cells.give_items(session, part)
     for part in _new_parts(session, value):
-        born = session.births.born(part)
+        born = session.allocations.born(part)
         if born is None or session.repeats_since(born):
             kind = type(part).__name__
             raise errors.CaptureError(
@@ -158,7 +158,7 @@ def check_kept(session: Session, value: Any) -> None:
 
 def _new_parts(session: Session, value: Any) -> list[Any]:
     """The mutable parts of a value of which the program has made none yet."""
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return [part for option in value.options.values() for part in _new_parts(session, option)]
     parts = children(value)
     if parts is None or isinstance(value, list) or (_is_object(value) and session.builder.knows(value)):
@@ -168,7 +168,7 @@ def _new_parts(session: Session, value: Any) -> list[Any]:
 
 
 def _mutable_parts(session: Session, value: Any) -> list[Any]:
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return [part for option in value.options.values() for part in _mutable_parts(session, option)]
     parts = children(value)
     if parts is None or isinstance(value, list):
@@ -181,7 +181,7 @@ def is_changeable(session: Session, value: Any) -> bool:
     """Whether a value is an object of which an item of a list of the program would be a copy, or which cannot be one."""
     if children(value) is not None:
         return type(value) is not list and bool(_mutable_parts(session, value))
-    kept = (torch.Tensor, RuntimeString, RuntimeList, Choice, Text, StandInTuple, *SYMBOLIC_NUMBERS)
+    kept = (torch.Tensor, RuntimeString, RuntimeList, TaggedUnion, Text, AbstractTuple, *SYMBOLIC_NUMBERS)
     return not isinstance(value, kept) and not is_number(value) and not _is_constant(value)
 
 
@@ -191,8 +191,8 @@ def _is_frozen(value: Any) -> bool:
 
 
 def type_of(value: Any) -> lattice.Type:
-    """The type of a list's items of which this settled value is one: a number is any number of its kind."""
-    if isinstance(value, Choice):
+    """The type of a list's items of which this normalized value is one: a number is any number of its kind."""
+    if isinstance(value, TaggedUnion):
         kind: lattice.Type | None = None
         for option in value.options.values():
             kind = lattice.join_elements(kind, type_of(option))
@@ -206,9 +206,9 @@ def type_of(value: Any) -> lattice.Type:
 
 
 def argument(session: Session, value: Any) -> Any:
-    """A settled value as an argument of a node."""
+    """A normalized value as an argument of a node."""
     builder = session.builder
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         options = tuple(argument(session, option) for option in value.options.values())
         return builder.call_raw(control.item_choose, (builder.argument(value.tag), tuple(value.options), options))
     value = session.lists.of(value) or value
@@ -233,7 +233,7 @@ def _lists_in(session: Session, value: Any) -> list[RuntimeList]:
     known = value if isinstance(value, RuntimeList) else session.lists.of(value)
     if known is not None:
         return [known]
-    parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+    parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
     return [found for part in parts for found in _lists_in(session, part)]
 
 
@@ -243,7 +243,7 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     value = _taken(session.builder, session, items.element, node)
     stands_in(session, items, value)
     for part in _mutable_parts(session, value):
-        session.births.own(part)
+        session.allocations.own(part)
         session.copies.add(part)
     session.tuples.take(value)
     return value
@@ -268,7 +268,7 @@ def _taken(builder: BlockBuilder, session: Session, kind: lattice.Type, node: fx
             if _is_object(made):
                 builder.stands_for(made, node)
             return made
-        case lattice.ChoiceType(options):
+        case lattice.TaggedUnionType(options):
             return _option(builder, session, options, node)
     value = session.new_value(kind)
     builder.bind(value, node)
@@ -286,7 +286,7 @@ def _option(builder: BlockBuilder, session: Session, options: tuple[lattice.Type
         if not isinstance(options[i], lattice.SameType):
             own = builder.call_raw(control.item_of_kind, (node, kinds[position]))
         made[position] = _taken(builder, session, options[i], own, certain=False)
-    return session.new_choice(tag, made)
+    return session.new_union(tag, made)
 
 
 def _kind(kind: lattice.Type) -> tuple[Any, ...]:

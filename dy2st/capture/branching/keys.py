@@ -18,10 +18,10 @@ from dy2st import errors
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, Text
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, Text
 from dy2st_runtime.primitives import scalars
 
-_OPEN = (Choice, Text, *SYMBOLIC_NUMBERS)
+_OPEN = (TaggedUnion, Text, *SYMBOLIC_NUMBERS)
 _PLAIN = frozenset((str, int, type(None), bool, float, bytes))
 
 
@@ -38,27 +38,27 @@ def any_open(keys: Iterable[Any]) -> bool:
 def over(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
     """Do something with a key, once for each that it may be; it is left open where it may be any number or text."""
     for part in _all(key, _OPEN) if type(key) not in _PLAIN else ():
-        choice = part if isinstance(part, Choice) else _ways(session, part)
-        if choice is not None:
-            return _over_part(session, key, part, choice, use)
+        union = part if isinstance(part, TaggedUnion) else _ways(session, part)
+        if union is not None:
+            return _over_part(session, key, part, union, use)
     return use(key)
 
 
-def _over_part(session: Session, key: Any, part: Any, choice: Choice, use: Callable[[Any], Any]) -> Any:
-    return session.over(choice, lambda option: over(session, _replaced(key, part, option), use))
+def _over_part(session: Session, key: Any, part: Any, union: TaggedUnion, use: Callable[[Any], Any]) -> Any:
+    return session.over(union, lambda option: over(session, _replaced(key, part, option), use))
 
 
-def over_choices(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
+def over_unions(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
     """The same for tagged unions alone: numbers of the program may be indices of tensors."""
-    choice = _first(key, (Choice,)) if type(key) not in _PLAIN else None
-    if choice is None:
+    union = _first(key, (TaggedUnion,)) if type(key) not in _PLAIN else None
+    if union is None:
         return use(key)
-    return session.over(choice, lambda option: over_choices(session, _replaced(key, choice, option), use))
+    return session.over(union, lambda option: over_unions(session, _replaced(key, union, option), use))
 
 
-def has_choice(key: Any) -> bool:
+def has_union(key: Any) -> bool:
     """Whether a key is a tagged union, or part of it is."""
-    return type(key) not in _PLAIN and _first(key, (Choice,)) is not None
+    return type(key) not in _PLAIN and _first(key, (TaggedUnion,)) is not None
 
 
 def over_all(session: Session, keys: Sequence[Any], use: Callable[[list[Any]], Any]) -> Any:
@@ -68,7 +68,7 @@ def over_all(session: Session, keys: Sequence[Any], use: Callable[[list[Any]], A
 
 def is_any(session: Session, key: Any) -> bool:
     """Whether a key may be any number or text, or part of it may."""
-    parts = [] if type(key) in _PLAIN else [part for part in _all(key, _OPEN) if not isinstance(part, (Choice, torch.SymBool))]
+    parts = [] if type(key) in _PLAIN else [part for part in _all(key, _OPEN) if not isinstance(part, (TaggedUnion, torch.SymBool))]
     return any(not isinstance(part, torch.SymInt) or session.shapes.possible(part.node.expr) is None for part in parts)
 
 
@@ -83,12 +83,12 @@ def refused(session: Session, key: Any, what: str) -> errors.DataDependentError:
     )
 
 
-def _ways(session: Session, part: Any) -> Choice | None:
+def _ways(session: Session, part: Any) -> TaggedUnion | None:
     """A number as one of few; ``None`` if it may be any, or is no number."""
     if isinstance(part, torch.SymBool):
-        return Choice(session, session.number(scalars.where, (part, 1, 0), "int"), {1: True, 0: False})
+        return TaggedUnion(session, session.number(scalars.where, (part, 1, 0), "int"), {1: True, 0: False})
     values = session.shapes.possible(part.node.expr) if isinstance(part, torch.SymInt) else None
-    return None if values is None else Choice(session, part, {value: value for value in values})
+    return None if values is None else TaggedUnion(session, part, {value: value for value in values})
 
 
 def _parts(key: Any) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from dy2st.capture.branching import optional
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import absent_attributes
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 
 _numbers = itertools.count()
 
@@ -43,20 +43,20 @@ def call(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[st
     def once(items: dict[str, Any]) -> Any:
         return session.call(function, *args, **_with_items(function, kwargs, key, items))
 
-    return _settled(session, function, kwargs[key].mapping, once)
+    return _split(session, function, kwargs[key].mapping, once)
 
 
-def _settled(session: Session, function: Any, mapping: Any, use: Callable[[dict[str, Any]], Any]) -> Any:
-    if isinstance(mapping, Choice):
-        return session.over(mapping, lambda option: _settled(session, function, option, use))
+def _split(session: Session, function: Any, mapping: Any, use: Callable[[dict[str, Any]], Any]) -> Any:
+    if isinstance(mapping, TaggedUnion):
+        return session.over(mapping, lambda option: _split(session, function, option, use))
     if not hasattr(type(mapping), "keys"):
         raise raised(
             TypeError(f"{_name(function)} argument after ** must be a mapping, not {absent_attributes.class_name(mapping)}")
         )
     items = mapping if type(mapping) is dict else session.call(dict, mapping)
-    if isinstance(items, Choice):
-        return session.over(items, lambda option: _settled(session, function, option, use))
-    return optional.settled(session, items, use, ordered=True)
+    if isinstance(items, TaggedUnion):
+        return session.over(items, lambda option: _split(session, function, option, use))
+    return optional.case_split(session, items, use, ordered=True)
 
 
 def _with_items(function: Any, kwargs: dict[str, Any], key: str, items: dict[str, Any]) -> dict[str, Any]:

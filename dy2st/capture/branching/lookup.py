@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.branching import choices, keys, optional
+from dy2st.capture.branching import keys, optional, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
@@ -40,12 +40,12 @@ def by_identity(session: Session, table: Any, key: Any) -> Any:
         return key
     known = session.outside.real(key)
     source = session.tracker.source_of(known)
-    if not session.is_stand_in(known):
+    if not session.is_abstract(known):
         if source is not None:
             session.tracker.guards.same(source, known)
         return known
     is_known = not tensor_traits.is_made(key) or id(key) in session.outside.arguments
-    if (is_known and session.births.born(table) is not None) or any(key is other for other in table):
+    if (is_known and session.allocations.born(table) is not None) or any(key is other for other in table):
         return key
     raise errors.CaptureError(
         f"a {type(table).__name__} is asked for a tensor, which it finds by its identity",
@@ -81,7 +81,7 @@ def presence(session: Session, table: Any, key: Any) -> Any:
     """``key in table``: a Python bool, or a symbolic one."""
     if is_runtime(key):
         return find(session, table, key, lambda known: True, lambda: False)
-    return key in table and choices.presence(table[key])
+    return key in table and unions.presence(table[key])
 
 
 def put(session: Session, table: dict[Any, Any], key: Any, write: Callable[[Any], None]) -> None:
@@ -103,7 +103,7 @@ def position(items: Sequence[Any], wanted: Any, error: Exception) -> Any:
     return first(places, lambda place: wanted == place, lambda place: items[place], lambda: _raise(error))
 
 
-def settled(session: Session, table: Any, key: Any) -> Any:
+def normalized(session: Session, table: Any, key: Any) -> Any:
     """A key of an item that is read and written: one of those that are there, if nobody knows which it is otherwise.
 
     Raises:
@@ -112,12 +112,12 @@ def settled(session: Session, table: Any, key: Any) -> Any:
     if not isinstance(table, dict) or not keys.is_any(session, key):
         return key
 
-    def settle(one: Any) -> Any:
+    def normalize(one: Any) -> Any:
         if hasattr(type(table), "__missing__") and is_runtime(one):
             raise keys.refused(session, one, f"is looked up in a {type(table).__name__}, which has an item for each")
         return find(session, table, one, Known, lambda: _raise(KeyError(one)))
 
-    return keys.over(session, key, settle)
+    return keys.over(session, key, normalize)
 
 
 class Known:
@@ -140,7 +140,7 @@ def find(session: Session, table: Any, key: Any, use: Callable[[Any], Any], miss
     def search(known: Any) -> Any:
         return first([*known], lambda other: equal(session, key, other), use, missing)
 
-    return optional.settled(session, table, search) if isinstance(table, dict) else search(table)
+    return optional.case_split(session, table, search) if isinstance(table, dict) else search(table)
 
 
 def first(known: Sequence[Any], test: Callable[[Any], Any], use: Callable[[Any], Any], missing: Callable[[], Any]) -> Any:

@@ -1,6 +1,7 @@
 """Items of dicts and attributes of objects that are there on some ways only.
 
-if x.sum() > 0:             d["c"] is a choice between a tensor and nothing. Reading it checks that it is there, ``"c" in d`` asks
+if x.sum() > 0:             d["c"] is a tagged union between a tensor and nothing. Reading it checks that it is there, ``"c" in d``
+asks
     d["c"] = x              for its tag, and what needs to know the keys (``len(d)``, ``d.items()``) is done once with the item
                             and once without.
 """
@@ -12,7 +13,7 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from dy2st.capture.branching import choices, keys
+from dy2st.capture.branching import keys, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.raising.exceptions import raised
@@ -20,7 +21,7 @@ from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Choice, StandInSet, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import AbstractSet, TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
 
 _ABSENT = object()
@@ -32,7 +33,7 @@ TAKING = frozenset(("pop", "popitem", "clear"))
 
 def has_optional(value: Any) -> bool:
     """Whether a value is a dict or set with items that are there on some ways only."""
-    if isinstance(value, StandInSet):
+    if isinstance(value, AbstractSet):
         value = value.table
     return isinstance(value, dict) and any(map(may_be_undefined, dict.values(value)))
 
@@ -42,10 +43,10 @@ def is_open(value: Any, *methods: str) -> bool:
     return has_optional(value) and not any(has_own(value, name) for name in methods)
 
 
-def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered: bool = False) -> Any:
+def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, ordered: bool = False) -> Any:
     """Do something with a dict or set: once for each set of keys that it may have, and if asked, for each order of them."""
-    if isinstance(table, StandInSet):
-        return settled(session, table.table, lambda known: use(set(known)))
+    if isinstance(table, AbstractSet):
+        return case_split(session, table.table, lambda known: use(set(known)))
     key = next((key for key, value in dict.items(table) if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
         return session.key_orders.ordered(session, table, use) if ordered else use(table)
@@ -54,25 +55,25 @@ def settled(session: Session, table: Any, use: Callable[[Any], Any], *, ordered:
     ItemPlace(without, key).write(MISSING)
 
     def once(known: Any) -> Any:
-        return settled(session, known, use, ordered=ordered)
+        return case_split(session, known, use, ordered=ordered)
 
     if isinstance(value, Undefined):
         return once(without)
     ItemPlace(full, key).write(value.without_unbound())
-    return capture_if_exp(choices.presence(value), lambda: once(full), lambda: once(without))
+    return capture_if_exp(unions.presence(value), lambda: once(full), lambda: once(without))
 
 
 def _alike(session: Session, table: Any) -> Any:
     """What stands for a dict on one of the ways; no method of its class makes it."""
     made = storage.copy_of(table)
-    session.births.own(made)
+    session.allocations.own(made)
     return made
 
 
 def copied(session: Session, table: Any) -> Any:
     """``table.copy()``, with its items as they are and its keys in their order."""
     made = table.copy()
-    session.births.own(made)
+    session.allocations.own(made)
     return session.key_orders.follow(made, table)
 
 
@@ -97,17 +98,17 @@ def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: A
     def of_way(known: Any) -> Any:
         return session.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
 
-    return settled(session, table, of_way, ordered=True)
+    return case_split(session, table, of_way, ordered=True)
 
 
 def now(session: Session, value: Any) -> Any:
     """What a view of a dict shows now, where that is not what Python's own shows; any other value as it is."""
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         views = [option for option in value.options.values() if is_view(option)]
         if not any(map(session.views.is_stale, views)):
             return value
         tables = {id(session.views.table(view)) for view in views}
-        return now(session, views[0]) if len(tables) == 1 and len(views) == len(value.options) else choices.over(value, _now)
+        return now(session, views[0]) if len(tables) == 1 and len(views) == len(value.options) else unions.over(value, _now)
     if not is_view(value):
         return value
     table = session.views.table(value)
@@ -115,10 +116,10 @@ def now(session: Session, value: Any) -> Any:
     return of_each_way(session, table, name_of(value)) if session.views.is_stale(value) or (own and has_optional(table)) else value
 
 
-def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
-    """Do something with each option of a choice, of views of dicts with what they show now."""
-    shown = now(need(), choice)
-    return choices.over(shown, function) if isinstance(shown, Choice) else function(shown)
+def over(union: TaggedUnion, function: Callable[[Any], Any]) -> Any:
+    """Do something with each option of a tagged union, of views of dicts with what they show now."""
+    shown = now(need(), union)
+    return unions.over(shown, function) if isinstance(shown, TaggedUnion) else function(shown)
 
 
 def _now(option: Any) -> Any:
@@ -128,7 +129,7 @@ def _now(option: Any) -> Any:
 def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) -> Any:
     """``table.get(key, default)``."""
     stored = dict.get(table, key, default)
-    return settled(session, {key: stored}, lambda known: known.get(key, default)) if may_be_undefined(stored) else stored
+    return case_split(session, {key: stored}, lambda known: known.get(key, default)) if may_be_undefined(stored) else stored
 
 
 def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tuple[Any, Any]:
@@ -140,7 +141,7 @@ def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tupl
             raise raised(KeyError(words))
         return next(reversed(known) if last else iter(known))
 
-    end = settled(session, table, at_end, ordered=True)
+    end = case_split(session, table, at_end, ordered=True)
     return end, keys.over(session, end, lambda key: pop(session, table, key))
 
 
@@ -149,7 +150,7 @@ def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any
     stored = dict.get(table, key, _ABSENT)
     if stored is _ABSENT:
         return storage.base_of(table).pop(table, key, *default)
-    stored = get(session, table, key, default[0]) if default else choices.certain(stored)
+    stored = get(session, table, key, default[0]) if default else unions.certain(stored)
     remove(session, table, key)
     return stored
 

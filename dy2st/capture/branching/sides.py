@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dy2st.capture.types.abstract_values import ABSENT
-from dy2st.capture.values.symbolic import Choice, options_of, unpack_list
+from dy2st.capture.values.symbolic import TaggedUnion, options_of, unpack_list
 from dy2st_runtime.ir.structure import Structure, children, shallow
 
 Side = tuple[tuple[int, ...], tuple[int, ...]]
@@ -47,7 +47,7 @@ class Sides:
     def _meet(self, ways: Ways, holders: frozenset[int] = frozenset(), *, is_object: bool = True) -> None:
         """On each way there is one of some values in a place of containers that become one."""
         options = tuple([option for value in values if value is not ABSENT for option in options_of(value)] for values in ways)
-        tags = [tuple(id(value.tag) for value in values if isinstance(value, Choice)) for values in ways]
+        tags = [tuple(id(value.tag) for value in values if isinstance(value, TaggedUnion)) for values in ways]
         known = tuple((tuple(map(id, side)), tag) for side, tag in zip(options, tags))
         if known in self._seen:
             return

@@ -1,6 +1,6 @@
 """A function of the user's as a block that a transform of ``torch.func`` is applied to.
 
-It sees stand-ins of what it will get, and may read what is around it, but write nothing there: what it computes exists only
+It sees abstract values of what it will get, and may read what is around it, but write nothing there: what it computes exists only
 inside of the transform.
 """
 
@@ -87,7 +87,7 @@ def with_gradient(kind: lattice.TensorType, there: bool = True) -> lattice.Tenso
 
 
 def capture(session: Session, function: Any, call: Call, has_aux: bool = False) -> Captured:
-    """Capture a function on stand-ins of its arguments."""
+    """Capture a function on abstract values of its arguments."""
     mode = torch.is_grad_enabled()
 
     def body() -> tuple[Any, Any]:
@@ -139,13 +139,13 @@ def _finished(session: Session, call: Call, outcome: Outcome, mode: bool) -> Cap
 
 def _is_outside(session: Session, write: Write, start: int) -> bool:
     place = write.place
-    born = session.births.born(place.cell if isinstance(place, CellPlace) else place.owner)
+    born = session.allocations.born(place.cell if isinstance(place, CellPlace) else place.owner)
     return born is None or born < start
 
 
 def outside(session: Session, kind: lattice.TensorType, has_gradient: bool) -> lattice.TensorType:
     """The type of a tensor of the block for the code around it: a size that only the block knows may be any."""
-    sizes = tuple(size if isinstance(size, int) or session.builder.can_express(size) else lattice.LOOSE for size in kind.sizes)
+    sizes = tuple(size if isinstance(size, int) or session.builder.can_express(size) else lattice.DYNAMIC for size in kind.sizes)
     return with_gradient(dataclasses.replace(kind, sizes=sizes, strides=None), has_gradient)
 
 

@@ -13,7 +13,7 @@ from dy2st.capture.raising.unwinding import check_handled, matches
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.types import abstract_values
 from dy2st.capture.values.signals import Signal
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 
 SIGNALS = (Signal,)
 Handlers = Sequence[tuple[Callable[[], Any] | None, Handler]]
@@ -51,7 +51,7 @@ def capture_try(body: Any, handlers: Handlers, orelse: Any, live: Sequence[str],
     if orelse is not None and value is not abstract_values.ABSENT:
         value, dead = rests.run(session, depth, orelse)
     if session.has_rest(depth):
-        rests.settled(session, depth, value, dead, live, join)
+        rests.joined(session, depth, value, dead, live, join)
         handle(session, attempt, handlers, live)
         rests.go_on(session, cells)
 
@@ -59,7 +59,7 @@ def capture_try(body: Any, handlers: Handlers, orelse: Any, live: Sequence[str],
 def handle(session: Session, attempt: Attempt, handlers: Handlers, live: Sequence[str]) -> None:
     """Where an exception has been left for a ``try`` statement, do what its handler does."""
     left = session.left.read()
-    if not isinstance(left, Choice):
+    if not isinstance(left, TaggedUnion):
         if attempt in departures.attempts(left):
             _enter(session, attempt, left)
         return

@@ -49,7 +49,7 @@ from dy2st.capture.library import (
     handler_of,
     log,
     surroundings_method,
-    takes_choices,
+    takes_unions,
 )
 from dy2st.capture.looping import iteration, iterators, spreading
 from dy2st.capture.looping.generators import UserGenerator
@@ -63,11 +63,11 @@ from dy2st.capture.texts.marks import TEXTS
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
-    Choice,
-    StandIn,
-    StandInDeque,
-    StandInSet,
-    StandInTuple,
+    AbstractDeque,
+    AbstractObject,
+    AbstractSet,
+    AbstractTuple,
+    TaggedUnion,
     contents,
     options_of,
     with_option,
@@ -140,7 +140,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     session = current()
     if session is None:
         return function(*args, **kwargs)
-    if isinstance(function, Choice):
+    if isinstance(function, TaggedUnion):
         return session.over(function, lambda option: call(option, *args, **kwargs))
     function = behind(function)
     original = _original(function)
@@ -154,10 +154,10 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if table is not None:
         in_order = all(function is not known for known in _WITHOUT_ORDER)
         again = lambda one: call(function, *_replaced(args, table, one), **kwargs)  # noqa: E731
-        return optional.settled(session, table, again, ordered=in_order)
+        return optional.case_split(session, table, again, ordered=in_order)
     if handler is not None:
-        choice = None if takes_choices(handler) else _choice_among(function, args, kwargs)
-        return handler(session, *args, **kwargs) if choice is None else _over_argument(session, choice, function, args, kwargs)
+        union = None if takes_unions(handler) else _union_among(function, args, kwargs)
+        return handler(session, *args, **kwargs) if union is None else _over_argument(session, union, function, args, kwargs)
     for kind, call_kind in _KINDS.items():
         if isinstance(function, kind):
             return call_kind(session, function, args, kwargs)
@@ -169,7 +169,7 @@ def _otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: d
     if any(type(value) in _UNPACKED for value in (*args, *kwargs.values())):
         return lambda: _call_unpacked(session, function, args, kwargs)
     if optional.has_optional(kwargs):
-        return lambda: optional.settled(session, kwargs, lambda given: call(function, *args, **given))
+        return lambda: optional.case_split(session, kwargs, lambda given: call(function, *args, **given))
     shown = _with_views(session, function, args)
     return None if shown is None else lambda: call(*shown, **kwargs)
 
@@ -204,7 +204,7 @@ def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any,
     """The dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
     if session.class_tables:
         _look_into_classes(session, function, args)
-    table = next((value for value in args if isinstance(value, StandInSet) or optional.has_optional(value)), None)
+    table = next((value for value in args if isinstance(value, AbstractSet) or optional.has_optional(value)), None)
     if table is not None and _looks_into(function, handler, table):
         return table
     return _asked_for_order(session, function, args)
@@ -249,7 +249,7 @@ def _looks_into(function: Any, handler: Any, table: Any) -> bool:
 
 
 def _call_original(session: Session, function: Any, original: Any, args: Any, kwargs: Any) -> Any:
-    if standard_library.takes_a_list(function) and args and isinstance(args[0], Choice):
+    if standard_library.takes_a_list(function) and args and isinstance(args[0], TaggedUnion):
         return session.over(args[0], lambda option: call(function, option, *args[1:], **kwargs))
     refused = standard_library.refusal(function, args)
     if refused is not None:
@@ -316,7 +316,7 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         return _STRING_METHODS[method.__name__](session, owner, *args, **kwargs)
     if isinstance(owner, tuple) and method.__name__ in ("index", "count") and keys.any_open((*owner, *args)):
         return ordering.search(session, owner, method.__name__, *args)
-    if isinstance(owner, (set, frozenset)) and any(isinstance(value, StandInSet) for value in args):
+    if isinstance(owner, (set, frozenset)) and any(isinstance(value, AbstractSet) for value in args):
         return _with_sets(session, owner, method, args)
     if isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys":
         return tables.from_keys(session, owner, *args, **kwargs)
@@ -363,7 +363,7 @@ def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     """A special method that a container has from Python, past the one of the user's class."""
     owner = method.__self__
     if method.__name__ in special_methods.READING and optional.has_optional(owner):
-        return optional.settled(session, owner, lambda known: call(getattr(known, method.__name__), *args), ordered=True)
+        return optional.case_split(session, owner, lambda known: call(getattr(known, method.__name__), *args), ordered=True)
     step = access.OF_CONTAINERS.get(method.__name__)
     if step is not None and not kwargs:
         return step(session, owner, *args)
@@ -399,7 +399,7 @@ def _call_unbound(session: Session, function: Any, args: Any, kwargs: Any) -> An
     owner = args[0] if args else None
     if not isinstance(owner, function.__objclass__) or isinstance(owner, torch.Tensor):
         return _call_plain(session, function, args, kwargs)
-    method = getattr(owner, function.__name__) if isinstance(owner, StandIn) else function.__get__(owner)
+    method = getattr(owner, function.__name__) if isinstance(owner, AbstractObject) else function.__get__(owner)
     return call(method, *args[1:], **kwargs)
 
 
@@ -415,7 +415,7 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
 
 
 def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: Any) -> Any:
-    if isinstance(method.__self__, StandInTuple):
+    if isinstance(method.__self__, AbstractTuple):
         return method(*args, **kwargs)
     if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
@@ -474,9 +474,9 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
 def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     if issubclass(kind, enum.Enum) and keys.any_open(args):
         return keys.over(session, args, lambda known: _member(session, kind, known, kwargs))
-    choice = next((value for value in args if isinstance(value, Choice)), None)
-    if choice is not None and (kind in FAMILY or kind in (collections.deque, set, frozenset)):
-        return _over_argument(session, choice, kind, args, kwargs)
+    union = next((value for value in args if isinstance(value, TaggedUnion)), None)
+    if union is not None and (kind in FAMILY or kind in (collections.deque, set, frozenset)):
+        return _over_argument(session, union, kind, args, kwargs)
     if kind is collections.deque:
         return deques.made(*args, **kwargs)
     if kind in (set, frozenset) and args:
@@ -522,8 +522,8 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
         return tables.move_to_end(session, owner, *args, **kwargs)
     if isinstance(owner, dict) and function.__name__ == "update":
         return tables.update(session, owner, *args, **kwargs)
-    if isinstance(owner, (set, collections.deque)) and keys.has_choice(args):
-        return keys.over_choices(session, args, lambda known: _call_container(session, owner, function, known, kwargs))
+    if isinstance(owner, (set, collections.deque)) and keys.has_union(args):
+        return keys.over_unions(session, args, lambda known: _call_container(session, owner, function, known, kwargs))
     _check_counted(session, owner, function.__name__, args)
     if isinstance(owner, dict) and function.__name__ in (optional.METHODS if optional.has_optional(owner) else optional.TAKING):
         return optional.method(session, owner, function.__name__, args, kwargs)
@@ -563,7 +563,7 @@ def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...
     """A deque whose method compares or counts with numbers that only the program knows, as what stands for it does.
 
     Raises:
-        NeedsStandIn: it is one from outside.
+        NeedsAbstract: it is one from outside.
     """
     if isinstance(owner, collections.deque) and name not in _KEEPING and keys.any_open((*args, *owner)):
         session.outside.check_changed(owner)
@@ -579,15 +579,15 @@ def _with_order(session: Session, table: Any, method: Any) -> Any:
 
 def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...]) -> Any:
     """A method of a set that gets a set of which the members may be known only at run time."""
-    table = next(value for value in args if isinstance(value, StandInSet))
-    return optional.settled(session, table, lambda one: _call_builtin_method(session, method, _replaced(args, table, one), {}))
+    table = next(value for value in args if isinstance(value, AbstractSet))
+    return optional.case_split(session, table, lambda one: _call_builtin_method(session, method, _replaced(args, table, one), {}))
 
 
 def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Call as it is; lists of the program cannot go where nobody knows them."""
-    choice = _choice_among(function, args, kwargs)
-    if choice is not None:
-        return _over_argument(session, choice, function, args, kwargs)
+    union = _union_among(function, args, kwargs)
+    if union is not None:
+        return _over_argument(session, union, function, args, kwargs)
     if getattr(function, "__name__", None) in _TEXT_METHODS and not kwargs:
         return wording.of_method(session, function, args)
     check_surroundings(session, function, args, kwargs)
@@ -597,7 +597,7 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     for value in (*args, *kwargs.values()):
         if isinstance(value, spreading.Rest):
             raise spreading.refused(session, function)
-        if session.lists.of(contents(value)) is not None and not isinstance(value, StandInDeque):
+        if session.lists.of(contents(value)) is not None and not isinstance(value, AbstractDeque):
             kind = "list" if isinstance(value, list) else "tuple"
             raise errors.CaptureError(
                 f"{getattr(function, '__qualname__', function)}() gets a {kind} that changes length inside a captured block",
@@ -679,24 +679,24 @@ def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: 
     return capture_if_exp(flag, lambda: once(True), lambda: once(False))
 
 
-def _choice_among(function: Any, args: Any, kwargs: Any) -> Choice | None:
+def _union_among(function: Any, args: Any, kwargs: Any) -> TaggedUnion | None:
     passes_on = any(function is known for known in _PASSING_ON)
     for value in (*args, *kwargs.values()):
         parts = storage.plain(value) if isinstance(value, (list, tuple)) and not passes_on else (value,)
         for part in parts:
-            if isinstance(part, Choice):
+            if isinstance(part, TaggedUnion):
                 return part
     return None
 
 
-def _over_argument(session: Session, choice: Choice, function: Any, args: Any, kwargs: Any) -> Any:
+def _over_argument(session: Session, union: TaggedUnion, function: Any, args: Any, kwargs: Any) -> Any:
     """Call once for each option of an argument."""
 
     def once(option: Any) -> Any:
-        given, named = (with_option(part, choice, option) for part in (args, kwargs))
+        given, named = (with_option(part, union, option) for part in (args, kwargs))
         return call(function, *given, **named)
 
-    return session.over(choice, once)
+    return session.over(union, once)
 
 
 @contextlib.contextmanager

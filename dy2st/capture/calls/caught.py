@@ -46,7 +46,7 @@ def capture_with(manager: Any, body: Any, live: Sequence[str], caught: Sequence[
     manager.attempt = attempt = Attempt(session, handlers, cells, caught)
     value, dead = rests.run(session, depth, whole)
     if session.has_rest(depth):
-        rests.settled(session, depth, value, dead, live, join)
+        rests.joined(session, depth, value, dead, live, join)
         handle(session, attempt, handlers, live)
         rests.go_on(session, cells)
 

@@ -18,7 +18,7 @@ from dy2st.capture.raising.unwinding import refused
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values.signals import Signal, Unreachable
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, Choice, options_of
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, options_of
 from dy2st.capture.writes.places import CellPlace, Place
 
 _GENERATOR_MANAGER: Any = contextlib._GeneratorContextManager
@@ -29,7 +29,7 @@ _enter_inference, _exit_inference = torch.inference_mode.__enter__, torch.infere
 def managed(manager: Any) -> Any:
     """A context manager as converted code uses it."""
     session = current()
-    if session is not None and isinstance(manager, Choice):
+    if session is not None and isinstance(manager, TaggedUnion):
         return _one_of(session, manager)
     kind = type(manager)
     if session is not None:
@@ -45,16 +45,16 @@ def _is_users(kind: type) -> bool:
     return by_user and kind.__module__.partition(".")[0] not in ("torch", "contextlib", "dy2st")
 
 
-def _one_of(session: Session, choice: Choice) -> Any:
+def _one_of(session: Session, union: TaggedUnion) -> Any:
     """A manager that is one of several: each method is called in the branch of each."""
-    if not all(_is_users(type(option)) for option in choice.options.values()):
+    if not all(_is_users(type(option)) for option in union.options.values()):
         raise errors.CaptureError(
             "which context manager this is is known only when the program runs",
             session.here(),
-            seen=repr(choice),
+            seen=repr(union),
             fix="write the with statement in each of the branches",
         )
-    return Managed(session, choice)
+    return Managed(session, union)
 
 
 def enter_context(session: Session, stack: contextlib.ExitStack, manager: Any) -> Any:
@@ -122,7 +122,7 @@ class Managed:
         def once(manager: Any) -> Any:
             return self.session.call(types.MethodType(getattr(type(manager), name), manager), *args)
 
-        return self.session.over(self.manager, once) if isinstance(self.manager, Choice) else once(self.manager)
+        return self.session.over(self.manager, once) if isinstance(self.manager, TaggedUnion) else once(self.manager)
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
         self.session.pending.remove(self)

@@ -17,13 +17,13 @@ from torch.nn.utils.rnn import PackedSequence
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.diagnostics.translation import TRACING_ERRORS
-from dy2st.capture.environment.capture_lock import TURNS
+from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.types import abstract_values, lattice
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.backward_hooks import watch_inputs, watch_outputs
 
@@ -64,7 +64,7 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
             fix="call the model once in eager, under dy2st.enable_to_static(False)",
         )
     if module._forward_pre_hooks or module._forward_hooks:
-        TURNS.go_alone()  # a hook of a library may put tensors into the module, which nobody sees done
+        CAPTURE_LOCK.go_alone()  # a hook of a library may put tensors into the module, which nobody sees done
     for hook_id, hook in (*torch_module._global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
         args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
     watched = bool(full or module._get_backward_pre_hooks())
@@ -83,7 +83,7 @@ def _with_settings(session: Session, module: torch.nn.Module, forward: Callable[
     if not is_skipped(type(module).forward):
         return forward()
     settings = ((part, name, value) for part in module.modules() for name, value in vars(part).items())
-    part, name, value = next((one for one in settings if isinstance(one[2], (torch.SymBool, Choice))), (None, "", None))
+    part, name, value = next((one for one in settings if isinstance(one[2], (torch.SymBool, TaggedUnion))), (None, "", None))
     if part is None:
         return forward()
 
@@ -95,7 +95,9 @@ def _with_settings(session: Session, module: torch.nn.Module, forward: Callable[
             part.__dict__[name] = value
 
     return (
-        session.over(value, once) if isinstance(value, Choice) else capture_if_exp(value, lambda: once(True), lambda: once(False))
+        session.over(value, once)
+        if isinstance(value, TaggedUnion)
+        else capture_if_exp(value, lambda: once(True), lambda: once(False))
     )
 
 
@@ -127,7 +129,7 @@ def _alias(session: Session, value: Any) -> Any:
 
 def _changed(session: Session, changed: Any, before: Any) -> Any:
     """What a hook gives, or what was there before where it gives nothing."""
-    if isinstance(changed, Choice):
+    if isinstance(changed, TaggedUnion):
         return session.over(changed, lambda option: before if option is None else option)
     return before if changed is None else changed
 
@@ -177,7 +179,7 @@ def _unsized(kind: lattice.Type, grad: bool) -> lattice.Type:
         return dataclasses.replace(kind, items=tuple(_unsized(item, grad) for item in kind.items))
     if not isinstance(kind, lattice.TensorType):
         return kind
-    sizes = tuple(size if isinstance(size, int) else lattice.LOOSE for size in kind.sizes)
+    sizes = tuple(size if isinstance(size, int) else lattice.DYNAMIC for size in kind.sizes)
     differentiable = grad and (kind.dtype.is_floating_point or kind.dtype.is_complex)
     return dataclasses.replace(kind, sizes=sizes, strides=None, requires_grad=differentiable)
 

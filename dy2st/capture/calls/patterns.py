@@ -21,7 +21,7 @@ from dy2st.capture.calls import call as calls
 from dy2st.capture.looping.truth import condition, logical_not, truth_value
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import need
-from dy2st.capture.values.symbolic import Choice, contents, is_symbolic
+from dy2st.capture.values.symbolic import TaggedUnion, contents, is_symbolic
 
 Found: TypeAlias = dict[str, Any]
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
@@ -45,21 +45,21 @@ class Pattern:
 
 def matches(pattern: Pattern, subject: Any) -> Any:
     """Whether a pattern fits a subject."""
-    if isinstance(subject, Choice):
+    if isinstance(subject, TaggedUnion):
         return subject.session.over(subject, lambda option: matches(pattern, option))
     if optional.has_optional(subject) and not _answers_itself(pattern, subject):
-        return optional.settled(need(), subject, lambda one: matches(pattern, one))
+        return optional.case_split(need(), subject, lambda one: matches(pattern, one))
     return condition(pattern.fits(subject))
 
 
 def found(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
     """The values of a pattern's names, where it fits; a subject that is one of several is one of those it fits."""
-    if isinstance(subject, Choice):
+    if isinstance(subject, TaggedUnion):
         fitting = {tag: option for tag, option in subject.options.items() if matches(pattern, option) is not False}
         if len(fitting) > 1 and not isinstance(pattern, (Anything, As)):
-            narrowed = Choice(subject.session, subject.tag, fitting)
+            narrowed = TaggedUnion(subject.session, subject.tag, fitting)
             return subject.session.over(narrowed, lambda option: found(pattern, option))  # type: ignore[no-any-return]
-        subject = next(iter(fitting.values())) if len(fitting) == 1 else Choice(subject.session, subject.tag, fitting)
+        subject = next(iter(fitting.values())) if len(fitting) == 1 else TaggedUnion(subject.session, subject.tag, fitting)
     if optional.has_optional(subject) and not (isinstance(pattern, (Anything, As)) or _answers_itself(pattern, subject)):
         return _found_in_each(pattern, subject)
     values: Found = {}
@@ -73,7 +73,7 @@ def _found_in_each(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
     def fitting(one: Any) -> Any:
         return found(pattern, one) if matches(pattern, one) is not False else (None,) * len(pattern.names)
 
-    return optional.settled(need(), subject, fitting)  # type: ignore[no-any-return]
+    return optional.case_split(need(), subject, fitting)  # type: ignore[no-any-return]
 
 
 def _bind_part(pattern: Pattern, subject: Any, values: Found) -> None:
@@ -249,10 +249,10 @@ class Mapping(_Parts):
             return access.item(subject, key)
         _, block, given = self._given.get(id(subject), (None, None, {}))
         value = given[key] if key in given and need().builder.is_inside(block) else _got(subject, key)
-        if not isinstance(value, Choice):
+        if not isinstance(value, TaggedUnion):
             return value
         left = {tag: option for tag, option in value.options.items() if option is not _NOTHING}
-        return next(iter(left.values())) if len(left) == 1 else Choice(value.session, value.tag, left)
+        return next(iter(left.values())) if len(left) == 1 else TaggedUnion(value.session, value.tag, left)
 
     def bind(self, subject: Any, values: Found) -> None:
         super().bind(subject, values)

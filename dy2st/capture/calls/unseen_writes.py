@@ -22,7 +22,7 @@ from dy2st.capture.environment.users_code import is_library
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, StandIn
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, AbstractObject
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace
 
 MAKES_TEXTS_FOR_USER = True
@@ -35,7 +35,7 @@ _LEAVES = (
     types.BuiltinFunctionType,
     type,
     types.ModuleType,
-    StandIn,
+    AbstractObject,
     *CAPTURE_VALUES,
 )
 _MOST = 500

@@ -58,8 +58,8 @@ def track(session: Session, function: types.FunctionType, names: Names, outside:
             session.shared_cells.add(id(cell))
             if outside:
                 session.outside.writes_variable(CellPlace(cell, name), source)
-            elif id(cell) not in session.outside.cells and (time := session.births.born(function)) is not None:
-                session.births.own(cell, since=time)
+            elif id(cell) not in session.outside.cells and (time := session.allocations.born(function)) is not None:
+                session.allocations.own(cell, since=time)
             session.write(CellPlace(cell, name))
         elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
             session.outside.read(CellPlace(cell, name), source)

@@ -22,10 +22,10 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import need
 from dy2st.capture.texts import text
 from dy2st.capture.types import absent_attributes
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, StandInDeque, contents, is_symbolic
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractDeque, contents, is_symbolic
 
 
-class CapturedDeque(StandInDeque):
+class CapturedDeque(AbstractDeque):
     """A deque during a capture."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -207,7 +207,7 @@ def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
         raise raised(ValueError("maxlen must be non-negative"))
     deque.items = iteration.collected(iterable)
     deque._drop_first()
-    session.births.own(deque)
+    session.allocations.own(deque)
     session.created[id(deque)] = deque
     return deque
 

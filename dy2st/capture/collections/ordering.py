@@ -22,7 +22,7 @@ from dy2st.capture.texts import text
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsRuntimeList
-from dy2st.capture.values.symbolic import Choice, RuntimeList, Text, contents, is_symbolic
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text, contents, is_symbolic
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control, scalars
 
@@ -42,7 +42,7 @@ def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None,
         return made
     session.lists.own(keys)
     count = len(keys)
-    if any(elements.is_changeable(session, item) for item in items) and not any(isinstance(item, Choice) for item in items):
+    if any(elements.is_changeable(session, item) for item in items) and not any(isinstance(item, TaggedUnion) for item in items):
         return _permuted(session, items, keys, reverse)
     taken = _in_order(session, items, keys, reverse)
     made = [lists.get(session, taken, position) for position in range(count)]
@@ -54,7 +54,7 @@ def _permuted(session: Session, items: list[Any], keys: list[Any], reverse: Any)
     """Objects in order: each is one of those that there are, and not a copy in a list of the program."""
     order = _order(session, session.lists.of(keys) or session.lists.make(keys), reverse)
     at = dict(enumerate(items))
-    made = [session.new_choice(lists.get(session, order, position), at) for position in range(len(items))]
+    made = [session.new_union(lists.get(session, order, position), at) for position in range(len(items))]
     session.lists.own(made)
     return made
 
@@ -110,7 +110,7 @@ def _order(session: Session, keys: RuntimeList, reverse: Any) -> RuntimeList:
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A method of a list, called by converted code."""
     if name == "extend" and len(args) == 1:
-        if isinstance(args[0], Choice):
+        if isinstance(args[0], TaggedUnion):
             return session.over(args[0], lambda option: method(session, target, name, (option,), kwargs))
         args = (_with_known_end(session, args[0]),)
         if session.lists.of(args[0]) is not None:
@@ -118,7 +118,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
     handler = _COMPARING.get(name)
     is_known = session.lists.of(target) is None
     parts = (*storage.plain(target), *args)
-    if name in ("index", "count", "remove") and is_known and any(map(keys.has_choice, parts)):
+    if name in ("index", "count", "remove") and is_known and any(map(keys.has_union, parts)):
         return search(session, target, name, *args)
     runtime = not is_known or any(map(_is_runtime, parts))
     if handler is None or not (runtime or name == "sort"):
@@ -194,7 +194,7 @@ def _count(session: Session, target: list[Any], value: Any) -> Any:
         nonlocal count
         count = count + session.number(scalars.to_int, (truth(session, same(session, value, item)),), "int")
 
-    session.births.own_variables(look)
+    session.allocations.own_variables(look)
     iteration.capture_for(target, look, ("count",), None)
     return count
 

@@ -1,7 +1,8 @@
 """Sets that captured code makes: their members may depend on what is known only when the program runs.
 
 seen = {"a"}                a table of the members. In a branch each is an item of a dict: one that is there on some ways only is a
-if x.sum() > 0:             choice between being there and not. ``"b" in seen`` asks for its tag; what needs to know all members
+if x.sum() > 0:             tagged union between being there and not. ``"b" in seen`` asks for its tag; what needs to know all
+members
     seen.add("b")           (``len(seen)``, a loop) is done once with the member and once without.
 """
 
@@ -17,11 +18,11 @@ from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.values.symbolic import StandInSet, may_be_undefined
+from dy2st.capture.values.symbolic import AbstractSet, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
 
 
-class CapturedSet(StandInSet):
+class CapturedSet(AbstractSet):
     """A set during a capture."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -33,7 +34,7 @@ class CapturedSet(StandInSet):
 
     def length(self) -> Any:
         """``len(self)``, known only at run time or before."""
-        return _settled(self, len)
+        return _case_split(self, len)
 
     # -- changes -----------------------------------------------------------------------------------------------------------
 
@@ -64,7 +65,7 @@ class CapturedSet(StandInSet):
         optional.pop(need(), self.table, item)
 
     def pop(self) -> Any:
-        if any(map(may_be_undefined, self.table.values())) and optional.settled(need(), self.table, len) is not len(self.table):
+        if any(map(may_be_undefined, self.table.values())) and optional.case_split(need(), self.table, len) is not len(self.table):
             self._refuse("pop() takes a member of a set whose members depend on a branch", "remove a member that you name")
         if not self.table:
             raise raised(KeyError("pop from an empty set"))
@@ -78,18 +79,18 @@ class CapturedSet(StandInSet):
 
     def update(self, *others: Any) -> None:
         for other in others:
-            _settled(other, lambda items: _each(self.add, items))
+            _case_split(other, lambda items: _each(self.add, items))
 
     def difference_update(self, *others: Any) -> None:
         for other in others:
-            _settled(other, lambda items: _each(self.discard, items))
+            _case_split(other, lambda items: _each(self.discard, items))
 
     def intersection_update(self, *others: Any) -> None:
         for other in others:
-            _settled(other, lambda items: self._keep(set(items)))
+            _case_split(other, lambda items: self._keep(set(items)))
 
     def symmetric_difference_update(self, other: Any) -> None:
-        _settled(other, lambda items: _settled(self, lambda own: self._toggle(own, set(items))))
+        _case_split(other, lambda items: _case_split(self, lambda own: self._toggle(own, set(items))))
 
     def _keep(self, kept: set[Any]) -> None:
         for item in [item for item in self.table if item not in kept]:
@@ -133,7 +134,7 @@ class CapturedSet(StandInSet):
         return self._asked(set.issuperset, other)
 
     def _asked(self, question: Callable[[set[Any], Any], Any], other: Any) -> Any:
-        return _settled(self, lambda own: _settled(other, lambda items: question(own, items)))
+        return _case_split(self, lambda own: _case_split(other, lambda items: question(own, items)))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._members("is iterated"))
@@ -224,7 +225,7 @@ def _made(table: dict[Any, Any]) -> CapturedSet:
     session, made = need(), CapturedSet()
     made.table = table
     for part in (made, table):
-        session.births.own(part)
+        session.allocations.own(part)
         session.created[id(part)] = part
     return made
 
@@ -243,12 +244,12 @@ def check_member(session: Session, item: Any) -> None:
         )
 
 
-def _settled(value: Any, use: Callable[[Any], Any]) -> Any:
+def _case_split(value: Any, use: Callable[[Any], Any]) -> Any:
     """Do something with the members of a set, once for each that it may have, or with the items of anything else."""
     if isinstance(value, CapturedSet):
-        return optional.settled(need(), value.table, lambda table: use(set(table)))
+        return optional.case_split(need(), value.table, lambda table: use(set(table)))
     if optional.has_optional(value):
-        return optional.settled(need(), value, use)
+        return optional.case_split(need(), value, use)
     return use(value if isinstance(value, (set, frozenset)) else over(value))
 
 
@@ -272,7 +273,7 @@ def _operators() -> None:
         return _of_sets(lambda self, other: getattr(self, method)(other))
 
     def reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        return _of_sets(lambda self, other: _settled(self, lambda own: _followed(function(other, own))))
+        return _of_sets(lambda self, other: _case_split(self, lambda own: _followed(function(other, own))))
 
     def inplace(method: str) -> Callable[[Any, Any], Any]:
         return _of_sets(lambda self, other: [getattr(self, method)(other), self][1], _SETS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.attributes import access, attributes
-from dy2st.capture.branching import choices, keys, lookup, optional
+from dy2st.capture.branching import keys, lookup, optional, unions
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.environment.users_code import has_own, is_library
 from dy2st.capture.looping import iteration
@@ -18,7 +18,7 @@ from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import Choice, StandInSet, is_symbolic, may_be_undefined
+from dy2st.capture.values.symbolic import AbstractSet, TaggedUnion, is_symbolic, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 
 _KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))
@@ -68,12 +68,12 @@ def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, A
     source = _looked_at(session, source)
     if not _is_special(session, kind, source):
         table = kind(*before, source)
-        session.births.own(table)
+        session.allocations.own(table)
         session.key_orders.follow(table, source)
         update(session, table, **kwargs)
     else:
         table = kind(*before)
-        session.births.own(table)
+        session.allocations.own(table)
         session.created[id(table)] = table
         update(session, table, source, **kwargs)
     return table
@@ -81,15 +81,15 @@ def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, A
 
 def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any:
     """``dict.fromkeys(items, value)``."""
-    if isinstance(items, Choice):
+    if isinstance(items, TaggedUnion):
         return session.over(items, lambda option: from_keys(session, kind, option, value))
     if optional.is_open(items, "__iter__") or session.key_orders.asks(items) is not None:
-        return optional.settled(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
+        return optional.case_split(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
     items = _looked_at(session, items)
     if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
         return construction.registered(session, kind.fromkeys(items, value))
     table: Any = kind()
-    session.births.own(table)
+    session.allocations.own(table)
     session.created[id(table)] = table
     for item in items:
         access.set_item(table, item, value)
@@ -99,11 +99,11 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
 def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
     """A dict display: of pairs, and of dicts whose items go into it."""
     for index, part in enumerate(parts):
-        if len(part) == 1 and isinstance(part[0], Choice):
+        if len(part) == 1 and isinstance(part[0], TaggedUnion):
             put = lambda option, index=index: display(session, (*parts[:index], (option,), *parts[index + 1 :]))  # noqa: E731
             return session.over(part[0], put)  # type: ignore[no-any-return]
     table: dict[Any, Any] = {}
-    session.births.own(table)
+    session.allocations.own(table)
     for part in parts:
         if len(part) == 1 and not table and type(part[0]) in FAMILY:
             session.key_orders.follow(table, part[0])
@@ -124,7 +124,7 @@ def merged(session: Session, left: Any, right: Any) -> Any:
         for table in (left, right):
             session.key_orders.check(table, session.here())
         made = left | right
-        session.births.own(made)
+        session.allocations.own(made)
         return made
     made = optional.copied(session, left)
     update(session, made, right)
@@ -144,7 +144,7 @@ def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> No
 def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = False, **named: Any) -> None:
     """``table.update(source, **named)``; a ``Counter`` counts."""
     for source in sources:
-        if isinstance(source, Choice):
+        if isinstance(source, TaggedUnion):
             session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
             continue
         source = _looked_at(session, source)
@@ -181,7 +181,7 @@ def _put(session: Session, table: Any, source: Any) -> None:
 
 def _put_named(session: Session, table: Any, source: Any, names: Any) -> None:
     """Put in the items of a mapping of the user's, under the keys that it tells."""
-    if isinstance(names, Choice):
+    if isinstance(names, TaggedUnion):
         session.over(names, lambda option: _put_named(session, table, source, option))
         return
     for key in iteration.iterated(session.call(list, names)):
@@ -204,11 +204,11 @@ def _counted(table: Any, key: Any, sign: int, times: Any) -> Any:
 
 def _put_one(session: Session, table: Any, key: Any, value: Any, made: Callable[[Any], Any] = lambda known: known) -> None:
     """Put in what is made of an item of another dict, which may be there on some ways only."""
-    there = choices.presence(value)
+    there = unions.presence(value)
     known = value.without_unbound() if there is not False and may_be_undefined(value) else value
     put: Any = lambda: _store(session, table, key, made(known))  # noqa: E731
     if is_symbolic(there):
-        session.births.own_variables(put)
+        session.allocations.own_variables(put)
         capture_if(there, put, lambda: None, ())
     elif there:
         put()
@@ -222,7 +222,7 @@ def _count(session: Session, table: Any, source: Any, sign: int) -> None:
 
 def _looked_at(session: Session, source: Any) -> Any:
     """What a dict is made of: a dict, or a list of what an iterator gives."""
-    if isinstance(source, StandInSet) or hasattr(source, "keys"):
+    if isinstance(source, AbstractSet) or hasattr(source, "keys"):
         return source
     items = iteration.collected(source) if not isinstance(source, (list, tuple)) else source
     if session.lists.of(items) is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.session.session import need
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -16,7 +16,7 @@ class RuntimeIterable:
     """Something to loop over whose length is known only at run time.
 
     Attributes:
-        length: gives the number of items; asked before each trip, since a list may grow meanwhile.
+        length: gives the number of items; asked before each iteration, since a list may grow meanwhile.
         at: gives the item at a position.
         what: in words.
         end: called where a loop has run out of items, if there is something to check then.
@@ -82,7 +82,7 @@ class Stream:
         Raises:
             CaptureError: such a loop has been there before, and what it has left is known only at run time.
         """
-        runtime = isinstance(self.source, (RuntimeIterable, Choice))
+        runtime = isinstance(self.source, (RuntimeIterable, TaggedUnion))
         if (self._consumed and runtime) or self._ready:
             raise errors.CaptureError(
                 "this goes on with a generator that another loop has consumed",

@@ -119,10 +119,10 @@ def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
 def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
     """Make room for a new item in the type of the items; gives the item as an argument of a node."""
     elements.check_kept(session, value)
-    settled = elements.settled(session, value)
-    elements.stands_in(session, items, settled)
-    _take_in(session, items, elements.type_of(settled))
-    return elements.item_node(session, value, settled)
+    normalized = elements.normalized(session, value)
+    elements.stands_in(session, items, normalized)
+    _take_in(session, items, elements.type_of(normalized))
+    return elements.item_node(session, value, normalized)
 
 
 def made(session: Session, items: list[Any]) -> RuntimeList:
@@ -132,14 +132,14 @@ def made(session: Session, items: list[Any]) -> RuntimeList:
         CaptureError: it holds what cannot be an item.
     """
     element = None
-    arguments, settled = [], []
+    arguments, normalized = [], []
     for item in list.__iter__(items):
         elements.check_kept(session, item)
-        settled.append(elements.settled(session, item))
-        element = _common(session, element, elements.type_of(settled[-1]))
-        arguments.append(elements.item_node(session, item, settled[-1]))
+        normalized.append(elements.normalized(session, item))
+        element = _common(session, element, elements.type_of(normalized[-1]))
+        arguments.append(elements.item_node(session, item, normalized[-1]))
     found = session.lists.turn(items, element)
-    for item in settled:
+    for item in normalized:
         elements.stands_in(session, found, item)
     session.builder.bind(found, session.builder.call_raw(control.list_, (arguments,)))
     return found
@@ -325,7 +325,7 @@ def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any 
     expected = dtype or kind
 
     def made() -> torch.Tensor:
-        sizes = (lattice.LOOSE,) * dims
+        sizes = (lattice.DYNAMIC,) * dims
         value = session.new_value(lattice.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
         session.builder.call(control.list_tensor, (items, dtype, device, expected), {}, value)
         return value  # type: ignore[no-any-return]

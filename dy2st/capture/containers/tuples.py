@@ -1,7 +1,7 @@
 """Tuples of a length that is known only at run time: lists of the program that nobody changes.
 
 (x, *xs), tuple(xs)     a tuple, where the length of `xs` is known only at run time
-states += (h,)          in a captured loop: the tuple that a trip starts with has any length
+states += (h,)          in a captured loop: the tuple that an iteration starts with has any length
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import StandInTuple, contents
+from dy2st.capture.values.symbolic import AbstractTuple, contents
 
 
 def of(session: Session, items: list[Any]) -> Any:
     """``tuple(items)`` of a new list that nobody else holds."""
-    return StandInTuple(session, items) if session.lists.of(items) is not None else tuple(items)
+    return AbstractTuple(session, items) if session.lists.of(items) is not None else tuple(items)
 
 
 def as_list(session: Session, value: Any) -> Any:
@@ -28,21 +28,21 @@ def as_list(session: Session, value: Any) -> Any:
     return items
 
 
-def made(session: Session, value: tuple[Any, ...]) -> StandInTuple:
+def made(session: Session, value: tuple[Any, ...]) -> AbstractTuple:
     """The tuple of the program with the items of one of Python."""
     items: list[Any] = as_list(session, value)
     session.lists.make(items)
-    return StandInTuple(session, items)
+    return AbstractTuple(session, items)
 
 
 def one_is(left: Any, right: Any) -> bool:
     """Whether one of two values is a tuple of a length that is known only at run time."""
-    return isinstance(left, StandInTuple) or isinstance(right, StandInTuple)
+    return isinstance(left, AbstractTuple) or isinstance(right, AbstractTuple)
 
 
 def are(left: Any, right: Any) -> bool:
     """Whether two values are tuples, and one of them of a length that is known only at run time."""
-    return one_is(left, right) and isinstance(left, (tuple, StandInTuple)) and isinstance(right, (tuple, StandInTuple))
+    return one_is(left, right) and isinstance(left, (tuple, AbstractTuple)) and isinstance(right, (tuple, AbstractTuple))
 
 
 def concat(session: Session, left: Any, right: Any) -> Any:
@@ -50,12 +50,12 @@ def concat(session: Session, left: Any, right: Any) -> Any:
     return of(session, lists.concat(session, as_list(session, left), as_list(session, right)))
 
 
-def repeat(session: Session, value: StandInTuple, times: Any) -> Any:
+def repeat(session: Session, value: AbstractTuple, times: Any) -> Any:
     """``value * times``."""
     return of(session, lists.repeat(session, value.items, times))
 
 
-def item(session: Session, value: StandInTuple, key: Any) -> Any:
+def item(session: Session, value: AbstractTuple, key: Any) -> Any:
     """``value[key]``."""
     known = session.lists.of(value.items)
     assert known is not None

@@ -13,7 +13,7 @@ import torch
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import StandIn, StandInSet, contents
+from dy2st.capture.values.symbolic import AbstractObject, AbstractSet, contents
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ItemPlace, Place
 
 ACTS_FOR_USER = False
@@ -23,7 +23,7 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 _NO_PARTS = (torch.Tensor, types.ModuleType, types.FunctionType, type, str, int, float)
 
 
-def spelled(session: Session, place: Place, *values: Any) -> str:
+def access_path(session: Session, place: Place, *values: Any) -> str:
     """A place in terms of the variables of the user's function that runs now; of its class where no variable leads there.
 
     Args:
@@ -78,8 +78,8 @@ def _path(wanted: Any, variables: dict[str, Any]) -> str | None:
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from _items(value.items())
-    elif isinstance(value, StandIn):
-        yield "", value.table if isinstance(value, StandInSet) else contents(value)
+    elif isinstance(value, AbstractObject):
+        yield "", value.table if isinstance(value, AbstractSet) else contents(value)
     elif isinstance(value, (list, tuple)):
         yield from _items(enumerate(value))
     else:

@@ -1,4 +1,4 @@
-"""Whose fault an exception is: the user's program, or the capture that runs it on stand-ins.
+"""Whose fault an exception is: the user's program, or the capture that runs it on abstract values.
 
 Eager Python raises the first kind too, if it gets there, so it becomes a part of the program. The second kind must come out at
 capture: it says that something cannot be captured, or that dy2st has a bug.
@@ -47,7 +47,7 @@ _TRACING = (
 )  # fmt: skip
 _NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
 _CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b")
-"""What only an error that stand-ins cause speaks of."""
+"""What only an error that abstract values cause speaks of."""
 _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _KINDS_OF_NUMBERS = re.compile(r"\bSym(Int|Float|Bool)\b")
 _NUMBER, _OTHER = (
@@ -75,14 +75,14 @@ def is_users(session: Session, error: BaseException) -> bool:
         return True
     if not isinstance(error, Exception) or isinstance(error, _NEVER):
         return False
-    if is_about_stand_ins(session, error):
+    if is_about_abstracts(session, error):
         return False
     if session.failed is not None and session.failed[0] is error:
         return not isinstance(error, NotImplementedError)
     return _innermost_is_users(error)
 
 
-def is_about_stand_ins(session: Session, error: Exception) -> bool:
+def is_about_abstracts(session: Session, error: Exception) -> bool:
     """Whether an error is due to values that Python does not know during a capture."""
     if any(error is known for known in session.raised):
         return False

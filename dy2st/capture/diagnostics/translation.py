@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_stand_ins, is_about_texts, runs_in_capture
+from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts, is_about_texts, runs_in_capture
 from dy2st.capture.session.function_mode import data_dependent
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.types import lattice
@@ -42,10 +42,10 @@ def translated(session: Session) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, TypeError) and _UNHASHABLE.search(str(error)):
             raise _as_key(session, error) from error
-        if is_about_stand_ins(session, error):
+        if is_about_abstracts(session, error):
             raise _unknown_value(session, error) from error
         error.args = tuple(in_users_words(argument) for argument in error.args)
-        note(error, f"raised while dy2st captured {session.name}: the code ran on stand-ins for the tensors")
+        note(error, f"raised while dy2st captured {session.name}: the code ran on abstract values for the tensors")
         raise
 
 
@@ -60,7 +60,7 @@ def _unpacked() -> Iterator[None]:
 
 
 def in_users_words(argument: Any) -> Any:
-    """A message as eager gives it: stand-ins are tensors."""
+    """A message as eager gives it: abstract values are tensors."""
     return argument.replace("FakeTensor", "Tensor") if isinstance(argument, str) else argument
 
 
@@ -73,7 +73,7 @@ class _WhileCapturing(logging.Filter):
 
 @contextlib.contextmanager
 def quiet_torch() -> Iterator[None]:
-    """torch's log of operations that fail on stand-ins is off, in threads that capture."""
+    """torch's log of operations that fail on abstract values is off, in threads that capture."""
     dropped = _WhileCapturing()
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     logger.addFilter(dropped)

@@ -16,11 +16,11 @@ import threading
 from collections.abc import Hashable, Iterator
 
 
-class Turns:
+class CaptureLock:
     """The turns of one process. As a context manager, what is inside runs alone, even within a capture.
 
     Example:
-        >>> turns = Turns()
+        >>> turns = CaptureLock()
         >>> with turns.shared():
         ...     turns.go_alone()
     """
@@ -167,5 +167,5 @@ class Underway:
                 self._changed.notify_all()
 
 
-TURNS = Turns()
+CAPTURE_LOCK = CaptureLock()
 """Those of this process."""

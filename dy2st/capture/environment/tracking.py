@@ -46,13 +46,13 @@ _LONG = 32
 """Longer containers of constants are compared as a whole."""
 
 
-class StandIns(Protocol):
+class AbstractObjects(Protocol):
     """What stands during a capture for what it reads."""
 
     def dynamic_number(self, source: Source, value: Any) -> Any:
         """What stands for a number that is an input of the program."""
 
-    def stand_at(self, place: Place, stand_in: Any) -> None:
+    def stand_at(self, place: Place, abstract: Any) -> None:
         """Put such a number, or a tuple with one, into the place that holds it."""
 
     def is_of_call(self, value: Any) -> bool:
@@ -66,11 +66,11 @@ class Tracker:
     """Remembers, for objects and tensors met during a capture, the source they came from.
 
     Args:
-        stand_ins: what puts stand-ins into the places that hold what is read.
+        abstracts: what puts abstract values into the places that hold what is read.
     """
 
-    def __init__(self, stand_ins: StandIns) -> None:
-        self._made = stand_ins
+    def __init__(self, abstracts: AbstractObjects) -> None:
+        self._made = abstracts
         self.table = SourceTable()
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
@@ -78,7 +78,7 @@ class Tracker:
         self.met: Callable[[type], object] = id
         """Told the class of each object that code under capture reads or makes."""
         self._objects: dict[int, tuple[Any, Source]] = {}
-        self._stand_ins: dict[int, Any] = {}
+        self._abstracts: dict[int, Any] = {}
         """What some objects stand for, by their identity."""
         self.given: dict[int, tuple[Any, Any]] = {}
         """The caller's lists, dicts and dataclasses, with what stands for each among the arguments."""
@@ -96,7 +96,7 @@ class Tracker:
         return [*self._tensors.values()]
 
     def is_fresh(self, value: Any) -> bool:
-        """Whether a library has made a value in the capture that changes, or a function of the user's that holds stand-ins."""
+        """Whether a library has made a value in the capture that changes, or a user's function that holds abstract values."""
         if self.source_of(value) is not None:
             return False
         if isinstance(value, types.FunctionType):
@@ -105,7 +105,7 @@ class Tracker:
 
     def stand_for(self, made: Any, value: Any, source: Source) -> None:
         """Something stands for a set or deque during the capture."""
-        self._stand_ins[id(made)] = value
+        self._abstracts[id(made)] = value
         self.know(made, source)
 
     def know_argument(self, given: Any, made: Any, source: Source) -> None:
@@ -116,7 +116,7 @@ class Tracker:
 
     def are_same_argument(self, left: Any, right: Any) -> bool:
         """Whether two stand for one object of the caller's that is given twice."""
-        known = [self._stand_ins.get(id(value)) for value in (left, right)]
+        known = [self._abstracts.get(id(value)) for value in (left, right)]
         if known[0] is None or known[0] is not known[1]:
             return False
         self.guards.same_object(self._objects[id(left)][1], self._objects[id(right)][1])
@@ -149,8 +149,8 @@ class Tracker:
     def relatives(self, value: Any) -> list[Source]:
         """The sources of all other objects from outside that could come to be this one: those of its class."""
         kind, known = type(value), (*self._objects.values(),)
-        real = {id(self._stand_ins.get(id(other), other)): (other, source) for other, source in known}
-        real.pop(id(self._stand_ins.get(id(value), value)), None)
+        real = {id(self._abstracts.get(id(other), other)): (other, source) for other, source in known}
+        real.pop(id(self._abstracts.get(id(value), value)), None)
         found = [source for other, source in real.values() if type(other) is kind and source.key[0] != "held"]
         return list({source.index: source for source in found}.values())
 
@@ -243,7 +243,7 @@ class Tracker:
         """Code under capture has asked which object a value is."""
         source = self.source_of(value)
         if source is not None and not isinstance(value, torch.Tensor):
-            self.guards.same(source, self._stand_ins.get(id(value), value))
+            self.guards.same(source, self._abstracts.get(id(value), value))
 
     def compared(self, left: Any, right: Any) -> None:
         """Code under capture has asked whether two values are one object.
@@ -373,11 +373,11 @@ class Tracker:
         if source.parent is None and "torch.distributed.fsdp" in sys.modules:
             self.guards.missing(self.table.item(self.table.attribute(source, "__dict__"), _SHARDED, "sharding"))
 
-    def put_back(self, is_stand_in: Callable[[torch.Tensor], bool]) -> str | None:
-        """Take stand-ins out of the modules again that code of torch itself has put there.
+    def put_back(self, is_abstract: Callable[[torch.Tensor], bool]) -> str | None:
+        """Take abstract values out of the modules again that code of torch itself has put there.
 
         Args:
-            is_stand_in: whether a tensor is one of this capture.
+            is_abstract: whether a tensor is one of this capture.
 
         Returns:
             The name of a parameter or buffer that was among them.
@@ -386,7 +386,7 @@ class Tracker:
         for module, kept in self._modules.values():
             for table, before in zip(_tables(module), kept):
                 for name, now in list(table.items()):
-                    if not isinstance(now, torch.Tensor) or not is_stand_in(now):
+                    if not isinstance(now, torch.Tensor) or not is_abstract(now):
                         continue
                     if name in before:
                         table[name] = before[name]

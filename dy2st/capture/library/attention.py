@@ -1,7 +1,7 @@
 """The fused operators of torch's transformer layers, which inference takes, and the question that decides about nested tensors.
 
 ``nn.TransformerEncoder`` asks whether a padding mask has its padding at the end: then its layers work on nested tensors, and what
-is padded becomes zero. That is a branch of the program. In the branch a stand-in of the padded shape is there for the nested
+is padded becomes zero. That is a branch of the program. In the branch an abstract value of the padded shape is there for the nested
 tensor: only the fused operator of a layer and the one that pads again ever see it.
 """
 

@@ -28,7 +28,7 @@ from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, RuntimeList, StandIn, Text, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, RuntimeList, TaggedUnion, Text, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.ir.structure import HOLDERS, attributes, empty_like
 from dy2st_runtime.primitives.cells import Cell
@@ -59,7 +59,7 @@ def _copy(session: Session, value: Any) -> Any:
     return construction.registered(session, made)
 
 
-@handles(copy.deepcopy, takes_choices=True)
+@handles(copy.deepcopy, takes_unions=True)
 def _deepcopy(session: Session, value: Any, memo: Any = None) -> Any:
     access.look_into(session, value)
     return _Deep(session, {} if memo is None else memo).copied(value)
@@ -77,15 +77,15 @@ class _Deep:
         """The copy of a part."""
         if isinstance(part, (*SYMBOLIC_NUMBERS, Text)):
             return part
-        if isinstance(part, Choice):
-            return self._choice(part)
+        if isinstance(part, TaggedUnion):
+            return self._union(part)
         if id(part) in self.known:
             return self.known[id(part)]
         made = self._made(part)
         self.known[id(part)] = made
         return made
 
-    def _choice(self, part: Choice) -> Any:
+    def _union(self, part: TaggedUnion) -> Any:
         if may_be_undefined(part):
             raise errors.CaptureError(
                 "a deep copy of an object with an attribute or item that is there on some ways only",
@@ -130,7 +130,7 @@ class _Deep:
             return self.session.key_orders.follow(table, part)
         if _is_plain(type(part)):
             return self._object(part)
-        if isinstance(part, HOLDERS) and not isinstance(part, StandIn) and not _own_ways(type(part)) and self._is_made(part):
+        if isinstance(part, HOLDERS) and not isinstance(part, AbstractObject) and not _own_ways(type(part)) and self._is_made(part):
             return self._holder(part)
         before = {*self.known}
         made = copy.deepcopy(part, self.known)
@@ -152,7 +152,7 @@ class _Deep:
             access.set_item(made, k, value)
             k = k + 1
 
-        session.births.own_variables(look)
+        session.allocations.own_variables(look)
         iteration.capture_for(iteration.by_position(session, part), look, ("k",), None)
         self._copies.append((part, made))
         return made
@@ -256,7 +256,7 @@ def _taken_apart(session: Session, function: Any, value: Any, make: Callable[[An
         return function(value)  # raises what eager raises
 
     def inner(part: Any) -> Any:
-        if isinstance(part, Choice):
+        if isinstance(part, TaggedUnion):
             return session.over(part, inner)
         if dataclasses.is_dataclass(part) and not isinstance(part, type):
             return make(part, [inner(attr(part, field.name)) for field in dataclasses.fields(part)])

@@ -19,7 +19,7 @@ from dy2st.capture.raising import exceptions
 from dy2st.capture.raising.unwinding import Suppress
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import control
 
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
@@ -28,16 +28,16 @@ CachedFunction = functools._lru_cache_wrapper
 
 def at_each_call(session: Session, function: Any, *args: Any, **kwargs: Any) -> None:
     """Call a function for its effect whenever the program gets there."""
-    choice = next((value for value in (*args, *kwargs.values()) if isinstance(value, Choice)), None)
-    if choice is not None:
-        session.over(choice, lambda option: at_each_call(session, function, *_with(args, choice, option), **kwargs))
+    union = next((value for value in (*args, *kwargs.values()) if isinstance(value, TaggedUnion)), None)
+    if union is not None:
+        session.over(union, lambda option: at_each_call(session, function, *_with(args, union, option), **kwargs))
         return
     given = tuple(wording.node_value(session, value) for value in args)
     session.builder.call(control.call_, (function, given, {key: wording.node_value(session, kwargs[key]) for key in kwargs}))
 
 
-def _with(args: tuple[Any, ...], choice: Choice, option: Any) -> tuple[Any, ...]:
-    return tuple(option if value is choice else value for value in args)
+def _with(args: tuple[Any, ...], union: TaggedUnion, option: Any) -> tuple[Any, ...]:
+    return tuple(option if value is union else value for value in args)
 
 
 def log(session: Session, function: Any, *args: Any, **kwargs: Any) -> None:

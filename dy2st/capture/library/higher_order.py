@@ -19,7 +19,7 @@ from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iteration import as_runtime
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, is_symbolic
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, is_symbolic
 
 _NOTHING: Any = object()
 
@@ -95,14 +95,14 @@ def _compress(session: Session, data: Any, selectors: Any) -> Any:
 
 def _may_decide(values: Any) -> bool:
     """Whether something that ends has items that only the program knows: they are gone through at once then."""
-    if isinstance(values, Choice):
+    if isinstance(values, TaggedUnion):
         return any(map(_may_decide, values.options.values()))
     kinds = (torch.Tensor, RuntimeIterable, RuntimeRange)
     items = values if isinstance(values, (list, tuple)) else ()
     return (
         isinstance(values, kinds)
         or as_runtime(values) is not None
-        or any(isinstance(leaf, (torch.Tensor, Choice, *SYMBOLIC_NUMBERS)) for leaf in pytree.tree_leaves(list(items)))
+        or any(isinstance(leaf, (torch.Tensor, TaggedUnion, *SYMBOLIC_NUMBERS)) for leaf in pytree.tree_leaves(list(items)))
     )
 
 

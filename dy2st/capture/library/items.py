@@ -25,7 +25,7 @@ from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
-from dy2st.capture.values.symbolic import Choice, is_symbolic, number_kind
+from dy2st.capture.values.symbolic import TaggedUnion, is_symbolic, number_kind
 from dy2st_runtime.primitives import scalars
 
 
@@ -68,7 +68,7 @@ def _extreme_at_runtime(session: Session, function: Any, values: Any, before: An
             found = item if key is None else session.call(key, item)
             best, top = _choose(session, before(found, top), (item, found), (best, top))
 
-        session.births.own_variables(look)
+        session.allocations.own_variables(look)
         iteration.capture_for(rest, look, ("best", "top"), None)
         return best
 
@@ -103,7 +103,7 @@ def _sum(session: Session, values: Any, start: Any = 0) -> Any:
 
     if not isinstance(values, Stream) and iteration.as_runtime(values) is None:
         return sum(iteration.iterated(values), start)
-    session.births.own_variables(add)
+    session.allocations.own_variables(add)
     iteration.capture_for(values, add, ("total",), None)
     return total
 
@@ -129,7 +129,7 @@ def _decide(session: Session, values: Any, decided: bool) -> Any:
         nonlocal result
         result = truth(session, item)
 
-    session.births.own_variables(look)
+    session.allocations.own_variables(look)
     iteration.capture_for(values, look, ("result",), going)
     return result
 
@@ -154,9 +154,9 @@ def _reversed(session: Session, iterable: Any) -> Any:
     return iteration.reversed_(iterable)
 
 
-@handles(list, takes_choices=True)
+@handles(list, takes_unions=True)
 def _list(session: Session, values: Any = ()) -> Any:
-    if isinstance(values, Choice):
+    if isinstance(values, TaggedUnion):
         return session.over(values, lambda option: session.call(list, option))
     return iteration.collected(values)
 
@@ -195,7 +195,7 @@ def _until(session: Session, function: Callable[[], Any], sentinel: Any) -> Iter
         yield item
 
 
-@handles(iter, takes_choices=True)
+@handles(iter, takes_unions=True)
 def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     if sentinel:
         return _until(session, value, *sentinel)
@@ -214,7 +214,7 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
         return _first(session, Stream(iterator, _as_it_is), default)
     if not isinstance(iterator, Stream) or iterator.has_begun:
         return iterators.next_(iterator, *default)
-    if isinstance(iterator.source, (RuntimeIterable, Choice)):
+    if isinstance(iterator.source, (RuntimeIterable, TaggedUnion)):
         return _first(session, iterator, default)
     if not _is_plain(iterator.source):
         return iterators.next_(iterator, *default)

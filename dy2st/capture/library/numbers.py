@@ -75,7 +75,7 @@ def _float(session: Session, value: Any = 0.0) -> Any:
     return session.number(scalars.to_float, (value,), "float")
 
 
-@handles(bool, takes_choices=True)
+@handles(bool, takes_unions=True)
 def _bool(session: Session, value: Any = False) -> Any:
     return truth(session, value)
 

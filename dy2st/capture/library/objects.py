@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.attributes import attributes, class_attributes
-from dy2st.capture.branching import choices
+from dy2st.capture.branching import unions
 from dy2st.capture.diagnostics.user_frames import FromUserFrames
 from dy2st.capture.environment.users_code import is_users_function
 from dy2st.capture.library.registry import Handler, handles
@@ -23,21 +23,21 @@ from dy2st.capture.operators import comparisons, identities
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, StandIn, StandInTuple, number_kind
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, AbstractTuple, TaggedUnion, number_kind
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.primitives import control
 
 
-@handles(isinstance, takes_choices=True)
+@handles(isinstance, takes_unions=True)
 def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
-    if isinstance(value, Choice):
-        return choices.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
+    if isinstance(value, TaggedUnion):
+        return unions.is_option(value, lambda option: bool(_isinstance(session, option, kinds)))
     if isinstance(value, SYMBOLIC_NUMBERS):
         if isinstance(1, kinds) is not isinstance(1.0, kinds):
             comparisons.tell_kinds_apart(session, value)
         example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
         return isinstance(example, kinds) or isinstance(value, kinds)
-    if isinstance(value, (text.Text, StandInTuple)):
+    if isinstance(value, (text.Text, AbstractTuple)):
         return isinstance("" if isinstance(value, text.Text) else (), kinds)
     if isinstance(value, torch.Tensor) and _tells_parameters(kinds):
         return issubclass(tensor_traits.asked_class(session, value), kinds)
@@ -74,9 +74,9 @@ def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
         comparisons.tell_kinds_apart(session, args[0])
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
-    if len(args) == 1 and isinstance(args[0], StandInTuple):
+    if len(args) == 1 and isinstance(args[0], AbstractTuple):
         return tuple
-    if len(args) == 1 and isinstance(args[0], StandIn):
+    if len(args) == 1 and isinstance(args[0], AbstractObject):
         return args[0].__class__
     if len(args) == 1 and isinstance(args[0], torch.Tensor):
         found = tensor_traits.asked_class(session, args[0])
@@ -89,17 +89,17 @@ def _namedtuple(session: Session, *args: Any, **kwargs: Any) -> Any:
     return construction.registered(session, FromUserFrames(session, collections.namedtuple)(*args, **kwargs))
 
 
-@handles(id, takes_choices=True)
+@handles(id, takes_unions=True)
 def _id(session: Session, value: Any) -> Any:
     return identities.of(session, value)
 
 
-@handles(getattr, takes_choices=True)
+@handles(getattr, takes_unions=True)
 def _getattr(session: Session, value: Any, name: str, *default: Any) -> Any:
     return attributes.attr_or(value, name, default[0]) if default else attributes.attr(value, name)
 
 
-@handles(hasattr, takes_choices=True)
+@handles(hasattr, takes_unions=True)
 def _hasattr(session: Session, value: Any, name: str) -> Any:
     return attributes.has_attr(value, name)
 
@@ -163,7 +163,7 @@ def _module_delattr(session: Session, target: Any, name: str) -> None:
     attributes.remove(session, target, name, torch.nn.Module.__delattr__)
 
 
-@handles(print, takes_choices=True)
+@handles(print, takes_unions=True)
 def _print(
     session: Session, *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False
 ) -> None:
@@ -195,9 +195,9 @@ def _asked_as_it_is(function: Any, session: Session, *args: Any, **kwargs: Any) 
 
 for _function in (string.Template.substitute, string.Template.safe_substitute):
     handles(_function)(functools.partial(_asked_as_it_is, _function))
-handles(str, takes_choices=True)(_to_text(str, "s"))
-handles(repr, takes_choices=True)(_to_text(repr, "r"))
-handles(ascii, takes_choices=True)(_to_text(ascii, "a"))
+handles(str, takes_unions=True)(_to_text(str, "s"))
+handles(repr, takes_unions=True)(_to_text(repr, "r"))
+handles(ascii, takes_unions=True)(_to_text(ascii, "a"))
 handles(format)(_to_text(format, None))
 
 

@@ -28,16 +28,16 @@ def _like(function: Any) -> Handler:
     return handle
 
 
-handles(operator.not_, takes_choices=True)(_like(logical_not))
-handles(operator.is_, takes_choices=True)(_like(comparisons.is_))
-handles(operator.is_not, takes_choices=True)(_like(lambda left, right: logical_not(comparisons.is_(left, right))))
+handles(operator.not_, takes_unions=True)(_like(logical_not))
+handles(operator.is_, takes_unions=True)(_like(comparisons.is_))
+handles(operator.is_not, takes_unions=True)(_like(lambda left, right: logical_not(comparisons.is_(left, right))))
 handles(operator.eq)(_like(comparisons.equal))
 handles(operator.ne)(_like(comparisons.not_equal))
 for _symbol, _relation in relations.RELATIONS.items():
     handles(_relation)(_like(functools.partial(relations.related, _symbol)))
-handles(operator.contains, takes_choices=True)(_like(lambda container, value: comparisons.in_(value, container)))
-handles(operator.getitem, takes_choices=True)(_like(access.item))
-handles(operator.setitem, takes_choices=True)(_like(access.set_item))
+handles(operator.contains, takes_unions=True)(_like(lambda container, value: comparisons.in_(value, container)))
+handles(operator.getitem, takes_unions=True)(_like(access.item))
+handles(operator.setitem, takes_unions=True)(_like(access.set_item))
 handles(operator.delitem)(_like(access.del_item))
 
 
@@ -53,7 +53,7 @@ def _multiply(session: Session, left: Any, right: Any) -> Any:
     return lists.repeat(session, left, right) if getattr(type(left), "__mul__", None) is list.__mul__ else left * right
 
 
-@handles(operator.truth, takes_choices=True)
+@handles(operator.truth, takes_unions=True)
 def _truth(session: Session, value: Any) -> Any:
     return truth(session, value)
 

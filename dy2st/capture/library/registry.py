@@ -41,17 +41,18 @@ def handles_made_by(example: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-def takes_choices(handler: Handler) -> bool:
+def takes_unions(handler: Handler) -> bool:
     """Whether a handler knows what to do with a value that is one of several."""
     return handler in _TAKES_CHOICES
 
 
-def handles(*functions: Any, takes_choices: bool = False) -> Callable[[Handler], Handler]:
+def handles(*functions: Any, takes_unions: bool = False) -> Callable[[Handler], Handler]:
     """Register the handler of some functions.
 
     Args:
         functions: the functions it stands for.
-        takes_choices: whether it knows what to do with a :class:`~dy2st.capture.values.symbolic.Choice`; others see each option.
+        takes_unions: whether it knows what to do with a :class:`~dy2st.capture.values.symbolic.TaggedUnion`; others see
+        each option.
 
     Returns:
         A decorator.
@@ -60,7 +61,7 @@ def handles(*functions: Any, takes_choices: bool = False) -> Callable[[Handler],
     def register(handler: Handler) -> Handler:
         for function in functions:
             _HANDLERS[_original(function)] = handler
-        if takes_choices:
+        if takes_unions:
             _TAKES_CHOICES.add(handler)
         return handler
 

@@ -20,7 +20,7 @@ from dy2st.capture.looping.iteration import as_runtime, capture_for
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import condition
 from dy2st.capture.session.session import current
-from dy2st.capture.values.symbolic import Choice, is_symbolic
+from dy2st.capture.values.symbolic import TaggedUnion, is_symbolic
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def fill(made: Any, add: Callable[[Any], Any], clause: Clause) -> None:
     """
     session = current()
     if session is not None:
-        session.births.own(made)
+        session.allocations.own(made)
         if as_runtime(clause.iterable) is not None:
             raise errors.CaptureError(
                 f"a {'dict' if isinstance(made, dict) else 'set'} of a size that is known only at run time",
@@ -98,7 +98,7 @@ def source_of(iterable: Any) -> Any:
     if runtime is not None:
         return runtime
     items = over(iterable)
-    if isinstance(items, Choice):  # one has more items than another: a loop goes through each in its branch
+    if isinstance(items, TaggedUnion):  # one has more items than another: a loop goes through each in its branch
         return iterable
     return as_runtime(items) or iter(items)
 
@@ -127,15 +127,15 @@ def _give(
 
 def _each(clause: Clause, then: Callable[[Any], Any], live: Sequence[str], test: Any = None) -> None:
     live = (*live, *clause.bound)
-    functions = (clause.element, *clause.conditions)  # so that their variables are found in the closure of the trip
+    functions = (clause.element, *clause.conditions)  # so that their variables are found in the closure of the iteration
 
-    def trip(item: Any) -> None:
+    def iteration(item: Any) -> None:
         _give(item, clause, functions, then, live, test)
 
     if current() is not None:
-        return capture_for(clause.iterable, trip, live, test)
+        return capture_for(clause.iterable, iteration, live, test)
     for item in clause.iterable:
-        trip(item)
+        iteration(item)
     return None
 
 

@@ -99,7 +99,7 @@ class UserGenerator:
         try:
             with self._running():
                 self._generator.close()
-            writes = region.journal.writes().values()
+            writes = region.undo_log.writes().values()
             return region.builder.mark() is not mark or not all(self.owns(write.place) for write in writes)
         except Exception:  # of a `finally` clause that nobody waits for
             return True
@@ -148,13 +148,13 @@ class UserGenerator:
         functions = [value for value in frame.f_locals.values() if isinstance(value, types.FunctionType)] if frame else []
         for place in cells_of(*functions):
             if id(place.cell) not in self._frame.outer_cells:
-                self.session.births.own(place.cell, since=self._frame.start)
+                self.session.allocations.own(place.cell, since=self._frame.start)
                 self.session.shared_cells.add(id(place.cell))
                 self.session.write(place)
 
     def owns(self, place: Place) -> bool:
         """Whether a place is a variable of its own."""
-        return isinstance(place, CellPlace) and self.session.births.born(place.cell) == self._frame.start
+        return isinstance(place, CellPlace) and self.session.allocations.born(place.cell) == self._frame.start
 
     def unwind(self, error: BaseException) -> None:
         """Do in the block that is recorded now what an exception raised at the `yield` does on its way out."""

@@ -32,7 +32,7 @@ from dy2st.capture.looping.loop import capture_loop, try_loop
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, contents, is_symbolic
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, contents, is_symbolic
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.primitives import scalars
 
@@ -135,14 +135,14 @@ def _of_range(numbers: range) -> RuntimeIterable:
 def collected(iterable: Any) -> list[Any]:
     """A new list of the items: of Python, or if their number is known only at run time, of the program."""
     session, iterable = need(), contents(iterable)
-    if isinstance(iterable, Choice):
-        iterable = contents(over(iterable))  # a choice still, if one has more items than another
+    if isinstance(iterable, TaggedUnion):
+        iterable = contents(over(iterable))  # a tagged union still, if one has more items than another
     known = session.lists.of(iterable)
     if known is not None:
         return lists.copy(session, known)  # type: ignore[no-any-return]
-    if not isinstance(iterable, (RuntimeIterable, Stream, Columns, Choice)) and as_runtime(iterable) is None:
+    if not isinstance(iterable, (RuntimeIterable, Stream, Columns, TaggedUnion)) and as_runtime(iterable) is None:
         iterable = over(iterable)
-        if not isinstance(iterable, Choice):
+        if not isinstance(iterable, TaggedUnion):
             made = list(iterable)
             session.lists.own(made)
             return made
@@ -158,7 +158,7 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     Args:
         iterable: what it loops over.
         body: a function of the item.
-        live: the names that are read after a trip or after the loop.
+        live: the names that are read after an iteration or after the loop.
         test: ``None``, or whether the loop goes on, asked before each step but the first (false after a ``break``).
     """
     session, iterable = need(), contents(iterable)
@@ -170,10 +170,10 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
     if isinstance(iterable, Columns):
         return _over_columns(iterable, body, live, test)
     iterable = optional.now(session, iterable)
-    if isinstance(iterable, Choice):
+    if isinstance(iterable, TaggedUnion):
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
     if optional.is_open(iterable, "__iter__"):
-        return optional.settled(session, iterable, lambda table: capture_for(table, body, live, test), ordered=True)  # type: ignore[no-any-return]
+        return optional.case_split(session, iterable, lambda table: capture_for(table, body, live, test), ordered=True)  # type: ignore[no-any-return]
     if session.key_orders.asks(iterable) is not None:
         return session.key_orders.ordered(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]
     items = as_runtime(iterable)
@@ -192,18 +192,18 @@ def _over_columns(made: Columns, body: Any, live: Sequence[str], test: Any) -> N
 
 
 def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], test: Any) -> bool:
-    """Capture a long loop over known numbers; whether its body does the same in each trip."""
+    """Capture a long loop over known numbers; whether its body does the same in each iteration."""
     cells = session.cells_of(body, *([test] if test is not None else []))
     items = _of_range(numbers)
     if not try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
         return False
-    session.site("for", "captured", f"{len(numbers)} trips are more than {session.unroll}, so they are not written out")
+    session.site("for", "captured", f"{len(numbers)} iterations are more than {session.unroll}, so they are not written out")
     return True
 
 
 def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live: Sequence[str], test: Any, start: int) -> None:
     position = CellType(start)
-    session.births.own(position)
+    session.allocations.own(position)
     place = CellPlace(position, _POSITION)
 
     def more() -> Any:
@@ -218,14 +218,14 @@ def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live
             return capture_if_exp(going, more, lambda: False)
         return more() if going else False
 
-    def trip() -> None:
+    def iteration() -> None:
         k = position.cell_contents
         item = items.at(k)
         position.cell_contents = k + 1
         body(item)
 
     cells = [*session.cells_of(body, *([test] if test is not None else [])), place]
-    capture_loop(session, again(), again, trip, cells, [*live, _POSITION])
+    capture_loop(session, again(), again, iteration, cells, [*live, _POSITION])
     going = items.end is not None and (test is None or test())
     if is_symbolic(going):
         capture_if(going, items.end, _nothing, ())
@@ -236,37 +236,37 @@ def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live
 def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through a Python iterable; once the test is known only at run time, capture what is left."""
     iterator = iterators.started(iterable)
-    if isinstance(iterator, Choice):  # the user's __iter__ gives one of several
+    if isinstance(iterator, TaggedUnion):  # the user's __iter__ gives one of several
         return capture_for(session.over(iterator, lambda option: session.call(tuple, option)), body, live, test)
     body, test = _Flat(session, body, live), None if test is None else _going_on(session, test)
     if iterators.is_written_by_user(iterator):
         return _over_steps(session, _Rest(iterable, iterator, None, 0, None), body, live, test)
-    trips = 0
-    while (test is None or not trips or test()) and (item := iterators.step(iterator)) is not iterators.END:
+    iterations = 0
+    while (test is None or not iterations or test()) and (item := iterators.step(iterator)) is not iterators.END:
         if test is None:
             body(item)
             if rests.going(session) is not True:
-                return _guarded(session, _Rest(iterable, iterator, item, trips, None), body, live)
-            if session.lists.of(iterable) is not None:  # a trip has made it grow or shrink where a tensor decides
-                return _rest_of_list(session, iterable, body, live, test, trips + 1)
+                return _guarded(session, _Rest(iterable, iterator, item, iterations, None), body, live)
+            if session.lists.of(iterable) is not None:  # an iteration has made it grow or shrink where a tensor decides
+                return _rest_of_list(session, iterable, body, live, test, iterations + 1)
         else:
             attempt = session.begin_attempt(session.cells_of(body, test))
             body(item)
             if is_symbolic(test()):
-                changed = [write.place for write in attempt[0].journal.writes().values()]
+                changed = [write.place for write in attempt[0].undo_log.writes().values()]
                 session.roll_back(attempt)
-                return _capture_rest(session, _Rest(iterable, iterator, item, trips, changed), body, live, test)
+                return _capture_rest(session, _Rest(iterable, iterator, item, iterations, changed), body, live, test)
             session.commit(attempt)
-        trips += 1
-    session.site("for", "unrolled", f"{trips} trips over a Python {type(iterable).__name__}")
+        iterations += 1
+    session.site("for", "unrolled", f"{iterations} iterations over a Python {type(iterable).__name__}")
     rests.go_on(session, ())
 
 
 def _over_steps(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through an iterator of the user's; once a tensor decides about its steps, capture what is left as a loop."""
-    iterator, trips, test = rest.iterator, 0, test or _going_on(session, lambda: True)
+    iterator, iterations, test = rest.iterator, 0, test or _going_on(session, lambda: True)
     cells = session.cells_of(body, test)
-    while not trips or test():
+    while not iterations or test():
         attempt = session.begin_attempt(cells)
         item = stepping.step(iterator)
         if item is iterators.END:
@@ -279,15 +279,15 @@ def _over_steps(session: Session, rest: _Rest, body: Any, live: Sequence[str], t
             if try_loop(session, cells, lambda: stepping.capture_steps(session, iterator, body, live, test)):
                 return session.site("for", "captured", "a tensor decides how many items are taken")
             item = iterators.step(iterator)
-            return _capture_rest(session, dataclasses.replace(rest, item=item, trips=trips), body, live, test)
+            return _capture_rest(session, dataclasses.replace(rest, item=item, iterations=iterations), body, live, test)
         session.commit(attempt)
-        trips += 1
-    session.site("for", "unrolled", f"{trips} trips over a Python {type(rest.iterable).__name__}")
+        iterations += 1
+    session.site("for", "unrolled", f"{iterations} iterations over a Python {type(rest.iterable).__name__}")
     rests.go_on(session, ())
 
 
 class _Flat:
-    """The body of a loop; what follows a trip does not stand in a rest of the trip."""
+    """The body of a loop; what follows an iteration does not stand in a rest of the iteration."""
 
     def __init__(self, session: Session, body: Any, live: Sequence[str]) -> None:
         self.session, self.body, self.live = session, body, live
@@ -299,7 +299,7 @@ class _Flat:
 
 
 def _going_on(session: Session, test: Callable[[], Any]) -> Callable[[], Any]:
-    """Whether a loop goes on: not where a trip has left an exception for a handler."""
+    """Whether a loop goes on: not where an iteration has left an exception for a handler."""
 
     def again() -> Any:
         going = rests.going(session)
@@ -309,44 +309,44 @@ def _going_on(session: Session, test: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _guarded(session: Session, rest: _Rest, body: Any, live: Sequence[str]) -> None:
-    """Go on after a trip that may have left an exception for a handler."""
+    """Go on after an iteration that may have left an exception for a handler."""
     test = _going_on(session, lambda: True)
     if isinstance(rest.iterable, range) or type(rest.iterator) is itertools.count:
         item = iterators.step(rest.iterator)
         if item is iterators.END:
             return rests.go_on(session, ())
-        rest = _Rest(rest.iterable, rest.iterator, item, rest.trips + 1, None)
+        rest = _Rest(rest.iterable, rest.iterator, item, rest.iterations + 1, None)
         items, cells = rest.positions(), session.cells_of(body)
         if items is not None and try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
             return session.site("for", "captured", "the loop may be left by an exception")
-        capture_trip = _Trip(rest.iterator, body, item)
-        _trip(session, test(), capture_trip, live)
+        capture_iteration = _Iteration(rest.iterator, body, item)
+        _iteration(session, test(), capture_iteration, live)
     _check_endless(session, rest)
-    _trips(session, rest, rest.item, body, live, test)
+    _iterations(session, rest, rest.item, body, live, test)
 
 
 @dataclasses.dataclass
 class _Rest:
-    """What is left of a Python iterable when its loop has a trip after which a tensor decides whether it goes on.
+    """What is left of a Python iterable when its loop has an iteration after which a tensor decides whether it goes on.
 
     Attributes:
         iterable: what the loop is over.
-        iterator: has given the items of the trips before, and ``item``.
-        item: the item of that trip.
-        trips: how many trips went before.
-        changed: the places that the trip writes; ``None`` if nobody looked.
+        iterator: has given the items of the iterations before, and ``item``.
+        item: the item of that iteration.
+        iterations: how many iterations went before.
+        changed: the places that the iteration writes; ``None`` if nobody looked.
     """
 
     iterable: Any
     iterator: Any
     item: Any
-    trips: int
+    iterations: int
     changed: Sequence[Place] | None
 
     def positions(self) -> RuntimeIterable | None:
         """The items by position, where they are numbers at equal distances."""
         if isinstance(self.iterable, range):
-            return _of_range(self.iterable[self.trips :])
+            return _of_range(self.iterable[self.iterations :])
         if type(self.iterator) is itertools.count:
             first, difference = self.item, next(self.iterator) - self.item
             return RuntimeIterable(lambda: sys.maxsize, lambda k: first + k * difference, "itertools.count")
@@ -365,44 +365,44 @@ def _capture_rest(session: Session, rest: _Rest, body: Any, live: Sequence[str],
         rest.iterator = iter(_remaining(session, rest.iterator))
     elif rest.changed is not None and iterators.reads_nothing_of(rest.iterator, rest.changed):
         rest.iterator = iter(iterators.quietly(session, rest.iterator, lambda: _at_most(session, rest.iterator)))
-    _skip_trips(session, rest, body, live, test)
+    _skip_iterations(session, rest, body, live, test)
 
 
-def _skip_trips(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
-    """Each trip takes its item and runs the body, or does neither."""
+def _skip_iterations(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
+    """Each iteration takes its item and runs the body, or does neither."""
     if isinstance(rest.iterator, UserGenerator):
         rest.iterator.step_by_step = True
     body(rest.item)
-    _trips(session, rest, rest.item, body, live, test)
+    _iterations(session, rest, rest.item, body, live, test)
 
 
-def _trips(session: Session, rest: _Rest, item: Any, body: Any, live: Sequence[str], test: Any) -> None:
+def _iterations(session: Session, rest: _Rest, item: Any, body: Any, live: Sequence[str], test: Any) -> None:
     if isinstance(rest.iterator, UserGenerator):
         rest.iterator.step_by_step = True
-    trips = rest.trips + 1
+    iterations = rest.iterations + 1
     while item is not iterators.END:
         if session.lists.of(rest.iterable) is not None:
-            return _rest_of_list(session, rest.iterable, body, live, test, trips)
+            return _rest_of_list(session, rest.iterable, body, live, test, iterations)
         going = test()
-        trip = _Trip(rest.iterator, body)
-        if not _trip(session, going, trip, live):
+        iteration = _Iteration(rest.iterator, body)
+        if not _iteration(session, going, iteration, live):
             break
-        item = trip.item
-        trips += 1
-        if trips > _UNROLL_LIMIT and not isinstance(rest.iterable, collections.abc.Sized):
+        item = iteration.item
+        iterations += 1
+        if iterations > _UNROLL_LIMIT and not isinstance(rest.iterable, collections.abc.Sized):
             raise _endless(session)
     if isinstance(rest.iterable, collections.abc.Iterator):
         session.spend(rest.iterable)
-    session.site("for", "unrolled", f"{trips - 1} trips; each is skipped once the loop has been left")
+    session.site("for", "unrolled", f"{iterations - 1} iterations; each is skipped once the loop has been left")
     rests.go_on(session, ())
 
 
-def _trip(session: Session, going: Any, trip: _Trip, live: Sequence[str]) -> bool:
-    """Record one trip, where the loop goes on; whether it may."""
+def _iteration(session: Session, going: Any, iteration: _Iteration, live: Sequence[str]) -> bool:
+    """Record one iteration, where the loop goes on; whether it may."""
     if is_symbolic(going):
-        rests.flat(session, lambda: capture_if(going, trip, _nothing, live), live, join)
+        rests.flat(session, lambda: capture_if(going, iteration, _nothing, live), live, join)
     elif going:
-        trip()
+        iteration()
     return going is not False
 
 
@@ -412,19 +412,19 @@ def _check_endless(session: Session, rest: _Rest) -> None:
     iterators.check_pure(session, rest.iterator)
 
 
-def _rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[str], test: Any, trips: int) -> None:
+def _rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[str], test: Any, iterations: int) -> None:
     """Go on over a list that has become a list of the program."""
     known = session.lists.of(items)
     assert known is not None
     session.site("for", "captured", "the list changes its length where a tensor decides")
-    _capture_positions(session, lists.iterable(session, known), body, live, test, trips)
+    _capture_positions(session, lists.iterable(session, known), body, live, test, iterations)
 
 
 def _remaining(session: Session, iterator: Any) -> list[Any]:
     """The items that an iterator of the user's still has; what it is then is known only at run time."""
     attempt = session.begin_attempt([])
     items = _at_most(session, iterators.over(iterator))
-    for write in attempt[0].journal.writes().values():
+    for write in attempt[0].undo_log.writes().values():
         if getattr(write.place, "owner", None) is not iterator:
             raise errors.CaptureError(
                 f"each step of this {type(iterator).__name__} changes '{write.place}', and a tensor decides how many there are",
@@ -445,7 +445,7 @@ def _at_most(session: Session, iterator: Any) -> list[Any]:
 
 def _endless(session: Session) -> errors.CaptureError:
     return errors.CaptureError(
-        "this loop over an endless iterator is left at a trip that is known only at run time",
+        "this loop over an endless iterator is left at an iteration that is known only at run time",
         session.here(),
         fix="write a while loop, or a loop over itertools.count()",
     )
@@ -454,8 +454,8 @@ def _endless(session: Session) -> errors.CaptureError:
 _UNTAKEN: Any = object()
 
 
-class _Trip:
-    """One trip as a branch, which shares the cells of the body; the item is taken once, however often it is captured."""
+class _Iteration:
+    """One iteration as a branch, which shares the cells of the body; the item is taken once, however often it is captured."""
 
     def __init__(self, iterator: Any, body: Any, item: Any = _UNTAKEN) -> None:
         self.iterator, self.body, self.item = iterator, body, item
@@ -469,7 +469,7 @@ class _Trip:
 
 
 def _nothing() -> None:
-    """The branch of a trip that is skipped."""
+    """The branch of an iteration that is skipped."""
 
 
 def iterated(value: Any) -> Any:

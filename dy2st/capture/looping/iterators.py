@@ -27,7 +27,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.raising.unwinding import handled
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import Choice, Stale
+from dy2st.capture.values.symbolic import Stale, TaggedUnion
 from dy2st.capture.writes.places import CellPlace, Place
 
 END: Any = object()
@@ -45,7 +45,7 @@ _CHANGING = frozenset(
 def started(iterable: Any) -> Any:
     """``iter(iterable)``; a tensor gives its rows."""
     session = need()
-    if isinstance(iterable, Choice):
+    if isinstance(iterable, TaggedUnion):
         iterable = over(iterable)
     if isinstance(iterable, torch.Tensor) and iterable.dim():
         return iter(iterable.unbind(0))
@@ -64,7 +64,7 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
     """What Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods.
 
     Args:
-        iterable: anything, or a choice: then it is what is in either now.
+        iterable: anything, or a tagged union: then it is what is in either now.
         refusal: what Python says of an option that is not iterable, with its class.
     """
     session = current()
@@ -73,8 +73,8 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
     iterable = optional.now(session, iterable)
     in_order = not has_own(iterable, "__iter__") and session.key_orders.asks(iterable) is not None
     if in_order or optional.is_open(iterable, "__iter__"):
-        iterable = optional.settled(session, iterable, tuple, ordered=True)
-    if isinstance(iterable, Choice):
+        iterable = optional.case_split(session, iterable, tuple, ordered=True)
+    if isinstance(iterable, TaggedUnion):
         iterable = session.over(iterable, lambda option: _in_tuple(option, refusal))
     if isinstance(iterable, torch.Tensor) and iterable.dim():
         return iterable.unbind(0)
@@ -85,7 +85,7 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
     if not by_user:
         return iterable
     iterator = started(iterable)
-    if isinstance(iterator, Choice):
+    if isinstance(iterator, TaggedUnion):
         return session.over(iterator, lambda option: _in_tuple(option, refusal))
     return _steps(iterator)
 
@@ -211,7 +211,7 @@ def quietly(session: Session, iterator: Any, take_items: Callable[[], Any]) -> A
         return take_items()
     attempt = session.begin_attempt([])
     items = take_items()
-    if not all(iterator.owns(write.place) for write in attempt[0].journal.writes().values()):
+    if not all(iterator.owns(write.place) for write in attempt[0].undo_log.writes().values()):
         raise _impure(session, iterator)
     session.commit(attempt)
     return items

@@ -2,7 +2,7 @@
 
 The body is captured again and again until the types of the carried values no longer change: a size that the body changes becomes
 unknown, a number that it changes becomes symbolic. The test is evaluated once before the loop and again at the end of the body, so
-one block runs per trip, and names that the test itself binds are carried like any other.
+one block runs per iteration, and names that the test itself binds are carried like any other.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from dy2st import errors, names
 from dy2st.capture.branching.branch import in_words, join
 from dy2st.capture.containers import tuples
-from dy2st.capture.diagnostics.access_path import spelled
-from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_stand_ins
+from dy2st.capture.diagnostics.access_path import access_path
+from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.looping.narrowing import narrow
 from dy2st.capture.looping.truth import condition
 from dy2st.capture.objects.uniting import Uniting
@@ -29,7 +29,7 @@ from dy2st.capture.types import abstract_values, lattice, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Choice, RuntimeList, StandIn, is_mutable, is_symbolic, options_of, unpack_list
+from dy2st.capture.values.symbolic import AbstractObject, RuntimeList, TaggedUnion, is_mutable, is_symbolic, options_of, unpack_list
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.structure import children, shallow
@@ -50,12 +50,13 @@ class Carry:
 
     Attributes:
         initial: what it holds before the loop.
-        kind: the type that fits it at the start of every trip.
+        kind: the type that fits it at the start of every iteration.
         by_identity: whether all containers that it may hold are older than the loop: it holds one of these objects then, and else
             a container with what is in them.
-        from_outside: what it holds before the loop, if that is, or may be, a container from outside which a trip may replace.
-        final: what the trip that was captured last leaves in it.
-        start, tag: what it held when that trip began, and the number that is carried along with what may be from outside: 0 as long
+        from_outside: what it holds before the loop, if that is, or may be, a container from outside which an iteration may replace.
+        final: what the iteration that was captured last leaves in it.
+        start, tag: what it held when that iteration began, and the number that is carried along with what may be from outside: 0
+        as long
             as that has not been replaced.
         tuples, which: the tuples from before the loop that it, or what is at a place in it, may be; and the numbers carried along
             that say which one that is.
@@ -72,9 +73,9 @@ class Carry:
     tuples: dict[Path, list[Any]] = dataclasses.field(default_factory=dict)
     which: list[Any] = dataclasses.field(default_factory=list)
     keeps_parts: bool = True
-    """Whether a container from outside that is in another one stays the object that it is: there is one, on all trips."""
+    """Whether a container from outside that is in another one stays the object that it is: there is one, on all iterations."""
     keeps_older: bool = False
-    """Whether containers that are older than the loop stay the objects that they are, beside those that trips make."""
+    """Whether containers that are older than the loop stay the objects that they are, beside those that iterations make."""
 
     def stays(self, session: Session) -> Callable[[Any], bool]:
         """Whether a container stays the object that it is."""
@@ -111,12 +112,12 @@ class Carries(dict[tuple[Any, ...], Carry]):
 
 
 def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
-    """A ``while`` statement; it is captured from the first trip whose test is known only at run time.
+    """A ``while`` statement; it is captured from the first iteration whose test is known only at run time.
 
     Args:
         value: a function without arguments that gives the test's value.
         body: a function without arguments.
-        live: the names that are read after a trip or after the loop.
+        live: the names that are read after an iteration or after the loop.
     """
     session = need()
     session.emit_checks()
@@ -129,37 +130,39 @@ def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
         capture_loop(session, pred, test, body, cells, live)
         session.site("while", "captured", "the test depends on a tensor")
 
-    def trip() -> Any:
+    def iteration() -> Any:
         body()
         return test()
 
     pred = test()
-    trips = 0
+    iterations = 0
     while not is_symbolic(pred):
         if not pred:
-            session.site("while", "plain Python" if trips == 0 else "unrolled", f"the test is a Python value; {trips} trips")
+            session.site(
+                "while", "plain Python" if iterations == 0 else "unrolled", f"the test is a Python value; {iterations} iterations"
+            )
             rests.go_on(session, cells)
             return
         attempt = session.begin_attempt(cells)
-        pred = rests.flat(session, trip, live, join)
-        trips += 1
+        pred = rests.flat(session, iteration, live, join)
+        iterations += 1
         if is_symbolic(pred):
             session.roll_back(attempt)
             if try_loop(session, cells, lambda: loop(True)):
                 return
-            pred = rests.flat(session, trip, live, join)  # the first trip is different: unroll it and capture the rest
+            pred = rests.flat(session, iteration, live, join)  # the first iteration is different: unroll it and capture the rest
             continue
         session.commit(attempt)
     loop(pred)
 
 
 def try_loop(session: Session, cells: Sequence[Place], loop: Callable[[], None]) -> bool:
-    """Record what may be no loop of the program, because its first trip differs from the others; whether it was."""
+    """Record what may be no loop of the program, because its first iteration differs from the others; whether it was."""
     attempt = session.begin_attempt(cells)
     try:
         loop()
     except Exception as error:
-        if not isinstance(error, (errors.CaptureError, TypeError, *TRACING_ERRORS)) and not is_about_stand_ins(session, error):
+        if not isinstance(error, (errors.CaptureError, TypeError, *TRACING_ERRORS)) and not is_about_abstracts(session, error):
             raise
         session.roll_back(attempt)
         return False
@@ -173,14 +176,14 @@ def capture_loop(
     """Record one loop.
 
     Args:
-        pred: whether the first trip happens.
-        test: whether another trip happens, evaluated at the end of each.
-        body: one trip.
+        pred: whether the first iteration happens.
+        test: whether another iteration happens, evaluated at the end of each.
+        body: one iteration.
         cells: the variables that test and body share with the code around them.
-        live: the names of those that are read after a trip or after the loop.
+        live: the names of those that are read after an iteration or after the loop.
 
     Raises:
-        LoopVariableError: a variable changes its kind from trip to trip.
+        LoopVariableError: a variable changes its kind from iteration to iteration.
     """
     carries = Carries()
     if tensor_traits.IDENTITY in session.apart:
@@ -202,27 +205,27 @@ def capture_loop(
             continue
         session.lists.make(items)
         carries.clear()
-    raise _unsettled(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
+    raise _diverging(session, next((carry for key, carry in carries.items() if kinds.get(key) != carry.kind), None))
 
 
-def _unsettled(session: Session, carry: Carry | None) -> errors.LoopVariableError:
-    """The error for a variable that is of another kind after each trip, however often it is looked at."""
-    name = "a variable" if carry is None else f"'{spelled(session, carry.place, carry.initial, carry.final)}'"
+def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableError:
+    """The error for a variable that is of another kind after each iteration, however often it is looked at."""
+    name = "a variable" if carry is None else f"'{access_path(session, carry.place, carry.initial, carry.final)}'"
     if carry is not None and carry.place.key[0] == "order":
         return errors.LoopVariableError(
-            "the keys of a dict may come in more and more orders with each trip of this loop",
+            "the keys of a dict may come in more and more orders with each iteration of this loop",
             session.here(),
             seen=f"{name}: items are put in, or taken out and put in again, where a tensor decides",
             fix="give the dict all its keys before the loop and set their values in it, or keep a list of pairs",
         )
     if carry is not None and _is_chain(carry.kind):
         return errors.LoopVariableError(
-            f"{name} holds the one of the trip before, so that it is of another depth after each trip of this loop",
+            f"{name} holds the one of the iteration before, so that it is of another depth after each iteration of this loop",
             session.here(),
             fix="keep all in a list, nodes.append(node), and in each the position of the next one in place of the object",
         )
     return errors.LoopVariableError(
-        f"{name} is another kind of value after each trip of this loop",
+        f"{name} is another kind of value after each iteration of this loop",
         session.here(),
         seen=None if carry is None else f"{lattice.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
         fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
@@ -231,7 +234,7 @@ def _unsettled(session: Session, carry: Carry | None) -> errors.LoopVariableErro
 
 def _is_chain(kind: lattice.Type, around: tuple[Any, ...] = ()) -> bool:
     """Whether objects of one class, or tuples, are in each other more than a few times."""
-    if isinstance(kind, lattice.ChoiceType):
+    if isinstance(kind, lattice.TaggedUnionType):
         return any(_is_chain(option, around) for option in kind.options)
     if not isinstance(kind, lattice.ContainerType):
         return False
@@ -253,9 +256,9 @@ def _attempt(
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
     known = len(session.lists.widened)
-    with session.block(cells, repeats=True) as region, session.carried.trip():
+    with session.block(cells, repeats=True) as region, session.carried.iteration():
         depth = session.nesting
-        inputs, united = _start_trip(session, carries)
+        inputs, united = _start_iteration(session, carries)
         dead = False
         try:
             body()
@@ -266,7 +269,7 @@ def _attempt(
             if not records(session, error):
                 raise
             dead, again = session.left.read() is None, False
-        again, dead = rests.settled(session, depth, again, dead, live, join, False)
+        again, dead = rests.joined(session, depth, again, dead, live, join, False)
         again = _and(session, again, rests.going(session))
         session.emit_checks()
         writes = session.writes_of(region)
@@ -276,10 +279,10 @@ def _attempt(
         writes = _told(session, writes)
         left = {} if dead else {key: write for key, write in writes.items() if not session.is_dead(write.place, live)}
         left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
-        settled = True
+        converged = True
         for key, write in left.items():
-            settled &= _update(session, carries, key, write.place, write.old, write.new)
-            settled &= key in carries and not session.tuples.add_older(
+            converged &= _update(session, carries, key, write.place, write.old, write.new)
+            converged &= key in carries and not session.tuples.add_older(
                 carries[key].tuples, (carries[key].initial, write.new), region.start
             )
         for key, carry in carries.items():
@@ -291,7 +294,7 @@ def _attempt(
         if not (carries.keep_older or dead) and _leaves_unclear(carries, after().unclear):
             carries.begin_again()
             return False
-        if not settled or session.lists.has_widened(known, region) or not (dead or united <= after().found):
+        if not converged or session.lists.has_widened(known, region) or not (dead or united <= after().found):
             return False
         session.put(session.left, None)  # what is recorded from here on runs on all ways
         outputs = [again, *_outputs(session, carries, dead)]
@@ -300,13 +303,13 @@ def _attempt(
         operands = align_operands(builder)
         assert len(inputs) == len(outputs) - 1
     for carry in carries.values():
-        session.twins.forget(carry.start)
+        session.may_alias.forget(carry.start)
     _record(session, pred, block, operands, carries, region.start)
     return True
 
 
 def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[Any, ...], Write]:
-    """What a trip leaves, with what tells the order of the keys of the dicts that it has made."""
+    """What an iteration leaves, with what tells the order of the keys of the dicts that it has made."""
     known: dict[int, tuple[Any, Any]] = {}
     is_kept = functools.partial(session.is_older, time=session.region.start)
     return {
@@ -318,7 +321,7 @@ def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[
 
 
 def _as_objects(session: Session, carry: Carry | None, write: Write) -> Any:
-    """What a trip leaves in a place, as a choice of objects where it is in another place what it carries."""
+    """What an iteration leaves in a place, as a tagged union of objects where it is in another place what it carries."""
     if isinstance(write.place, ContentsPlace):
         return write.new
     own = () if carry is None else (*options_of(carry.start), *options_of(carry.from_outside))
@@ -326,14 +329,14 @@ def _as_objects(session: Session, carry: Carry | None, write: Write) -> Any:
 
 
 def _and(session: Session, again: Any, going: Any) -> Any:
-    """Whether there is another trip."""
+    """Whether there is another iteration."""
     if going is True or again is False:
         return again
     return going if again is True else session.number(scalars.logical_and, (again, going), "bool") if going is not False else False
 
 
 def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
-    """What a trip passes on to the next one; nothing where it ends with an exception."""
+    """What an iteration passes on to the next one; nothing where it ends with an exception."""
     found: list[Any] = []
     for carry in carries.values():
         _leaves(session, carry, abstract_values.ABSENT if dead else _seen(session, carry, carry.final), found)
@@ -344,7 +347,7 @@ def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
     return found
 
 
-def _start_trip(session: Session, carries: Carries) -> tuple[list[Any], set[Any]]:
+def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set[Any]]:
     """Give each carried place a fresh value that an input of the body stands for; which of them are one object, too."""
     inputs: list[Any] = []
     unite = _uniting(session, carries, session.region.start)
@@ -367,15 +370,15 @@ def _start_trip(session: Session, carries: Carries) -> tuple[list[Any], set[Any]
             session.carried.add(value, carry.from_outside, carry.tag)
         carry.which = _begin_tuples(session, carry, value, inputs)
         session.put(carry.place, value)
-        session.key_orders.begin_trip(carry.place, value, carry.final, inputs)
+        session.key_orders.begin_iteration(carry.place, value, carry.final, inputs)
         _link(session, carry, value, same, session.region.start)
     if session.left.read() is not None:
-        session.put(session.left, None)  # there is no trip after one that leaves for a handler
+        session.put(session.left, None)  # there is no iteration after one that leaves for a handler
     return inputs, unite.found
 
 
 def _begin_tuples(session: Session, carry: Carry, value: Any, inputs: list[Any]) -> list[Any]:
-    """The numbers that tell which tuples from before the loop are in a value at the start of a trip; none if nobody asks."""
+    """The numbers that tell which tuples from before the loop are in a value at the start of an iteration; none if nobody asks."""
     which = [session.new_value(lattice.NumberType("int")) for _ in carry.tuples] if session.tuples.are_told else []
     for number in which:
         session.builder.bind(number, session.builder.placeholder("which", number))
@@ -396,7 +399,7 @@ def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
 
 
 def _united(session: Session, carries: Carries) -> Uniting:
-    """Makes the carried values one object that are one after the trip, and tells which."""
+    """Makes the carried values one object that are one after the iteration, and tells which."""
     unite = _uniting(session, carries, session.region.start)
     for number, carry in enumerate(carries.values()):
         _unite(unite, number, carry, carry.final)
@@ -404,7 +407,7 @@ def _united(session: Session, carries: Carries) -> Uniting:
 
 
 def _leaves_unclear(carries: Carries, unclear: Sequence[Any]) -> bool:
-    """Whether a trip leaves one object in several places, in one of which nobody can tell it from what was there before."""
+    """Whether an iteration leaves one object in several places, in one of which nobody can tell it from what was there before."""
     ids = {id(option) for option in unclear}
     left = [id(option) for carry in carries.values() for option in options_of(carry.final)] if ids else []
     return any(left.count(option) > 1 for option in ids)
@@ -415,7 +418,7 @@ def _uniting(session: Session, carries: Carries, start: int) -> Uniting:
 
 
 def _moves_outside(carries: Carries) -> bool:
-    """Whether a trip leaves an object from outside, of which a place holds a stand-in, in another place than that."""
+    """Whether an iteration leaves an object from outside, of which a place holds an abstract value, in another place than that."""
     held = [(carry, part) for carry in carries.values() if carry.from_outside is not None for part in options_of(carry.start)]
     starts = {id(part): carry for carry, part in held if is_mutable(part)}
     if not starts:
@@ -426,7 +429,7 @@ def _moves_outside(carries: Carries) -> bool:
         carry, value = waiting.pop()
         if id(value) in starts:
             return True
-        parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+        parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
         waiting += [(carry, part) for part in parts]
     return False
 
@@ -443,19 +446,19 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], star
     if carry.keeps_older:
         for part in carry.new_options(session, value, start):
             for left in carry.new_options(session, carry.final, start):
-                session.twins.link_parts(part, left, same)
+                session.may_alias.link_parts(part, left, same)
     elif not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
         pairs = [(value, carry.initial)]
         if is_new:
             rows = [shallow(option)[0] for option in options_of(carry.initial)]
             pairs = [pair for row in rows for pair in zip(shallow(value)[0], row)]
         for one, other in pairs:
-            session.twins.link(one, other)
-        session.twins.link_parts(value, carry.final, same)
+            session.may_alias.link(one, other)
+        session.may_alias.link_parts(value, carry.final, same)
 
 
 def _update(session: Session, carries: Carries, key: Any, place: Place, old: Any, new: Any) -> bool:
-    """Widen the type of a carried place so that it fits what a trip leaves; whether it fitted already."""
+    """Widen the type of a carried place so that it fits what an iteration leaves; whether it fitted already."""
     carry = carries.get(key)
     _check_not_anew(session, place, old, new)
     try:
@@ -496,7 +499,7 @@ def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool)
 
 
 def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
-    """The type of what a place holds at the start of a trip and of what the trip leaves."""
+    """The type of what a place holds at the start of an iteration and of what the iteration leaves."""
     try:
         kind = _join(carry, carry.kind, _type(session, carry, new))
         kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
@@ -510,29 +513,29 @@ def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
 
 
 def _chooses_kept(kind: lattice.Type) -> bool:
-    """Whether a type is, or has in it, a choice of a container that is kept and of one that is passed on by what is in it."""
-    if isinstance(kind, lattice.ChoiceType):
+    """Whether a type is, or has in it, a tagged union of a container that is kept and of one that is passed on by what is in it."""
+    if isinstance(kind, lattice.TaggedUnionType):
         kept = any(isinstance(option, lattice.SameType) and children(option.value) is not None for option in kind.options)
         return kept and any(isinstance(option, (lattice.ContainerType, lattice.ListType)) for option in kind.options)
     return isinstance(kind, lattice.ContainerType) and any(map(_chooses_kept, kind.items))
 
 
 def _tag_after(session: Session, carry: Carry) -> Any:
-    """The tag of a carried value after a trip."""
+    """The tag of a carried value after an iteration."""
 
     def number(option: Any) -> Any:
         if option is carry.start or (is_mutable(option) and any(option is known for known in options_of(carry.start))):
             return carry.tag
         if option is not carry.from_outside and is_mutable(option) and session.tracker.source_of(option) is not None:
             raise errors.LoopVariableError(
-                f"'{spelled(session, carry.place, carry.initial, option)}' is one of several objects from outside, or a new one, "
-                "after a trip of this loop",
+                f"'{access_path(session, carry.place, carry.initial, option)}' is one of several objects from outside, or a "
+                "new one, after an iteration of this loop",
                 session.here(),
                 fix="give the new one another name",
             )
         return int(option is not carry.from_outside)
 
-    if carry.final is carry.from_outside or not isinstance(carry.final, Choice):
+    if carry.final is carry.from_outside or not isinstance(carry.final, TaggedUnion):
         return number(carry.final)
     (_, last), *others = reversed(carry.final.options.items())
     made = number(last)
@@ -563,30 +566,31 @@ def _is_all_older(session: Session, place: Place, value: Any) -> bool:
         todo = [*(dict.values(value) if isinstance(value, dict) else storage.plain(value))]
     while todo:
         part = todo.pop()
-        if isinstance(part, (Choice, tuple)):
-            todo += part.options.values() if isinstance(part, Choice) else part
+        if isinstance(part, (TaggedUnion, tuple)):
+            todo += part.options.values() if isinstance(part, TaggedUnion) else part
         elif children(part) is not None and not session.is_older(part, session.region.start):
             return False
     return True
 
 
 def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
-    """An object that each trip makes is another one each time, and of another one the program knows nothing."""
-    born = session.births.born(new)
-    if born is None or born <= session.region.start or isinstance(new, (StandIn, BaseException)):
+    """An object that each iteration makes is another one each time, and of another one the program knows nothing."""
+    born = session.allocations.born(new)
+    if born is None or born <= session.region.start or isinstance(new, (AbstractObject, BaseException)):
         return
     if not isinstance(lattice.type_of(new), lattice.SameType):
         return
-    kind, name = type(new).__qualname__, spelled(session, place, old, new)
+    kind, name = type(new).__qualname__, access_path(session, place, old, new)
     raise errors.LoopVariableError(
-        f"'{name}' is another {kind} after each trip of this loop",
+        f"'{name}' is another {kind} after each iteration of this loop",
         session.here(),
-        fix=f"change the {kind} that is there, or make the class a dataclass: what is in one is carried from trip to trip",
+        fix=f"change the {kind} that is there, or make the class a dataclass: what is in one is carried from iteration "
+        "to iteration",
     )
 
 
 def _join(carry: Carry, before: lattice.Type, after: lattice.Type) -> lattice.Type:
-    """What a variable may be at the start of a trip. A container that changes its structure has no end of kinds.
+    """What a variable may be at the start of an iteration. A container that changes its structure has no end of kinds.
 
     The variable that early returns go through has no more kinds than there are returns.
     """
@@ -600,7 +604,7 @@ def _join(carry: Carry, before: lattice.Type, after: lattice.Type) -> lattice.Ty
             raise
         grown = lattice.tuple_of_any_length(before, after)
         if grown is None and carry.keeps_older:
-            grown = lattice.choice_of_dicts(before, after)
+            grown = lattice.union_of_dicts(before, after)
         if grown is None:
             raise
         return grown
@@ -615,7 +619,7 @@ def _need_list(session: Session, place: Place, values: Iterable[Any], error: lat
             if isinstance(items, list) and runtime is None:
                 if not session.lists.owner_is_here(items):
                     raise NeedsRuntimeList(items) from None
-                session.lists.make(items)  # made by this trip
+                session.lists.make(items)  # made by this iteration
                 return True
     return False
 
@@ -624,7 +628,7 @@ def _lists_in(value: Any) -> list[list[Any]]:
     """The lists that a value is or may be, or that are in it."""
     if isinstance(value, list):
         return [value]
-    parts = value.options.values() if isinstance(value, Choice) else (children(value) or ((),))[0]
+    parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
     return [items for part in parts for items in _lists_in(part)]
 
 
@@ -647,16 +651,16 @@ def _seen(session: Session, carry: Carry, value: Any) -> Any:
 
 
 def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:
-    name = spelled(session, place, old, new)
-    if isinstance(new, StandIn):
+    name = access_path(session, place, old, new)
+    if isinstance(new, AbstractObject):
         kind = new.__class__.__name__
         return errors.LoopVariableError(
-            f"'{name}' is another {kind} after each trip of this loop",
+            f"'{name}' is another {kind} after each iteration of this loop",
             session.here(),
             fix=f"change the {kind} that is there: {name}.clear(), then add to it",
         )
     return errors.LoopVariableError(
-        f"'{name}' is not the same kind of value before and after a trip of this loop",
+        f"'{name}' is not the same kind of value before and after an iteration of this loop",
         session.here(),
         seen=_cut(in_words(place, error).replace("on one path", "before").replace("on the other", "after"), 4 * _LONGEST),
         fix=f"give '{name}' its final dtype, number of dimensions and structure before the loop",

@@ -14,7 +14,7 @@ import sympy
 
 from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.ir.structure import children
 
 _Holders = dict[int, tuple[Any, list[sympy.Basic]]]
@@ -22,7 +22,7 @@ _Holders = dict[int, tuple[Any, list[sympy.Basic]]]
 
 
 def narrow(session: Session, values: Iterable[Any], is_kept: Callable[[Any], bool]) -> None:
-    """Leave out of choices in new containers what they cannot be where the container is held.
+    """Leave out of tagged unions in new containers what they cannot be where the container is held.
 
     Containers that are alike become one in a loop, so those with several holders are left as they are: they have a name more.
 
@@ -40,7 +40,7 @@ def narrow(session: Session, values: Iterable[Any], is_kept: Callable[[Any], boo
 
 
 def _hold(value: Any, fact: sympy.Basic, is_kept: Callable[[Any], bool], holders: _Holders) -> None:
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         for tag, option in value.options.items():
             _hold(option, sympy.Eq(value.tag.node.expr, tag), is_kept, holders)
         return
@@ -57,12 +57,12 @@ def _hold(value: Any, fact: sympy.Basic, is_kept: Callable[[Any], bool], holders
 def _narrow(session: Session, container: Any, fact: sympy.Basic) -> None:
     parts = children(container)
     order = session.key_orders.of(container)
-    choices = [*(parts[0] if parts is not None else ()), order]
-    if not any(isinstance(part, Choice) for part in choices):
+    unions = [*(parts[0] if parts is not None else ()), order]
+    if not any(isinstance(part, TaggedUnion) for part in unions):
         return
     before = session.shapes.facts()
     session.shapes.learn(fact)
-    *made, known_order = (_possible(session, part) for part in choices)
+    *made, known_order = (_possible(session, part) for part in unions)
     session.shapes.forget_since(before)
     with_parts(container, made)
     if known_order is not order:
@@ -70,10 +70,10 @@ def _narrow(session: Session, container: Any, fact: sympy.Basic) -> None:
 
 
 def _possible(session: Session, value: Any) -> Any:
-    """A choice without the options that it cannot be; any other value as it is."""
-    if not isinstance(value, Choice):
+    """A tagged union without the options that it cannot be; any other value as it is."""
+    if not isinstance(value, TaggedUnion):
         return value
     left = {tag: option for tag, option in value.options.items() if session.shapes.known(value.tag == tag) is not False}
     if len(left) == 1:
         return next(iter(left.values()))
-    return Choice(value.session, value.tag, left) if left else value
+    return TaggedUnion(value.session, value.tag, left) if left else value

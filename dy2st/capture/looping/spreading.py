@@ -28,7 +28,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice
-from dy2st.capture.values.symbolic import Choice, RuntimeList, Text
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text
 from dy2st_runtime.ir.structure import TupleOf
 
 _MOST = 8
@@ -51,9 +51,9 @@ def spread(session: Session, value: Any) -> Any:
     value = optional.now(session, value)
     if optional.is_open(value, "__iter__"):
         value = session.call(list, value)
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         value = iterators.over(value, "Value after * must be an iterable, not {}")
-    runtime = isinstance(value, (Stream, Columns, Choice)) or iteration.as_runtime(value) is not None
+    runtime = isinstance(value, (Stream, Columns, TaggedUnion)) or iteration.as_runtime(value) is not None
     if not runtime:
         return iteration.iterated(value)
     items = iteration.collected(value)

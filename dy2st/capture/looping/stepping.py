@@ -45,7 +45,7 @@ def capture_steps(session: Session, iterator: Any, body: Any, live: Sequence[str
         session: the capture.
         iterator: what gives the items.
         body: a function of the item.
-        live: the names that are read after a trip or after the loop.
+        live: the names that are read after an iteration or after the loop.
         test: whether the loop goes on.
     """
     going: Any = True
@@ -61,7 +61,7 @@ def capture_steps(session: Session, iterator: Any, body: Any, live: Sequence[str
         nonlocal going
         going = False
 
-    def trip() -> None:
+    def iteration() -> None:
         capture_try(take, ((_kinds, stop),), None, names, ())
         if is_symbolic(going):
             capture_if(going, use, _nothing, live)
@@ -74,10 +74,10 @@ def capture_steps(session: Session, iterator: Any, body: Any, live: Sequence[str
         return capture_if_exp(going, test, lambda: False) if is_symbolic(going) else test()
 
     use = _Use(body, lambda: item)
-    session.births.own_variables(take)
-    session.births.own_variables(stop)
+    session.allocations.own_variables(take)
+    session.allocations.own_variables(stop)
     cells = [*session.cells_of(body, test), CellPlace(_cell_of(stop, "going"), "going")]
-    capture_loop(session, True, again, trip, cells, (*live, "going"))
+    capture_loop(session, True, again, iteration, cells, (*live, "going"))
 
 
 class _Use:

@@ -16,7 +16,7 @@ from dy2st.capture.environment.users_code import is_users_function, user_method
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text
-from dy2st.capture.values.symbolic import Choice, StandIn, Text, is_symbolic
+from dy2st.capture.values.symbolic import AbstractObject, TaggedUnion, Text, is_symbolic
 from dy2st_runtime.primitives import scalars
 
 
@@ -36,7 +36,7 @@ def condition(value: Any) -> Any:
 def _is_open(session: Session, value: Any) -> bool:
     """Whether Python alone cannot tell if a value counts as true."""
     held = session.lists.of(value) is not None or optional.has_optional(value)
-    return held or isinstance(value, (Choice, StandIn, Text)) or _own_truth(value) is not None
+    return held or isinstance(value, (TaggedUnion, AbstractObject, Text)) or _own_truth(value) is not None
 
 
 def decided(value: Any) -> Any:
@@ -59,9 +59,9 @@ def truth(session: Session, value: Any) -> Any:
         return lists.length(session, known) > 0
     if isinstance(value, Text):
         return text.compared(session, operator.ne, value, "")
-    if isinstance(value, StandIn):
+    if isinstance(value, AbstractObject):
         return truth(session, value.length())
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: truth(session, option))
     if not is_symbolic(value):
         own = _own_truth(value)

@@ -14,7 +14,7 @@ from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import Choice, RuntimeList, Text, contents
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text, contents
 
 STAR = "*"
 Pattern = Any
@@ -30,14 +30,14 @@ class _Rest:
 
 def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     """A value with lists of the program taken apart where Python will, as the pattern says."""
-    pattern = _spelled_out(pattern)
+    pattern = _access_path_of(pattern)
     if not isinstance(pattern, tuple):
         return value
     if isinstance(value, dict):
         value = over(value)
     if isinstance(value, Columns):
         value = _columns(session, value, pattern)
-    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, Choice)):
+    if isinstance(value, (Stream, RuntimeIterable, RuntimeRange, TaggedUnion)):
         value = iteration.collected(value)
     known = session.lists.of(contents(value))
     if known is not None:
@@ -53,7 +53,7 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
     return made
 
 
-def _spelled_out(pattern: Pattern) -> Pattern:
+def _access_path_of(pattern: Pattern) -> Pattern:
     return (None,) * pattern if isinstance(pattern, int) else pattern
 
 
@@ -99,7 +99,7 @@ def taken_apart(session: Session | None, value: Any, pattern: Pattern) -> list[A
     Raises:
         ValueError: the value has another number of items, in Python's words.
     """
-    pattern = _spelled_out(pattern)
+    pattern = _access_path_of(pattern)
     if not isinstance(pattern, tuple):
         return [rest_of(session, value) if pattern == STAR else value]
     parts = list(over(value if session is None else expanded(session, value, pattern)))

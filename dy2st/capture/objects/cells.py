@@ -38,7 +38,7 @@ def made(session: Session, value: Any) -> Cell:
     items = [value]
     session.lists.own(items)
     cell = Cell(items)
-    session.births.own(cell)
+    session.allocations.own(cell)
     return cell
 
 
@@ -67,7 +67,7 @@ def give_items(session: Session, table: Any) -> None:
     if type(table) is not dict or not session.copies.is_wanted(dict, session.apart):
         return
     for key, item in table.items():
-        if not isinstance(item, (Cell, Undefined)) and session.births.is_inside(ItemPlace(table, key), session.region):
+        if not isinstance(item, (Cell, Undefined)) and session.allocations.is_inside(ItemPlace(table, key), session.region):
             dict.__setitem__(table, key, made(session, item))
 
 
@@ -91,7 +91,7 @@ def _has_cells(kind: lattice.Type | None) -> bool:
     match kind:
         case lattice.ListType(element):
             return _has_cells(element)
-        case lattice.ChoiceType(options):
+        case lattice.TaggedUnionType(options):
             return any(map(_has_cells, options))
         case lattice.ContainerType(structure, items):
             return isinstance(structure, CellOf) or any(map(_has_cells, items))

@@ -18,7 +18,7 @@ from dy2st.capture.environment.users_code import is_heap_type, is_library, is_sk
 from dy2st.capture.objects import cells
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import Choice
+from dy2st.capture.values.symbolic import TaggedUnion
 
 _ABSTRACT = frozenset({"builtins", "abc", "typing", "collections.abc", "_collections_abc"})
 """Modules of which the classes that a plain one may have as bases hold nothing."""
@@ -52,7 +52,7 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
         cells.give_attributes(session, made)
         return made
     make = functools.partial(type.__call__, kind)
-    if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_choice((args, kwargs)):
+    if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_union((args, kwargs)):
         made = registered(session, new(kind))
         given = kwargs | _made_defaults(session, kind, args, kwargs)
         if _is_generated(kind, init):
@@ -66,10 +66,10 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
 
 def registered(session: Session, made: Any) -> Any:
     """An object that a class has made now; a constant may be older."""
-    if not isinstance(made, (Choice, *CONSTANTS)) and session.tracker.source_of(made) is None:
+    if not isinstance(made, (TaggedUnion, *CONSTANTS)) and session.tracker.source_of(made) is None:
         session.tracker.met(type(made))
         session.created[id(made)] = made
-        session.births.own(made)
+        session.allocations.own(made)
         if is_plain(type(made)):
             session.followed[id(made)] = made
     return made
@@ -92,13 +92,13 @@ def _is_generated(kind: type, init: types.FunctionType) -> bool:
     return dataclasses.is_dataclass(kind) and init.__code__.co_filename == "<string>"
 
 
-def _has_choice(arguments: Any) -> bool:
+def _has_union(arguments: Any) -> bool:
     """Whether an argument is one of several: then an object is made for each."""
-    return any(isinstance(leaf, Choice) for leaf in tree_leaves(arguments))
+    return any(isinstance(leaf, TaggedUnion) for leaf in tree_leaves(arguments))
 
 
 def _initialize(session: Session, kind: type, made: Any, args: Any, kwargs: Any) -> None:
-    if isinstance(made, Choice):
+    if isinstance(made, TaggedUnion):
         session.over(made, lambda option: _initialize(session, kind, option, args, kwargs))
     elif isinstance(made, kind):
         init = type(made).__init__

@@ -110,7 +110,7 @@ def is_in_memory(session: Session, file: Any) -> bool:
 def made(session: Session, value: Any) -> None:
     """Code that is not converted has given an object, which it may have made."""
     if isinstance(value, (*_BUFFERS, *_OWN)) or type(value).__module__ in _STEPPING:
-        session.births.own(value)
+        session.allocations.own(value)
 
 
 def _check_own(session: Session, value: Any) -> None:
@@ -122,7 +122,7 @@ def _check_own(session: Session, value: Any) -> None:
 
 def _born(session: Session, value: Any) -> int | None:
     """When an object was made, or the one that it is a view of."""
-    born = session.births.born(value)
+    born = session.allocations.born(value)
     base = value.base if isinstance(value, np.ndarray) else None
     return born if born is not None or base is None else _born(session, base)
 

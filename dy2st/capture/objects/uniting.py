@@ -1,11 +1,11 @@
 """Two names of one list, after a branch or loop that has made it.
 
     while n > 0:            after the loop, `a` and `b` are one list, too: each is what it was
-        a = [x]             before the loop, or what the last trip left
+        a = [x]             before the loop, or what the last iteration left
         b = a
 
 Blocks pass on what is in containers, and the capture makes an object for each. Objects that stand for the same one before the
-loop (or for none) and for the same one at the end of a trip are made the same again; so are those of two branches.
+loop (or for none) and for the same one at the end of an iteration are made the same again; so are those of two branches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import Choice, RuntimeList, options_of
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, options_of
 from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure, children, shallow, unflatten
 
 Position = tuple[Hashable, ...]
@@ -31,7 +31,7 @@ class Uniting:
 
     Attributes:
         found: the positions that hold one object: the carried value, and the way in it.
-        unclear: objects of which nobody can tell which option of a choice they are.
+        unclear: objects of which nobody can tell which option of a tagged union they are.
     """
 
     def __init__(self, session: Session, start: int | None = None) -> None:
@@ -47,12 +47,12 @@ class Uniting:
         Args:
             value: the value.
             initial: what it stands for before the loop, or on the other branch.
-            final: what it stands for at the end of a trip, or on one branch.
+            final: what it stands for at the end of an iteration, or on one branch.
             position: where it is.
             is_object: whether it is an object itself; else what is in one.
         """
-        if isinstance(value, Choice):
-            return self._choice(value, initial, final, position)
+        if isinstance(value, TaggedUnion):
+            return self._union(value, initial, final, position)
         if self._start is not None and isinstance(value, dict):
             structure = shallow(value)[1]
             position, final = (*position, structure), self._of_structure(structure, final)
@@ -69,15 +69,15 @@ class Uniting:
 
     def _known(self, value: Any, initial: Any, final: Any, position: Position) -> tuple[Any, Position]:
         """The object that is met already for what a value stands for, and where; else itself."""
-        initial = initial if _is_object(initial) or isinstance(initial, Choice) else None
+        initial = initial if _is_object(initial) or isinstance(initial, TaggedUnion) else None
         met = self._first.setdefault(id(final), [])
         for known, first, _, before in met:
-            if initial is None or before is initial:  # what was no object before is from the first trip on what the others are
+            if initial is None or before is initial:  # what was no object before is from the first iteration on what the others are
                 return known, first
         met.append((value, position, final, initial))  # which must not go and leave its id
         return value, position
 
-    def _choice(self, value: Choice, initial: Any, final: Any, position: Position) -> Any:
+    def _union(self, value: TaggedUnion, initial: Any, final: Any, position: Position) -> Any:
         """The options that are containers, each with what it alone stands for: the only one, or the only one of its structure."""
         structures = {tag: shallow(option)[1] for tag, option in value.options.items() if self._is_new_container(option)}
         made = dict(value.options)
@@ -90,7 +90,9 @@ class Uniting:
             else:
                 self.unclear += [option for option in options_of(final) if _is_container(option)]
         return (
-            value if all(made[tag] is option for tag, option in value.options.items()) else Choice(value.session, value.tag, made)
+            value
+            if all(made[tag] is option for tag, option in value.options.items())
+            else TaggedUnion(value.session, value.tag, made)
         )
 
     def _is_new_container(self, value: Any) -> bool:
@@ -102,8 +104,8 @@ class Uniting:
         return value if len(found) > 1 else found[0] if found else None
 
     def _sole(self, value: Any) -> Any:
-        """The container among the options of a choice, if there is only one."""
-        if not isinstance(value, Choice):
+        """The container among the options of a tagged union, if there is only one."""
+        if not isinstance(value, TaggedUnion):
             return value if self._start is None or not _is_container(value) or self._is_new_container(value) else None
         found = [option for option in value.options.values() if isinstance(option, RuntimeList) or self._is_new_container(option)]
         return value if len(found) > 1 else found[0] if found else None

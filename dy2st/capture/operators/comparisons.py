@@ -20,7 +20,7 @@ import torch
 
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import call_own, of_class
-from dy2st.capture.branching import choices, keys, lookup, optional
+from dy2st.capture.branching import keys, lookup, optional, unions
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import ranges, tuples
 from dy2st.capture.containers.iterables import RuntimeIterable
@@ -33,8 +33,8 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
-    Choice,
-    StandInSet,
+    AbstractSet,
+    TaggedUnion,
     Text,
     contents,
     is_symbolic,
@@ -64,8 +64,8 @@ def is_(left: Any, right: Any) -> Any:
 
 
 def _are_one(left: Any, right: Any) -> Any:
-    if isinstance(left, Choice) or isinstance(right, Choice):
-        return _is_one_of(left, right) if isinstance(left, Choice) else _is_one_of(right, left)
+    if isinstance(left, TaggedUnion) or isinstance(right, TaggedUnion):
+        return _is_one_of(left, right) if isinstance(left, TaggedUnion) else _is_one_of(right, left)
     if isinstance(left, tuple) and isinstance(right, tuple) and left is not right and need().tracker.are_same_argument(left, right):
         return True
     if left is not right and any(isinstance(value, (*SYMBOLIC_NUMBERS, Text)) for value in (left, right)):
@@ -130,12 +130,12 @@ def tell_kinds_apart(session: Session, number: Any) -> None:
     )
 
 
-def _is_one_of(choice: Choice, other: Any) -> Any:
-    """``choice is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
-    by_run = (Choice, torch.Tensor, *SYMBOLIC_NUMBERS, Text)
-    if isinstance(other, by_run) or (_kind_of_plain(other) and any(isinstance(option, by_run) for option in options_of(choice))):
-        return choices.over(choice, lambda option: _are_one(option, other))
-    return choices.is_option(choice, lambda option: _are_one(option, other))
+def _is_one_of(union: TaggedUnion, other: Any) -> Any:
+    """``union is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
+    by_run = (TaggedUnion, torch.Tensor, *SYMBOLIC_NUMBERS, Text)
+    if isinstance(other, by_run) or (_kind_of_plain(other) and any(isinstance(option, by_run) for option in options_of(union))):
+        return unions.over(union, lambda option: _are_one(option, other))
+    return unions.is_option(union, lambda option: _are_one(option, other))
 
 
 def _may_be_copy(session: Session, value: Any) -> bool:
@@ -150,12 +150,12 @@ def equal(left: Any, right: Any) -> Any:
     if session is None:
         return left == right
     left, right = optional.now(session, left), optional.now(session, right)
-    for choice, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
-        if isinstance(choice, Choice):
-            return session.over(choice, other)
+    for union, other in ((left, lambda option: equal(option, right)), (right, lambda option: equal(left, option))):
+        if isinstance(union, TaggedUnion):
+            return session.over(union, other)
     for table, rest in ((left, right), (right, left)):
         if optional.is_open(table, "__eq__"):
-            return optional.settled(session, table, functools.partial(equal, rest))
+            return optional.case_split(session, table, functools.partial(equal, rest))
     return _equal(session, left, right)
 
 
@@ -192,7 +192,7 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
     elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
         of_class(session, left, "__eq__")
         found = session.call(types.MethodType(own, left), right)
-        choices.check_answered(session, found, own)
+        unions.check_answered(session, found, own)
         return left == right if found is NotImplemented else found
     return left == right
 
@@ -219,7 +219,7 @@ def equal_lists(session: Session, left: Any, right: Any) -> Any:
             nonlocal result
             result = same(session, *pair)
 
-        session.births.own_variables(look)
+        session.allocations.own_variables(look)
         iteration.capture_for(iteration.zip_(a, b), look, ("result",), going)
         return result
 
@@ -231,7 +231,7 @@ def holds_runtime(*containers: Any) -> bool:
     items = [item for container in containers for item in storage.plain(container)]
     return any(
         is_symbolic(i)
-        or isinstance(i, (Choice, Text))
+        or isinstance(i, (TaggedUnion, Text))
         or (isinstance(i, (tuple, list)) and holds_runtime(i))
         or (type(i) is dict and holds_runtime(i.values()))
         for i in items
@@ -241,9 +241,9 @@ def holds_runtime(*containers: Any) -> bool:
 def not_equal(left: Any, right: Any) -> Any:
     """``left != right``."""
     session = current()
-    for choice, other in ((left, lambda option: not_equal(option, right)), (right, lambda option: not_equal(left, option))):
-        if isinstance(choice, Choice):
-            return choice.session.over(choice, other)
+    for union, other in ((left, lambda option: not_equal(option, right)), (right, lambda option: not_equal(left, option))):
+        if isinstance(union, TaggedUnion):
+            return union.session.over(union, other)
     own: Any = type(left).__ne__
     if session is None or (
         not tuples.one_is(left, right)
@@ -262,12 +262,12 @@ def in_(value: Any, container: Any) -> Any:
     if session is None:
         return value in container
     container = optional.now(session, container)
-    for choice, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
-        if isinstance(choice, Choice):
-            return session.over(choice, other)
-    container = container.table if isinstance(container, StandInSet) else contents(container)
-    if keys.has_choice(value):
-        return keys.over_choices(session, value, lambda known: in_(known, container))
+    for union, other in ((value, lambda option: in_(option, container)), (container, lambda option: in_(value, option))):
+        if isinstance(union, TaggedUnion):
+            return session.over(union, other)
+    container = container.table if isinstance(container, AbstractSet) else contents(container)
+    if keys.has_union(value):
+        return keys.over_unions(session, value, lambda known: in_(known, container))
     if isinstance(container, torch.Tensor):
         return (container == value).any()
     if isinstance(container, ranges.RuntimeRange) or ranges.is_asked_at_runtime(container, value):
@@ -284,8 +284,8 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
     if optional.is_open(container, "__contains__"):
         held = storage.plain(container)
         if not _any_runtime(value, container) and may_be_undefined(held.get(value)):
-            return choices.presence(held[value])
-        return optional.settled(session, container, lambda table: in_(value, table))
+            return unions.presence(held[value])
+        return optional.case_split(session, container, lambda table: in_(value, table))
     if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
         return truth(session, call_own(session, container, "__contains__", value))
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
@@ -301,7 +301,7 @@ def _are_outside(session: Session, value: torch.Tensor, container: Any) -> bool:
     if not isinstance(container, (dict, set, frozenset)):
         return False
     members = [item for item in container if isinstance(item, torch.Tensor)]
-    return not any(map(session.is_stand_in, (session.outside.real(value), *members))) and not optional.has_optional(container)
+    return not any(map(session.is_abstract, (session.outside.real(value), *members))) and not optional.has_optional(container)
 
 
 def _any_runtime(value: Any, container: Any) -> bool:
@@ -347,6 +347,6 @@ def position(session: Session, container: Any, value: Any, alike: Callable[[Sess
         found = capture_if_exp(truth(session, (alike or same)(session, value, item)), lambda: k, lambda: -1)
         k = k + 1
 
-    session.births.own_variables(look)
+    session.allocations.own_variables(look)
     iteration.capture_for(items, look, ("found", "k"), going)
     return found

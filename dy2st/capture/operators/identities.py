@@ -12,11 +12,11 @@ from dy2st import errors
 from dy2st.capture.looping.truth import logical_not
 from dy2st.capture.operators.comparisons import is_
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.values.symbolic import Choice, OfEachCall
+from dy2st.capture.values.symbolic import OfEachCall, TaggedUnion
 
 
 class Identity(OfEachCall):
-    """The id of a stand-in, or of what the function makes: for comparisons and keys, and nothing that the call leaves."""
+    """The id of an abstract value, or of what the function makes: for comparisons and keys, and nothing that the call leaves."""
 
     value: Any
 
@@ -45,7 +45,7 @@ class Identity(OfEachCall):
 
     def __hash__(self) -> int:
         session = current()
-        if isinstance(self.value, Choice) and session is not None:
+        if isinstance(self.value, TaggedUnion) and session is not None:
             raise errors.CaptureError(
                 "the id of one of several objects is used as a key",
                 session.here(),
@@ -56,11 +56,11 @@ class Identity(OfEachCall):
 
 def of(session: Session, value: Any) -> Any:
     """The id of a value."""
-    if isinstance(value, Choice):
-        return _of_choice(session, value)
+    if isinstance(value, TaggedUnion):
+        return _of_union(session, value)
     known = session.outside.real(value) if isinstance(value, torch.Tensor) else value
     source = session.tracker.source_of(known)
-    is_made = session.is_stand_in(known) if isinstance(known, torch.Tensor) else source is None and id(known) in session.created
+    is_made = session.is_abstract(known) if isinstance(known, torch.Tensor) else source is None and id(known) in session.created
     if not is_made:
         if source is not None:
             session.tracker.guards.same(source, known)
@@ -68,7 +68,7 @@ def of(session: Session, value: Any) -> Any:
     return _identity(value)
 
 
-def _of_choice(session: Session, value: Choice) -> Any:
+def _of_union(session: Session, value: TaggedUnion) -> Any:
     """The id of one of several: a number that the program knows, if all of them are from outside."""
     if not any(isinstance(of(session, option), Identity) for option in value.options.values()):
         return session.over(value, lambda option: of(session, option))

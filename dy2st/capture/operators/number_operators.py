@@ -82,14 +82,14 @@ def _needs_record(target: Callable[..., Any], right: Any) -> bool:
 
 
 def _integer_power(session: Session, base: Any, exponent: Any) -> Any:
-    """A power of ints: an int, or a float where the exponent is negative; a choice of the two where nobody knows its sign."""
+    """A power of ints: an int, or a float where the exponent is negative; a tagged union of the two where nobody knows its sign."""
     natural = exponent >= 0
     known = session.shapes.known(natural)
     if known is not None:
         return session.number(operator.pow, (base, exponent), "int" if known else "float")
     whole = session.number(operator.pow, (base, session.number(scalars.maximum, (exponent, 0), "int")), "int")
     inverse = session.number(operator.pow, (base, session.number(scalars.minimum, (exponent, 0), "int")), "float")
-    return session.new_choice(session.number(scalars.where, (natural, 0, 1), "int"), {0: whole, 1: inverse})
+    return session.new_union(session.number(scalars.where, (natural, 0, 1), "int"), {0: whole, 1: inverse})
 
 
 def _as_int(session: Session, value: Any) -> Any:

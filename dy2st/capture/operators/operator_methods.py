@@ -18,7 +18,7 @@ from typing import Any
 
 from dy2st.capture.attributes.access import look_into
 from dy2st.capture.attributes.class_attributes import of_class
-from dy2st.capture.branching import choices
+from dy2st.capture.branching import unions
 from dy2st.capture.environment.standard_library import is_followed
 from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.environment.users_code import is_users_function
@@ -85,7 +85,7 @@ class OperatorMethods:
                 if not is_users_function(method) and not (_is_generated(method) and name not in _FROZEN):
                     return
                 with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be changed
-                    type.__setattr__(owner, name, _stand_in(method, name))
+                    type.__setattr__(owner, name, _abstract(method, name))
                     _replaced[key] = known = [method, 0]
             if known is not None:
                 known[1] += 1
@@ -118,7 +118,7 @@ def _is_generated(method: Any) -> bool:
     return isinstance(method, types.FunctionType) and method.__code__.co_filename in _GENERATED
 
 
-def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
+def _abstract(method: types.FunctionType, name: str) -> Callable[..., Any]:
     """What stands in a class for a method of the user's."""
     wanted, asked = _RESULTS.get(name), name in _OUR_OWN_USE
     of_library = is_followed(method)
@@ -135,7 +135,7 @@ def _stand_in(method: types.FunctionType, name: str) -> Callable[..., Any]:
             return method(self)
         with answering(None):
             found = session.call(types.MethodType(method, self), *args)
-        choices.check_answered(session, found, method)
+        unions.check_answered(session, found, method)
         return found if wanted is None or type(found) is wanted or found is NotImplemented else wanted(found)
 
     setattr(called, PATCH_MARK, method)

@@ -22,7 +22,7 @@ from dy2st.capture.looping.iteration import by_position, capture_for, zip_
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.values.symbolic import Choice, StandInDeque, StandInTuple, is_symbolic, runtime_list
+from dy2st.capture.values.symbolic import AbstractDeque, AbstractTuple, TaggedUnion, is_symbolic, runtime_list
 from dy2st_runtime.primitives import scalars
 
 RELATIONS: dict[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -32,12 +32,12 @@ def related(symbol: str, left: Any, right: Any) -> Any:
     """``left < right``, or what the symbol says."""
     session = current()
     if session is not None:
-        for choice, other in (
+        for union, other in (
             (left, lambda option: related(symbol, option, right)),
             (right, lambda option: related(symbol, left, option)),
         ):
-            if isinstance(choice, Choice):
-                return session.over(choice, other)
+            if isinstance(union, TaggedUnion):
+                return session.over(union, other)
         sides = _sides(session, symbol, left, right)
         if sides is not None:
             return _first_difference(session, symbol, *sides, 0)
@@ -46,14 +46,14 @@ def related(symbol: str, left: Any, right: Any) -> Any:
 
 def is_followed(value: Any) -> bool:
     """Whether the program compares a value with others: item by item, or by a method of the user's."""
-    if isinstance(value, (Choice, StandInTuple)) or runtime_list(value) is not None:
+    if isinstance(value, (TaggedUnion, AbstractTuple)) or runtime_list(value) is not None:
         return True
     return (isinstance(value, (tuple, list)) and comparisons.holds_runtime(value)) or has_own_order(value)
 
 
 def has_own_order(value: Any) -> bool:
     """Whether a method of the user's puts a value in order, or one in it, which the program has to call."""
-    if isinstance(value, (tuple, list, Choice)):
+    if isinstance(value, (tuple, list, TaggedUnion)):
         return any(map(has_own_order, value if isinstance(value, (tuple, list)) else value.options.values()))
     return not isinstance(value, torch.Tensor) and is_ordered_by_user(type(value))
 
@@ -68,7 +68,7 @@ def _sides(session: Session, symbol: str, left: Any, right: Any) -> tuple[Any, A
     """The items of two values that Python compares item by item; ``None`` for others, or where all items are known."""
     if tuples.one_is(left, right):
         return (tuples.as_list(session, left), tuples.as_list(session, right)) if tuples.are(left, right) else None
-    if isinstance(left, StandInDeque) and isinstance(right, StandInDeque):
+    if isinstance(left, AbstractDeque) and isinstance(right, AbstractDeque):
         return left.items, right.items
     if dataclasses.is_dataclass(left) and type(left) is type(right) and _is_generated_order(left, symbol):
         left, right = ([attr(side, field.name) for field in dataclasses.fields(side) if field.compare] for side in (left, right))
@@ -119,7 +119,7 @@ def _of_any_length(session: Session, symbol: str, left: Any, right: Any) -> Any:
         alike = _alike(session, *pair)
         at = session.number(scalars.where, (alike, at + 1, at), "int")
 
-    session.births.own_variables(look)
+    session.allocations.own_variables(look)
     capture_for(zip_(a, b), look, ("at", "alike"), going)
     return capture_if_exp(
         truth(session, alike),

@@ -16,7 +16,7 @@ import torch
 from dy2st.capture.raising.unwinding import Handlers, matches, refused
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
-from dy2st.capture.values.symbolic import Choice, Stale, Text
+from dy2st.capture.values.symbolic import Stale, TaggedUnion, Text
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.call.tracebacks import steps
 from dy2st_runtime.primitives.raising import Recipe
@@ -41,7 +41,7 @@ class Attempt(Handlers):
         super().__init__(lambda: tuple(kind and kind() for kind, _ in handlers))
         self.handlers, self.cells = handlers, cells
         self._forgotten = {id(place.cell) for place in cells if isinstance(place, CellPlace) and place.name not in caught}
-        self._born, self._start = session.births.born, session.births.now()
+        self._born, self._start = session.allocations.born, session.allocations.now()
         self.depth = session.nesting
         self._grad, self._autocasts = torch.is_grad_enabled(), len(session.functions.open_autocasts)
 
@@ -128,15 +128,15 @@ def departure(option: Any) -> Departure | None:
 
 def attempts(left: Any) -> list[Attempt]:
     """The statements to whose handlers an exception may be on its way."""
-    options = left.options.values() if isinstance(left, Choice) else (left,)
+    options = left.options.values() if isinstance(left, TaggedUnion) else (left,)
     found = [found.attempt for option in options if (found := departure(option)) is not None]
     return list(dict.fromkeys(found))
 
 
-def without(left: Choice, tag: int) -> Any:
+def without(left: TaggedUnion, tag: int) -> Any:
     """What may have been left where it is not one of the options."""
     rest = {other: option for other, option in left.options.items() if other != tag}
-    return next(iter(rest.values())) if len(rest) == 1 else Choice(left.session, left.tag, rest)
+    return next(iter(rest.values())) if len(rest) == 1 else TaggedUnion(left.session, left.tag, rest)
 
 
 def _passed(session: Session, value: Any) -> Any:

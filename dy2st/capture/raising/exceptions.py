@@ -22,7 +22,7 @@ from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import wording
 from dy2st.capture.values.signals import Signal, Unreachable
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Choice, Stale, Undefined
+from dy2st.capture.values.symbolic import Stale, TaggedUnion, Undefined
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.ir.program import Location
 from dy2st_runtime.primitives import control
@@ -38,25 +38,25 @@ def raised(error: Any) -> Any:
     session = current()
     if session is None:
         return error
-    if isinstance(error, Choice):
+    if isinstance(error, TaggedUnion):
         session.over(error, _raise)
     if isinstance(error, type) and issubclass(error, BaseException):
         error = session.call(error)
     if not isinstance(error, BaseException):
         error = TypeError("exceptions must derive from BaseException")
-    _settle(session, error)
+    _raise_each(session, error)
     session.raised.append(error)
     before = {name: getattr(error, name) for name in CHAIN}
-    session.chains.append((error, session.births.now(), before))
+    session.chains.append((error, session.allocations.now(), before))
     return error
 
 
-def _settle(session: Session, error: BaseException) -> None:
+def _raise_each(session: Session, error: BaseException) -> None:
     """Of an exception with an attribute that is one of several, raise one with each of them."""
     for name, value in vars(error).items():
-        if isinstance(value, Choice):
+        if isinstance(value, TaggedUnion):
             options = {tag: MISSING if isinstance(option, Undefined) else option for tag, option in value.options.items()}
-            session.over(Choice(session, value.tag, options), functools.partial(_raise_with, session, error, name))
+            session.over(TaggedUnion(session, value.tag, options), functools.partial(_raise_with, session, error, name))
 
 
 def _raise_with(session: Session, error: BaseException, name: str, value: Any) -> None:
@@ -69,9 +69,9 @@ def _raise_with(session: Session, error: BaseException, name: str, value: Any) -
 def raised_from(error: Any, cause: Any) -> Any:
     """What ``raise error from cause`` raises, with its cause: one of several where a tensor decides on it."""
     session = current()
-    if isinstance(error, Choice):
+    if isinstance(error, TaggedUnion):
         error.session.over(error, lambda option: _raise(option, cause))
-    if isinstance(cause, Choice):
+    if isinstance(cause, TaggedUnion):
         cause.session.over(cause, lambda option: _raise(error, option))
     if isinstance(cause, Undefined):
         cause.fail()
@@ -179,7 +179,7 @@ def _acts_before(session: Session) -> bool:
 
 
 def _record_failing(session: Session, error: BaseException, operation: Any, args: Any, kwargs: Any) -> None:
-    """An operation fails on stand-ins: it is recorded, for its own words when it fails on tensors."""
+    """An operation fails on abstract values: it is recorded, for its own words when it fails on tensors."""
     node = session.builder.call(operation, args, kwargs)
     message = f"{operation} failed when the program was captured: {error}"
     session.builder.call_raw(control.raise_, (RuntimeError, message, node))

@@ -1,7 +1,7 @@
 """What follows an exception that may be on its way to a handler: a block for the way on which there is none.
 
 Such a rest begins where a branch or loop may have left an exception (see departures.py), and stays open while the code after it is
-captured: up to the end of the branch, trip or ``try`` statement that it is in.
+captured: up to the end of the branch, iteration or ``try`` statement that it is in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dy2st.capture.session.regions import Outcome, Rest
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
-from dy2st.capture.values.symbolic import Choice, Stale
+from dy2st.capture.values.symbolic import Stale, TaggedUnion
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.primitives import scalars
@@ -28,7 +28,7 @@ Join = Callable[..., Any]
 def going(session: Session) -> Any:
     """Whether no exception is on its way to a handler: a Python bool, or a symbolic one."""
     left = session.left.read()
-    if not isinstance(left, Choice):
+    if not isinstance(left, TaggedUnion):
         return left is None
     tag = next((tag for tag, option in left.options.items() if option is None), None)
     if tag is None:
@@ -79,14 +79,14 @@ def run(session: Session, depth: int, function: Callable[[], Any]) -> tuple[Any,
         return abstract_values.ABSENT, session.left.read() is None
 
 
-def flat(session: Session, trip: Callable[[], Any], live: Sequence[str], join: Join) -> Any:
-    """Run one trip of a loop and close the rests that it opens; its value, false where an exception has been left."""
+def flat(session: Session, iteration: Callable[[], Any], live: Sequence[str], join: Join) -> Any:
+    """Run one iteration of a loop and close the rests that it opens; its value, false where an exception has been left."""
     depth = session.nesting
-    value, dead = run(session, depth, trip)
-    return settled(session, depth, value, dead, live, join, False)[0] if session.has_rest(depth) else value
+    value, dead = run(session, depth, iteration)
+    return joined(session, depth, value, dead, live, join, False)[0] if session.has_rest(depth) else value
 
 
-def settled(
+def joined(
     session: Session,
     depth: int,
     value: Any,

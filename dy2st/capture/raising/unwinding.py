@@ -136,7 +136,7 @@ class Final:
     def unwind(self, session: Session, error: BaseException) -> None:
         """Run it in the block that is recorded now."""
         for place in cells_of(self._function):
-            session.region.journal.note(place)
+            session.region.undo_log.note(place)
         session.frames.append(self._frame)
         try:
             self._function()

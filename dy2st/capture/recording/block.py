@@ -32,7 +32,7 @@ class BlockBuilder:
     Args:
         parent: the block around it; ``None`` for the root.
         locate: gives the user's line that runs now.
-        adopt: turns a real tensor met during capture into the stand-in that the root block has for it.
+        adopt: turns a real tensor met during capture into the abstract value that the root block has for it.
         recorded: called with each operation, once its result is known.
     """
 
@@ -45,7 +45,7 @@ class BlockBuilder:
     ) -> None:
         self.parent, self.locate, self.adopt, self.recorded = parent, locate, adopt, recorded
         self.graph = fx.Graph()
-        self.origins: dict[int, Location] = parent.origins if parent is not None else {}
+        self.provenance: dict[int, Location] = parent.provenance if parent is not None else {}
         self.operands: dict[fx.Node, fx.Node] = {}
         """Outer node → the placeholder that stands for it here, in order of first use."""
         self._objects: dict[int, tuple[Callable[[], Any], fx.Node]] = {}
@@ -198,7 +198,7 @@ class BlockBuilder:
         """From now on ``node`` stands for ``value``; the parts of a tuple or list get ``getitem`` nodes."""
         _describe(node, value)
         if "location" in node.meta:
-            self.origins.setdefault(id(value), node.meta["location"])
+            self.provenance.setdefault(id(value), node.meta["location"])
         if isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
                 if isinstance(item, (*_VALUES, tuple, list)) and not self._bound(item):

@@ -1,4 +1,4 @@
-"""What eager raises where an operation refuses its operands: stand-ins are checked by other code, which words it its own way."""
+"""What eager raises where an operation refuses its operands: other code checks abstract values, in its own words."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
 
     Args:
         func: the operator.
-        args: its operands, stand-ins among them.
+        args: its operands, abstract values among them.
         kwargs: the same.
-        error: what it raises for stand-ins.
+        error: what it raises for abstract values.
 
     Returns:
         An error of ours where the operation takes them. ``error`` itself where that cannot be tried: sizes are not known, or large;
         it draws random numbers; it belongs to a library.
     """
     if "no fake impl registered" in str(error):
-        return without_stand_in(func)
+        return without_abstract(func)
     if not _can_be_tried(func, tree_leaves((args, kwargs))):
         return error
     raised = _tried(func, args, kwargs, grad=False)
     if raised is not None:
         return raised
-    return error if _tried(func, args, kwargs, grad=torch.is_grad_enabled()) else without_stand_in(func, str(error))
+    return error if _tried(func, args, kwargs, grad=torch.is_grad_enabled()) else without_abstract(func, str(error))
 
 
 def of_dtypes(func: Any, args: Any, kwargs: Any) -> Exception | None:
-    """The exception that an operation raises for real operands whose dtypes differ, which no stand-in kernel may look at."""
+    """The exception that an operation raises for real operands whose dtypes differ, which no abstract value kernel may look at."""
     dtypes = {arg.dtype for arg in args if isinstance(arg, torch.Tensor)}
     if len(dtypes) > 1 and func.overloadpacket not in _PRODUCTS:  # others take indices and masks
         dtypes = {dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex}
@@ -53,13 +53,13 @@ def of_dtypes(func: Any, args: Any, kwargs: Any) -> Exception | None:
     return _tried(func, args, kwargs, grad=False)
 
 
-def without_stand_in(func: Any, seen: str | None = None) -> CaptureError:
-    """The error for an operation that runs, but not on stand-ins for tensors."""
+def without_abstract(func: Any, seen: str | None = None) -> CaptureError:
+    """The error for an operation that runs, but not on abstract values for tensors."""
     if func.namespace == "aten":
         fix = "use other dtypes or another operation; torch itself cannot trace this one either"
     else:
-        fix = f"register what it gives for stand-ins: torch.library.register_fake({func._schema.name!r}, ...)"
-    return CaptureError(f"{func} cannot be traced: it has no stand-in kernel that takes these operands", seen=seen, fix=fix)
+        fix = f"register what it gives for abstract values: torch.library.register_fake({func._schema.name!r}, ...)"
+    return CaptureError(f"{func} cannot be traced: it has no abstract value kernel that takes these operands", seen=seen, fix=fix)
 
 
 def _can_be_tried(func: Any, leaves: list[Any]) -> bool:
@@ -83,7 +83,7 @@ def _tried(func: Any, args: Any, kwargs: Any, grad: bool) -> Exception | None:
 
 
 def _is_small(tensor: torch.Tensor) -> bool:
-    """Whether a stand-in is for a plain tensor on the CPU that takes little memory."""
+    """Whether an abstract value is for a plain tensor on the CPU that takes little memory."""
     if not isinstance(tensor, FakeTensor) or tensor.layout != torch.strided or tensor.fake_device.type != "cpu":
         return False
     sizes = [*tensor.shape, *tensor.stride(), tensor.storage_offset()]

@@ -3,8 +3,8 @@
     v *= v[0]                                   v[0] would change on the way
     x.expand(3).add_(1)                         which of the three is it
 
-The stand-ins of a capture have no memory, so torch's own check, made by the kernels, sees nothing. Done here, the error is one that
-the capture knows of: ``finally`` clauses run, and what was written outside by then stays.
+The abstract values of a capture have no memory, so torch's own check, made by the kernels, sees nothing. Done here, the error is
+one that the capture knows of: ``finally`` clauses run, and what was written outside by then stays.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map_only
 
 from dy2st.capture.recording import failing, recurrent
 from dy2st.capture.recording.capturing import Capturing
-from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_stand_in
+from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_abstract
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.stale_views import StaleViews, without_autograd
@@ -46,7 +46,7 @@ _QUANTIZING = {
     torch.ops.aten.quantize_per_tensor, torch.ops.aten.quantize_per_tensor_dynamic, torch.ops.aten.quantize_per_channel,
     torch.ops.aten._make_per_tensor_quantized_tensor, torch.ops.aten._empty_affine_quantized,
 }  # fmt: skip
-"""Their stand-ins are plain tensors, and what is computed with these differs."""
+"""Their abstract values are plain tensors, and what is computed with these differs."""
 _MEMOS = ("_item_memo", "_nonzero_memo", "_unique_memo", "_unique_consecutive_memo")
 _TARGETS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: scalars.to_float,
@@ -90,7 +90,7 @@ class Recorder(ProxyTorchDispatchMode):
             )
         if func is torch.ops.aten.lift_fresh.default:
             func = torch.ops.aten.lift_fresh_copy.default
-        args, kwargs = tree_map_only(torch.Tensor, self._stand_in, (args, kwargs))
+        args, kwargs = tree_map_only(torch.Tensor, self._abstract, (args, kwargs))
         shapes = self.session.shapes
         self.session.fake.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
@@ -111,7 +111,7 @@ class Recorder(ProxyTorchDispatchMode):
         tensor_traits.follow(self.session, func, (args, kwargs), result, before)
         if func in _NOT_RECORDED:
             return result
-        if func in _DROPPING and (not args[2] or args[1] == 0):  # the stand-in's result is another one than its operand
+        if func in _DROPPING and (not args[2] or args[1] == 0):  # the abstract value's result is another one than its operand
             return args[0]
         failing.check(self.session, func, args)
         tree_map_only(FakeTensor, self._check_result, result)
@@ -126,10 +126,10 @@ class Recorder(ProxyTorchDispatchMode):
         outer, self.is_running = self.is_running, True
         try:
             return func(*args, **kwargs)
-        except AssertionError as error:  # of torch's Python code for stand-ins; the operations themselves raise no such
+        except AssertionError as error:  # of torch's Python code for abstract values; the operations themselves raise no such
             raise of_eager(func, args, kwargs, RuntimeError(*error.args)) from None
         except UnsupportedOperatorException:
-            raise without_stand_in(func) from None
+            raise without_abstract(func) from None
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
                 raise of_eager(func, args, kwargs, error) from None
@@ -152,7 +152,7 @@ class Recorder(ProxyTorchDispatchMode):
             self.session.asks_strides = True  # it is so for arguments that lie in memory as these do
             raise RuntimeError(message)
 
-    def _stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _abstract(self, tensor: torch.Tensor) -> torch.Tensor:
         if not isinstance(tensor, FakeTensor):
             return self.session.outside.adopt(tensor)
         for memo in _MEMOS:  # an in-place change inside a block that runs again makes what was remembered wrong
@@ -162,7 +162,7 @@ class Recorder(ProxyTorchDispatchMode):
     def _check_result(self, tensor: FakeTensor) -> FakeTensor:
         if tensor.layout == torch.strided:  # sparse ones live inside of a program
             self.session.outside.check_kind(tensor)
-        tensor.constant = None  # the value known at capture is not the value of a later trip or call
+        tensor.constant = None  # the value known at capture is not the value of a later iteration or call
         return tensor
 
     def __sym_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

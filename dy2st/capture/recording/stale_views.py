@@ -5,9 +5,9 @@
         v.mul_(2)           from here on torch refuses to use z
     return z + 1            … but only if the branch was taken
 
-A stand-in keeps what any branch does to it: torch has no way to take back that a tensor was modified. So an operation that it
-refuses for that is recorded as one that works, without asking autograd, if what was modified may be so for another branch only,
-or for another trip. When the program runs, torch knows.
+An abstract value keeps what any branch does to it: torch has no way to take back that a tensor was modified. So an operation that
+it refuses for that is recorded as one that works, without asking autograd, if what was modified may be so for another branch only,
+or for another iteration. When the program runs, torch knows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StaleViews:
                         known.append(builder)
 
     def may_pass(self, error: Exception, args: Any, builder: BlockBuilder) -> bool:
-        """Whether what failed on stand-ins may work on tensors, because another way through the program is to blame."""
+        """Whether what failed on abstract values may work on tensors, because another way through the program is to blame."""
         if not isinstance(error, RuntimeError) or not any(words in str(error) for words in _MODIFIED):
             return False
         written = [block for tensor in _tensors(args) for block in self._written.get(_memory(tensor), ())]
@@ -50,7 +50,7 @@ class StaleViews:
 
 
 def without_autograd(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Run an operation on stand-ins; the results require gradients where eager's do."""
+    """Run an operation on abstract values; the results require gradients where eager's do."""
     with torch._C._AutoDispatchBelowAutograd():
         result = func(*args, **kwargs)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors((args, kwargs))):

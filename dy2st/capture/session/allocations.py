@@ -11,12 +11,12 @@ from dy2st.capture.writes.places import AttributePlace, CellPlace, Place
 from dy2st_runtime.ir.structure import children
 
 
-class Births:
+class Allocations:
     """The clock of one capture, and the times at which objects were made by it."""
 
     def __init__(self) -> None:
         self._clock = itertools.count()
-        self._births: dict[int, tuple[Any, int]] = {}
+        self._allocations: dict[int, tuple[Any, int]] = {}
 
     def now(self) -> int:
         """A time later than all before."""
@@ -24,7 +24,7 @@ class Births:
 
     def own(self, made: Any, since: int | None = None) -> None:
         """An object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
-        self._births.setdefault(id(made), (made, self.now() if since is None else since))
+        self._allocations.setdefault(id(made), (made, self.now() if since is None else since))
 
     def own_variables(self, function: Callable[..., Any]) -> None:
         """The variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
@@ -33,7 +33,7 @@ class Births:
 
     def born(self, made: Any) -> int | None:
         """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""
-        found = self._births.get(id(made))
+        found = self._allocations.get(id(made))
         return found[1] if found is not None else None
 
     def is_inside(self, place: Place, region: Region) -> bool:

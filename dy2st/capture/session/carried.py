@@ -1,6 +1,6 @@
 """Lists, dicts and objects that a loop carries and that may be what was there before it.
 
-    while n > 0:            in the first trip `self.h` is the list from outside, later one that a trip has made;
+    while n > 0:            in the first iteration `self.h` is the list from outside, later one that an iteration has made;
         log = self.h        the capture holds one list that stands for both
         self.h = self.h[1:]
 
@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dy2st.capture.values.symbolic import Choice, is_mutable, options_of
+from dy2st.capture.values.symbolic import TaggedUnion, is_mutable, options_of
 from dy2st_runtime.ir.structure import children
 from dy2st_runtime.primitives import scalars
 
@@ -31,7 +31,7 @@ class _Carried:
 
 
 class Carried:
-    """What the loops carry whose trips are recorded now.
+    """What the loops carry whose iterations are recorded now.
 
     Args:
         session: the capture.
@@ -42,14 +42,14 @@ class Carried:
         self._known: dict[int, _Carried] = {}
 
     def add(self, value: Any, before: Any, tag: Any) -> None:
-        """A trip starts with a value that stands for what was there before the loop while the tag is 0."""
+        """An iteration starts with a value that stands for what was there before the loop while the tag is 0."""
         for option in options_of(value):
             if children(option) is not None:
                 self._known[id(option)] = _Carried(option, before, tag)
 
     @contextlib.contextmanager
-    def trip(self) -> Iterator[None]:
-        """What is added meanwhile is forgotten then: the trip is over."""
+    def iteration(self) -> Iterator[None]:
+        """What is added meanwhile is forgotten then: the iteration is over."""
         before = dict(self._known)
         try:
             yield
@@ -61,29 +61,29 @@ class Carried:
         return id(value) in self._known or (is_mutable(value) and self._session.tracker.source_of(value) is not None)
 
     def told(self, value: Any, but: Iterable[Any] = ()) -> Any:
-        """A value, as a choice of objects where it is not known which it is; ``but`` some that are left as they are."""
+        """A value, as a tagged union of objects where it is not known which it is; ``but`` some that are left as they are."""
         if not self._known:
             return value
-        if isinstance(value, Choice):
+        if isinstance(value, TaggedUnion):
             return flat(self._session, value, [self.told(option, but) for option in value.options.values()])
         known = None if any(value is one for one in but) else self._known.get(id(value))
         return value if known is None else self.replaced(known.before, value, known.tag)
 
     def replaced(self, before: Any, value: Any, tag: Any) -> Any:
-        """What a place holds: ``value``, or where no trip has replaced it what it held before."""
+        """What a place holds: ``value``, or where no iteration has replaced it what it held before."""
         before = self.told(before)
-        return flat(self._session, self._session.new_choice(tag, {0: before, 1: value}), [before, value])
+        return flat(self._session, self._session.new_union(tag, {0: before, 1: value}), [before, value])
 
 
-def flat(session: Session, choice: Choice, parts: Sequence[Any]) -> Choice:
-    """A choice, with parts in the places of its options that may be choices themselves."""
-    if not any(isinstance(part, Choice) for part in parts):
-        return choice
+def flat(session: Session, union: TaggedUnion, parts: Sequence[Any]) -> TaggedUnion:
+    """A tagged union, with parts in the places of its options that may be tagged unions themselves."""
+    if not any(isinstance(part, TaggedUnion) for part in parts):
+        return union
     options: list[Any] = []
     found: Any = None
-    for tag, part in zip(choice.options, parts):
+    for tag, part in zip(union.options, parts):
         first = len(options)
         options += options_of(part)
-        at = part.retagged({old: first + new for new, old in enumerate(part.options)}) if isinstance(part, Choice) else first
-        found = at if found is None else session.number(scalars.where, (choice.tag == tag, at, found), "int")
-    return session.new_choice(found, dict(enumerate(options)))
+        at = part.retagged({old: first + new for new, old in enumerate(part.options)}) if isinstance(part, TaggedUnion) else first
+        found = at if found is None else session.number(scalars.where, (union.tag == tag, at, found), "int")
+    return session.new_union(found, dict(enumerate(options)))

@@ -20,7 +20,15 @@ from dy2st.capture.types import tensor_traits
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS, Choice, StandInTuple, contents, options_of, runtime_list
+from dy2st.capture.values.symbolic import (
+    CAPTURE_VALUES,
+    SYMBOLIC_NUMBERS,
+    AbstractTuple,
+    TaggedUnion,
+    contents,
+    options_of,
+    runtime_list,
+)
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.ir.structure import children, shallow
 from dy2st_runtime.primitives import scalars
@@ -68,7 +76,7 @@ class ChosenTuples:
             held = place.read() if isinstance(place, CellPlace) else MISSING
             for option in options_of(held):
                 if _has_identity(option) and id(option) not in self._met:
-                    self._met[id(option)] = option, self._session.births.now()
+                    self._met[id(option)] = option, self._session.allocations.now()
 
     def add_older(self, tuples: dict[Path, list[Any]], values: Iterable[Any], start: int) -> bool:
         """Find the tuples from before a time that some values, or what is at a place in them, may be.
@@ -107,10 +115,10 @@ class ChosenTuples:
         if id(value) in self._gone:
             return False
         if isinstance(value, torch.Tensor):
-            return builder.knows(value) or not self._session.is_stand_in(value)
+            return builder.knows(value) or not self._session.is_abstract(value)
         if isinstance(value, SYMBOLIC_NUMBERS):
             return builder.can_express(value.node.expr)
-        if isinstance(value, Choice):
+        if isinstance(value, TaggedUnion):
             return self.is_known_here(value.tag) and all(map(self.is_known_here, value.options.values()))
         known = runtime_list(contents(value))
         if known is not None:
@@ -129,7 +137,7 @@ class ChosenTuples:
     def _is_older(self, value: Any, start: int) -> bool:
         if self._session.tracker.source_of(value) is not None:
             return True
-        times = (self._session.births.born(value), self._met.get(id(value), (None, None))[1])
+        times = (self._session.allocations.born(value), self._met.get(id(value), (None, None))[1])
         return any(time is not None and time < start for time in times)
 
     def link(self, value: Any, others: Sequence[Any], tag: Any = None) -> None:
@@ -152,7 +160,7 @@ class ChosenTuples:
         """Which of some tuples a value is."""
         if value is ABSENT:
             return None
-        if isinstance(value, Choice):
+        if isinstance(value, TaggedUnion):
             return self._mapped(value.tag, {tag: self._of_option(option, others) for tag, option in value.options.items()})
         place = next((place for place, other in enumerate(others, 1) if other is value), 0)
         known = self._made.get(id(value))
@@ -174,16 +182,16 @@ class ChosenTuples:
         return made
 
     def told(self, value: Any, asked: tuple[Any, ...] = ()) -> Any:
-        """A value, as a choice of tuples where it is not known which it is; ``asked`` are those that are told already."""
+        """A value, as a tagged union of tuples where it is not known which it is; ``asked`` are those that are told already."""
         if not self._made or not self.are_told:
             return value
-        if isinstance(value, Choice):
+        if isinstance(value, TaggedUnion):
             return flat(self._session, value, [self.told(option, asked) for option in value.options.values()])
         known = self._made.get(id(value))
         if known is None or known.tag is None or any(value is one for one in asked):
             return value
         parts = [value, *(self.told(other, (*asked, value)) for other in known.others)]  # two may be each other
-        return flat(self._session, self._session.new_choice(known.tag, dict(enumerate(parts))), parts)
+        return flat(self._session, self._session.new_union(known.tag, dict(enumerate(parts))), parts)
 
     def compare(self, value: Any, other: Any) -> None:
         """Somebody asks whether two values are one.
@@ -261,12 +269,12 @@ def _at(value: Any, path: Path) -> Any:
 
 def part_of(value: Any, container: Any, index: int) -> Any:
     """What is at a place of a value that is, or may be, a container like a given one."""
-    if isinstance(value, Choice):
-        return Choice(value.session, value.tag, {tag: part_of(one, container, index) for tag, one in value.options.items()})
+    if isinstance(value, TaggedUnion):
+        return TaggedUnion(value.session, value.tag, {tag: part_of(one, container, index) for tag, one in value.options.items()})
     is_like = type(value) is type(container) and shallow(value)[1] == shallow(container)[1]
     return shallow(value)[0][index] if is_like else ABSENT
 
 
 def _has_identity(value: Any) -> bool:
     """Whether a value is a tuple of which there may be another that is equal."""
-    return isinstance(value, StandInTuple) or (isinstance(value, tuple) and value != ())
+    return isinstance(value, AbstractTuple) or (isinstance(value, tuple) and value != ())

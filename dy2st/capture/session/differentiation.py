@@ -22,14 +22,14 @@ def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     values = dict(given.arguments)
     outputs, inputs = _tuple(values.pop("outputs")), _tuple(values.pop("inputs"))
     may_be_none = values["allow_unused"] and not values["materialize_grads"]
-    found = _on_stand_ins(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
+    found = _on_abstracts(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
     made = [None if there is False else _gradient(session, tensor, values) for tensor, there in zip(inputs, found)]
     unsure = [position for position, there in enumerate(found) if there is None]
     tags = [fresh_number(session.shapes, "int") for _ in unsure]
     session.builder.call(control.call_, (gradients, (unsure, inputs, outputs), values), {}, (*made, *tags))
     results: dict[int, Any] = dict(enumerate(made))
     for position, tag in zip(unsure, tags):
-        results[position] = session.new_choice(tag, {0: None, 1: made[position]})
+        results[position] = session.new_union(tag, {0: None, 1: made[position]})
     return tuple(results.values())
 
 
@@ -49,8 +49,8 @@ def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) ->
     return made
 
 
-def _on_stand_ins(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any, ...], values: dict[str, Any]) -> list[bool | None]:
-    """Whether each input has a gradient; ``None`` where the graph of the stand-ins does not tell."""
+def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any, ...], values: dict[str, Any]) -> list[bool | None]:
+    """Whether each input has a gradient; ``None`` where the graph of the abstract values does not tell."""
     given = [session.outside.adopted(tensor) for tensor in outputs]
     with session.quiet(), session.suspended():
         found = torch.autograd.grad(

@@ -85,7 +85,7 @@ def _tell_numbers_apart(session: Session, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _check_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise what torch raises for a device that is not there; stand-ins would be on it all the same."""
+    """Raise what torch raises for a device that is not there; abstract values would be on it all the same."""
     asked = [kwargs.get("device"), *(args[1:2] if func is torch.Tensor.to else ())]
     asked += ["cuda"] if func is torch.Tensor.cuda else []
     for device in asked:
@@ -214,7 +214,7 @@ def _register_hook(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
 
 @handles_torch(torch.Tensor.__deepcopy__)
 def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Of a tensor in an object of the user's; it copies the storage, which a stand-in does not have."""
+    """Of a tensor in an object of the user's; it copies the storage, which an abstract value does not have."""
     tensor, memo = args
     if id(tensor) in memo or not tensor.is_leaf:
         return func(*args, **kwargs)
@@ -227,10 +227,10 @@ def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
 def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, on = args[0], (args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
     session.builder.call(torch.ops.aten.requires_grad_.default, (tensor, on))
-    stand_in = session.outside.adopted(tensor)
-    if stand_in.requires_grad is not on:
-        tensor_traits.changed_in_place(session, stand_in)
-    func(stand_in, *args[1:], **kwargs)
+    abstract = session.outside.adopted(tensor)
+    if abstract.requires_grad is not on:
+        tensor_traits.changed_in_place(session, abstract)
+    func(abstract, *args[1:], **kwargs)
     return tensor
 
 
@@ -258,7 +258,7 @@ for _name in tensor_traits.OF_AUTOGRAD:
 
 @handles_torch(torch.Tensor.resolve_conj, torch.Tensor.resolve_neg, torch.resolve_conj, torch.resolve_neg)
 def _resolve(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """It looks at the stand-in, and whether the tensor is a conjugate may differ from way to way."""
+    """It looks at the abstract value, and whether the tensor is a conjugate may differ from way to way."""
     return _operand_or_made(session, getattr(torch.ops.aten, func.__name__).default, func, args, kwargs, {})
 
 
@@ -278,7 +278,7 @@ def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwar
         session.has_mixed = session.has_mixed or bool(differing)
         return made
     same = session.number(python.is_, (made, operand), "bool")
-    return session.new_choice(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: made})
+    return session.new_union(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: made})
 
 
 _DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
@@ -365,7 +365,7 @@ def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
 
 @handles_torch(torch.Tensor.contiguous)
 def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Python's method looks at the stand-in's strides, and those of the tensor may differ from call to call."""
+    """Python's method looks at the abstract value's strides, and those of the tensor may differ from call to call."""
     form = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
     return _operand_or_made(session, torch.ops.aten.contiguous.default, func, args, kwargs, {"memory_format": form})
 

@@ -1,12 +1,12 @@
 """The order of a dict's keys, where it differs from way to way.
 
 if x.sum() > 0:
-    d["a"] = x; d["b"] = x          a value beside the dict says which order its keys have: a choice of orders, which
+    d["a"] = x; d["b"] = x          a value beside the dict says which order its keys have: a tagged union of orders, which
 else:                               branches join and loops carry like any other. What asks for the order (list(d), a
     d["b"] = x; d["a"] = x          loop, `return d`) is done for each that it may be.
 
 A key that is not there has no place in the order, so orders that agree about the keys they share are one. Of more orders than a
-choice has options nobody knows which it is, and what asks is refused.
+tagged union has options nobody knows which it is, and what asks is refused.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import torch
 from dy2st import errors
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Choice, Order, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import Order, TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
-from dy2st.capture.writes.undo_log import Journal, Write
+from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.structure import children, shallow, unflatten
 
 if TYPE_CHECKING:
     from dy2st.capture.session.session import Session
 
 Known = dict[int, tuple[dict[Any, Any], Any]]
-"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a choice."""
+"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a tagged union."""
 
 
 MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
@@ -215,7 +215,7 @@ class KeyOrders:
 
     def _is_moved(self, table: dict[Any, Any], new: list[str]) -> bool:
         order = self.now(table)
-        for option in order.options.values() if isinstance(order, Choice) else (order,):
+        for option in order.options.values() if isinstance(order, TaggedUnion) else (order,):
             last = None if option.keys is None else moved(option)
             if last is None or [name for name in new if name in last] != [*last]:
                 return True
@@ -251,8 +251,8 @@ class KeyOrders:
         """A key that is there becomes the last or first one."""
         self.put(table, _each(self.now(table), lambda order: order.with_at(key, last)))
 
-    def begin_trip(self, place: Place, value: Any, final: Any, loop: object) -> None:
-        """What a trip of a loop finds in a place. Keys that each trip leaves are there all, or none of them in the first trip."""
+    def begin_iteration(self, place: Place, value: Any, final: Any, loop: object) -> None:
+        """What an iteration of a loop finds in a place. Keys that each one leaves are there all, or in the first none of them."""
         if isinstance(place, (AttributePlace, ItemPlace)) and may_be_undefined(value) and not may_be_undefined(final):
             self._together[id(value)] = value, loop
 
@@ -281,10 +281,10 @@ class KeyOrders:
         return is_plain and loop is not None and all(self._together.get(id(table[one]), (None, None))[1] is loop for one in later)
 
     def writes(
-        self, mark: Known, writes: Mapping[tuple[Any, ...], Write], journal: Journal, is_new: Callable[[Any], bool]
+        self, mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog, is_new: Callable[[Any], bool]
     ) -> dict[tuple[Any, ...], Write]:
         """What a block has written, of dicts item by item, with the orders that it leaves where that is another."""
-        places = [entry.place for entry in journal.entries.values()]
+        places = [entry.place for entry in undo_log.entries.values()]
         tables = {id(place.owner): place.owner for place in places if isinstance(place, (ItemPlace, ContentsPlace))}
         tables |= {
             number: table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order
@@ -294,17 +294,17 @@ class KeyOrders:
         tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
         for table in tables.values():
             if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
-                place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, journal)
+                place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, undo_log)
                 if not _same(old, new):
                     found[place.key] = Write(cast(Place, place), old, new)
         return found
 
-    def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], journal: Journal) -> Any:
+    def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
         """The order that a block has found."""
         if not self._is_of_object(table):
-            return _before(table, mark, writes, journal.contents_before(table))
+            return _before(table, mark, writes, undo_log.contents_before(table))
         owner = self._owner(table)
-        names = journal.names_before(owner) or storage.names(owner)
+        names = undo_log.names_before(owner) or storage.names(owner)
         before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
         return self._order_of_attributes(table, mark, before)
 
@@ -331,10 +331,10 @@ class KeyOrders:
         """
         if not self._known or is_kept(value) or session.lists.of(value) is not None:
             return value
-        if isinstance(value, Choice):
+        if isinstance(value, TaggedUnion):
             options = {tag: self.told(session, option, is_kept, known) for tag, option in value.options.items()}
             is_same = all(options[tag] is option for tag, option in value.options.items())
-            return value if is_same else Choice(value.session, value.tag, options).flat()
+            return value if is_same else TaggedUnion(value.session, value.tag, options).flat()
         parts = children(value)
         if parts is None:
             return value
@@ -355,7 +355,7 @@ class KeyOrders:
         if not self._known or is_kept(value):
             return
         self.check(value, here)
-        parts = list(value.options.values()) if isinstance(value, Choice) else (children(value) or ((),))[0]
+        parts = list(value.options.values()) if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
         for part in parts:
             self.check_parts(part, is_kept, here)
 
@@ -381,7 +381,7 @@ class KeyOrders:
 
 def is_unknown(order: Any) -> bool:
     """Whether nobody knows which of many orders it is."""
-    options = order.options.values() if isinstance(order, Choice) else (order,)
+    options = order.options.values() if isinstance(order, TaggedUnion) else (order,)
     return any(isinstance(option, Order) and option.keys is None for option in options)
 
 
@@ -432,8 +432,8 @@ def _with_all(order: Order, keys: Sequence[Any]) -> Order:
 
 
 def moved(order: Any) -> Any:
-    """The attributes that come last, since the call has put them in; a choice where the order is one."""
-    if isinstance(order, Choice):
+    """The attributes that come last, since the call has put them in; a tagged union where the order is one."""
+    if isinstance(order, TaggedUnion):
         return _each(order, moved)
     assert order.keys is not None
     return order.keys[order.keys.index(MOVED) + 1 :]
@@ -444,12 +444,12 @@ def _is_there(value: Any) -> bool:
 
 
 def _each(order: Any, change: Callable[[Order], Order]) -> Any:
-    if isinstance(order, Choice):
-        return Choice(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
+    if isinstance(order, TaggedUnion):
+        return TaggedUnion(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
     return change(order)
 
 
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, Choice) and isinstance(b, Choice):
+    if isinstance(a, TaggedUnion) and isinstance(b, TaggedUnion):
         return a.tag is b.tag and a.options == b.options
     return isinstance(a, Order) and isinstance(b, Order) and a == b

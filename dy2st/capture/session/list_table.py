@@ -38,13 +38,13 @@ class ListTable:
         """A list has been made by the code that runs now."""
         self._owner[id(items)] = self.session.builder
         self.session.created[id(items)] = items
-        self.session.births.own(items)
+        self.session.allocations.own(items)
 
     def new(self, element: Any, alone: bool = False) -> RuntimeList:
         """A list of the program; ``alone`` where it is made here, and no other handle stands for it."""
         items: list[Any] = []
         made = RuntimeList(items, element, alone)
-        self.session.births.own(items)
+        self.session.allocations.own(items)
         items.append(Stale(made))
         self._by_id[id(items)] = made
         self.session.created[id(items)] = items
@@ -60,8 +60,8 @@ class ListTable:
 
     def has_widened(self, since: int, region: Region) -> bool:
         """Whether the items of a list that is older than a region have come to be of further kinds."""
-        births = [self.session.births.born(items) for items in self.widened[since:]]
-        return any(born is None or born <= region.start for born in births)
+        allocations = [self.session.allocations.born(items) for items in self.widened[since:]]
+        return any(born is None or born <= region.start for born in allocations)
 
     def turn(self, items: list[Any], element: lattice.Type | None) -> RuntimeList:
         """A Python list stands for a list of the program from now on."""

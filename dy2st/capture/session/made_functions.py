@@ -68,7 +68,7 @@ def own_cells(session: Session, function: types.FunctionType) -> list[types.Cell
 def _comes_from_call(session: Session, value: Any, depth: int) -> bool:
     """Whether a function that a library or a decorator has made holds something of this call."""
     if isinstance(value, torch.Tensor):
-        return session.is_stand_in(value)
+        return session.is_abstract(value)
     if not isinstance(value, types.FunctionType) or session.tracker.source_of(value) is not None or depth > _DEEP:
         return False
     held = [cell.cell_contents for cell in value.__closure__ or () if _is_bound(cell)]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dy2st.capture.environment.capture_lock import TURNS
+from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
-from dy2st.capture.values.signals import NeedsStandIn
+from dy2st.capture.values.signals import NeedsAbstract
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import StandIn, StandInSet, contents, refused_kind
+from dy2st.capture.values.symbolic import AbstractObject, AbstractSet, contents, refused_kind
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.program import StateSlot
@@ -34,7 +34,7 @@ class State:
     slot: StateSlot
     source: Source | None
     value: Any
-    stand_in: Any
+    abstract: Any
 
 
 class Outside:
@@ -53,19 +53,19 @@ class Outside:
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
         self.arguments: dict[int, tuple[torch.Tensor, torch.Tensor, Source]] = {}
-        """The stand-ins of arguments by their identity, with the tensors and where they come from."""
-        self.makers: dict[type, Callable[[Any], StandIn]] = {}
-        """How a stand-in is made for a set or deque."""
+        """The abstract values of arguments by their identity, with the tensors and where they come from."""
+        self.makers: dict[type, Callable[[Any], AbstractObject]] = {}
+        """How an abstract value is made for a set or deque."""
         self.changed: Collection[str] = ()
         """The names of those that need one, since blocks change them."""
         self.hidden: set[int] = set()
         """The identities of those that are held where nothing can stand for them."""
-        self._collections: dict[int, tuple[Any, StandIn]] = {}
-        self._tables: dict[int, StandInSet] = {}
+        self._collections: dict[int, tuple[Any, AbstractObject]] = {}
+        self._tables: dict[int, AbstractSet] = {}
 
     def adopt(self, real: torch.Tensor) -> torch.Tensor:
-        """The stand-in of a real tensor: it becomes an input of the program, fetched anew at each call."""
-        if self.session.is_stand_in(real):
+        """The abstract value of a real tensor: it becomes an input of the program, fetched anew at each call."""
+        if self.session.is_abstract(real):
             raise CaptureError(
                 "a tensor computed in a branch or loop is used outside of it, through an object that is not followed",
                 self.session.here(),
@@ -76,42 +76,42 @@ class Outside:
             source = self.session.tracker.source_of(real)
             dims = self.dynamic_state.get(source.name) if source else None
             if dims or torch._C._functorch.is_functorch_wrapped_tensor(real):
-                stand_in = self.stand_in(real, dims or ())
+                abstract = self.abstract(real, dims or ())
             else:
                 self.check_kind(real)
                 self._check_class(real)
                 with self.session.quiet():
-                    stand_in = self.session.fake.from_tensor(real, static_shapes=True)
+                    abstract = self.session.fake.from_tensor(real, static_shapes=True)
             name = source.name if source else f"constant_{len(self.states)}"
             kind = "constant" if source is None else "attribute"
-            shape = tuple(size if isinstance(size, int) else str(size) for size in stand_in.shape)
+            shape = tuple(size if isinstance(size, int) else str(size) for size in abstract.shape)
             slot = StateSlot(name, kind, real.dtype, shape, real.requires_grad)
-            state = self._add_state(State(slot, source, real, stand_in))
+            state = self._add_state(State(slot, source, real, abstract))
             self._state_by_id[id(real)] = state
-            tensor_traits.mark_attributes(stand_in, real)
-            tensor_traits.give_class(stand_in, tensor_traits.class_of(real))
+            tensor_traits.mark_attributes(abstract, real)
+            tensor_traits.give_class(abstract, tensor_traits.class_of(real))
             if source is not None:
                 self.session.tracker.guards.tensor(source, real, dims or frozenset())
-        return state.stand_in  # type: ignore[no-any-return]
+        return state.abstract  # type: ignore[no-any-return]
 
-    def stand_ins_of(self, real: torch.Tensor) -> list[torch.Tensor]:
+    def abstracts_of(self, real: torch.Tensor) -> list[torch.Tensor]:
         """What stands for a tensor from outside by now."""
         state = self._state_by_id.get(id(real))
-        given = [stand_in for stand_in, tensor, _ in self.arguments.values() if tensor is real]
-        return given if state is None else [*given, state.stand_in]
+        given = [abstract for abstract, tensor, _ in self.arguments.values() if tensor is real]
+        return given if state is None else [*given, state.abstract]
 
     def is_state(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor stands for one from outside that is no argument."""
-        return any(state.stand_in is tensor for state in self._state_by_id.values())
+        return any(state.abstract is tensor for state in self._state_by_id.values())
 
     def adopted(self, value: Any) -> Any:
-        """A value with a stand-in in the place of a real tensor."""
-        return self.adopt(value) if isinstance(value, torch.Tensor) and not self.session.is_stand_in(value) else value
+        """A value with an abstract value in the place of a real tensor."""
+        return self.adopt(value) if isinstance(value, torch.Tensor) and not self.session.is_abstract(value) else value
 
     def asked(self, real: torch.Tensor) -> torch.Tensor:
         """A tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
         source = self.session.tracker.source_of(real)
-        if source is None or self.session.is_stand_in(real) or refused_kind(real) is not None:
+        if source is None or self.session.is_abstract(real) or refused_kind(real) is not None:
             return real
         if self.dynamic_state.get(source.name):
             return self.adopt(real)
@@ -121,7 +121,7 @@ class Outside:
     def guard_kinds(self) -> None:
         """Of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
         for tensor, source in self.session.tracker.tensors():
-            used = id(tensor) in self._state_by_id or self.session.is_stand_in(tensor)
+            used = id(tensor) in self._state_by_id or self.session.is_abstract(tensor)
             if not used and source.key[0] not in _OF_MODULES:
                 self.session.tracker.guards.same_type(source, tensor)
 
@@ -139,10 +139,10 @@ class Outside:
                 fix="keep a plain tensor there (as_subclass(torch.Tensor)), or pass it as an argument",
             )
 
-    def stand_in(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
+    def abstract(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
         """A fake tensor like a real one, with unknown sizes in some dimensions."""
         self.check_kind(real)
-        sizes = tuple(lattice.LOOSE if dim in dynamic else size for dim, size in enumerate(real.shape))
+        sizes = tuple(lattice.DYNAMIC if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
         before = self.session.graph_is_partial
         autograd = tensor_traits.autograd_of(real)
@@ -155,12 +155,12 @@ class Outside:
         """What stands for a Python number that differs from call to call: it is an input of the program."""
         slot = StateSlot(source.name, "number")
         self.session.tracker.guards.same_type(source, value)
-        return self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).stand_in
+        return self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).abstract
 
-    def stand_at(self, place: Place, stand_in: Any) -> None:
+    def stand_at(self, place: Place, abstract: Any) -> None:
         """What stands for a number, or for a tuple with such numbers, stands in its place from now on."""
-        TURNS.go_alone()
-        self.session.root.journal.stand_in(place, stand_in)
+        CAPTURE_LOCK.go_alone()
+        self.session.root.undo_log.abstract(place, abstract)
 
     def collection(self, value: Any, place: Place | None) -> None:
         """What stands for something during the capture, if something has to, goes into the place that holds it.
@@ -181,17 +181,17 @@ class Outside:
     def _put(self, shown: Any, value: Any, place: Place | None) -> None:
         if place is None:
             raise self._out_of_reach(value, "a tuple")
-        TURNS.go_alone()
+        CAPTURE_LOCK.go_alone()
         try:
-            self.session.root.journal.stand_in(place, shown)
+            self.session.root.undo_log.abstract(place, shown)
         except (AttributeError, TypeError):
             raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
 
-    def behind(self, stand_in: torch.Tensor) -> torch.Tensor:
-        """The tensor from outside that a stand-in stands for, be it an argument or a state; any other as it is."""
-        if id(stand_in) not in self.arguments:
-            return self.real(stand_in)  # type: ignore[no-any-return]
-        _, tensor, source = self.arguments[id(stand_in)]
+    def behind(self, abstract: torch.Tensor) -> torch.Tensor:
+        """The tensor from outside that an abstract value stands for, be it an argument or a state; any other as it is."""
+        if id(abstract) not in self.arguments:
+            return self.real(abstract)  # type: ignore[no-any-return]
+        _, tensor, source = self.arguments[id(abstract)]
         self.session.tracker.know(tensor, source)
         return tensor
 
@@ -200,8 +200,8 @@ class Outside:
         return id(value) in self.session.created
 
     def real(self, value: Any) -> Any:
-        """The tensor that a stand-in stands for, if it is a state; any other value as it is."""
-        return next((state.value for state in self.states if state.stand_in is value), value)
+        """The tensor that an abstract value stands for, if it is a state; any other value as it is."""
+        return next((state.value for state in self.states if state.abstract is value), value)
 
     def _out_of_reach(self, value: Any, where: str) -> CaptureError:
         kind = type(value).__name__
@@ -213,7 +213,7 @@ class Outside:
             f"{what} is reached through {where}", self.session.here(), fix="keep it in an attribute, variable, list or dict"
         )
 
-    def shown(self, value: Any, is_hidden: bool = False) -> StandIn | None:
+    def shown(self, value: Any, is_hidden: bool = False) -> AbstractObject | None:
         """What stands for a set or deque that has been met, if something has to."""
         source = self.session.tracker.source_of(value)
         if source is None or source.name not in self.changed:
@@ -222,8 +222,8 @@ class Outside:
             raise self._out_of_reach(value, "a tuple")
         if id(value) not in self._collections:
             made = self.makers[type(value)](value)
-            inside = made.table if isinstance(made, StandInSet) else contents(made)
-            if isinstance(made, StandInSet):
+            inside = made.table if isinstance(made, AbstractSet) else contents(made)
+            if isinstance(made, AbstractSet):
                 self._tables[id(inside)] = made
             self._collections[id(value)] = value, made
             self.session.tracker.stand_for(made, value, source)
@@ -240,20 +240,20 @@ class Outside:
         """A set or deque is about to be changed in a block.
 
         Raises:
-            NeedsStandIn: it is one from outside.
+            NeedsAbstract: it is one from outside.
         """
         source = self.session.tracker.source_of(value) if type(value) in self.makers else None
         if source is not None and source.name not in self.changed:
-            raise NeedsStandIn(source.name)
+            raise NeedsAbstract(source.name)
 
-    def set_of(self, table: Any) -> StandInSet | None:
+    def set_of(self, table: Any) -> AbstractSet | None:
         """What stands for a set from outside, given the table of its members."""
         return self._tables.get(id(table))
 
     def _add_state(self, state: State) -> State:
         root = self.session.root.builder
         self.states.append(state)
-        root.bind(state.stand_in, root.placeholder(state.slot.name.replace(".", "_"), state.stand_in))
+        root.bind(state.abstract, root.placeholder(state.slot.name.replace(".", "_"), state.abstract))
         return state
 
     def source_of(self, place: Place) -> Source | None:

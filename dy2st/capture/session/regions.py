@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.writes.places import Place
-from dy2st.capture.writes.undo_log import Journal, Write
+from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Location
 
 ACTS_FOR_USER = False
@@ -22,11 +22,11 @@ class Region:
     Attributes:
         start: when it began; what was made later is no state of it.
         builder: the block that is recorded into.
-        journal: what was written since the region began.
+        undo log: what was written since the region began.
         facts: what was known about sizes when it began.
-        twins: how many changes had told of other objects when it began.
+        objects that may be one: how many changes had told of other objects when it began.
         orders: what was known about the order of dicts' keys when it began.
-        repeats: whether it is the body of a loop; what a trip makes is gone at its end, but an object made in a branch
+        repeats: whether it is the body of a loop; what an iteration makes is gone at its end, but an object made in a branch
             may be used after.
         lists: identities of the lists that became lists of the program in it.
         iterators: those from which it took items.
@@ -35,9 +35,9 @@ class Region:
 
     start: int
     builder: BlockBuilder
-    journal: Journal
+    undo_log: UndoLog
     facts: dict[str, Any]
-    twins: int
+    may_alias: int
     orders: dict[int, Any]
     repeats: bool
     lists: list[int] = dataclasses.field(default_factory=list)

@@ -20,14 +20,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st import errors, names
-from dy2st.capture.environment.capture_lock import TURNS
+from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.tracking import Tracker
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.recording.position import Position
 from dy2st.capture.recording.recorder import Recorder, fresh_number, record_number
 from dy2st.capture.recording.shapes import CaptureShapes
-from dy2st.capture.session.allocations import Births
+from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.carried import Carried
 from dy2st.capture.session.chosen_tuples import ChosenTuples
 from dy2st.capture.session.function_mode import TorchFunctions
@@ -43,10 +43,10 @@ from dy2st.capture.values.signals import NeedsApart, Refused
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import (
     CAPTURE_VALUES,
-    Choice,
     RuntimeList,
     RuntimeString,
     Stale,
+    TaggedUnion,
     Undefined,
     is_mutable,
     may_be_undefined,
@@ -54,9 +54,9 @@ from dy2st.capture.values.symbolic import (
     unpack_list,
 )
 from dy2st.capture.writes.copies import Copies
-from dy2st.capture.writes.may_alias import Twins
+from dy2st.capture.writes.may_alias import MayAlias
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place, cells_of
-from dy2st.capture.writes.undo_log import Entry, Journal, Write
+from dy2st.capture.writes.undo_log import Entry, UndoLog, Write
 from dy2st.errors import CaptureError
 from dy2st_runtime.analyses.purity import may_fail
 from dy2st_runtime.ir.program import Location
@@ -85,7 +85,7 @@ class Session:
     Args:
         convert: gives the converted form of a user function, or ``None`` for one that is called as it is.
         call: the call operator.
-        over: the operator that does something with each option of a choice.
+        over: the operator that does something with each option of a tagged union.
         list_: the operator that turns a Python list into a list of the program.
         operators: the operator namespace of converted functions.
         name: the captured function's name, for messages.
@@ -100,7 +100,7 @@ class Session:
         self,
         convert: Callable[[FunctionType], Any],
         call: Callable[..., Any],
-        over: Callable[[Choice, Callable[[Any], Any]], Any],
+        over: Callable[[TaggedUnion, Callable[[Any], Any]], Any],
         list_: Callable[[Session, list[Any]], RuntimeList],
         operators: Any,
         name: str,
@@ -114,15 +114,15 @@ class Session:
         self.recorder = Recorder(self)
         self.functions = TorchFunctions(self)
         self.position = Position()
-        self.births = Births()
+        self.allocations = Allocations()
         self.lists = ListTable(self, list_)
         self.outside = Outside(self)
         self.tracker = Tracker(self.outside)
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.unroll = sys.maxsize
-        """How many trips of a loop over a ``range`` are written out."""
+        """How many iterations of a loop over a ``range`` are written out."""
         self.graph_is_partial = False
-        """Whether stand-ins have been made that autograd does not connect with what they were made from."""
+        """Whether abstract values have been made that autograd does not connect with what they were made from."""
         self.apart: frozenset[str] = frozenset()
         """The traits of tensors that are told apart (see tensor_traits.py)."""
         self.is_aligned: list[bool] = []
@@ -141,7 +141,7 @@ class Session:
         """Called before an operation that may fail when the program runs, if the program has to record what was written by then."""
         self.has_written: Callable[[], bool] = lambda: False
         """Whether the program has written something outside by now that can be seen when it raises."""
-        self.twins = Twins()
+        self.may_alias = MayAlias()
         self.copies = Copies()
         self.carried = Carried(self)
         self.tuples = ChosenTuples(self)
@@ -182,7 +182,7 @@ class Session:
         self.chains: list[tuple[BaseException, int, dict[str, Any]]] = []
         """These, with when that was, and what they were raised behind before."""
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
-        """The last operation of torch that failed on stand-ins: its error, function and arguments."""
+        """The last operation of torch that failed on abstract values: its error, function and arguments."""
         self.shared_cells: set[int] = {id(self.left.cell)}
         """Variables that a nested function of the user's writes; whoever assigns them, they are always live."""
         self.input_sizes: dict[sympy.Basic, tuple[int, int]] = {}
@@ -221,36 +221,36 @@ class Session:
         return self._regions[-1].builder
 
     @property
-    def origins(self) -> dict[int, Location]:
+    def provenance(self) -> dict[int, Location]:
         """The user's lines that computed values, by the value's identity."""
-        return self.builder.origins
+        return self.builder.provenance
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function as converted code does."""
         return self.call_operator(function, *args, **kwargs)
 
-    def journal_until_now(self) -> Journal:
+    def undo_log_until_now(self) -> UndoLog:
         """What has been written by now, by all blocks that are open."""
-        journal = Journal()
+        undo_log = UndoLog()
         for region in self._regions:
-            journal.absorb(region.journal)
-        return journal
+            undo_log.absorb(region.undo_log)
+        return undo_log
 
     def was_written(self, key: tuple[Any, ...]) -> bool:
         """Whether the captured code has written a place, so that what it holds now is no value from outside."""
         keys = (key, ("contents", key[1])) if key[0] == "item" else (key,)  # a method of the container may have put it there
-        return any(key in region.journal.entries for region in self._regions for key in keys)
+        return any(key in region.undo_log.entries for region in self._regions for key in keys)
 
     def is_only_noted(self, cell: CellPlace) -> bool:
         """Whether blocks have noted a variable, as a function that they hold may write it, but nobody has."""
         held = cell.read()
-        entries = [region.journal.entries[cell.key] for region in self._regions if cell.key in region.journal.entries]
+        entries = [region.undo_log.entries[cell.key] for region in self._regions if cell.key in region.undo_log.entries]
         return all(entry.raw is held and entry.seen is held for entry in entries)
 
     def entries(self) -> Iterator[Entry]:
         """What has been noted by the blocks that are open, the latest first."""
         for region in reversed(self._regions):
-            yield from reversed(region.journal.entries.values())
+            yield from reversed(region.undo_log.entries.values())
 
     def is_local(self, place: Place) -> bool:
         """Whether a place is a variable that exists during the capture only."""
@@ -264,9 +264,9 @@ class Session:
         """Whether other threads may see what is written to a place."""
         if isinstance(place, CellPlace):
             return id(place.cell) in self.outside.cells
-        return id(place.owner) not in self.created and self.births.born(place.owner) is None
+        return id(place.owner) not in self.created and self.allocations.born(place.owner) is None
 
-    def is_stand_in(self, tensor: torch.Tensor) -> bool:
+    def is_abstract(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a fake one of this capture."""
         return getattr(tensor, "fake_mode", None) is self.fake
 
@@ -277,7 +277,7 @@ class Session:
 
     def is_older_than_blocks(self, value: Any, depth: int) -> bool:
         """Whether an object is seen to have been made before the blocks and attempts above a depth began."""
-        born = self.births.born(value)
+        born = self.allocations.born(value)
         return born is not None and len(self._regions) > depth and born < self._regions[depth].start
 
     @property
@@ -328,9 +328,9 @@ class Session:
                         if generator.is_suspended:
                             generator.drop()
                     while self._regions:  # attempts that an exception of the program has left open come before the root
-                        journal = self._regions.pop().journal
-                        journal.forget_if(self._is_own)
-                        journal.undo()
+                        undo_log = self._regions.pop().undo_log
+                        undo_log.forget_if(self._is_own)
+                        undo_log.undo()
                     self.key_orders.restore()
         finally:
             _set_grad_mode(grad)  # what the function switches, its program switches when it runs
@@ -355,7 +355,9 @@ class Session:
 
     def _begun(self, kind: type[RegionT], builder: BlockBuilder, repeats: bool, cells: Sequence[Place]) -> RegionT:
         orders = self.key_orders.mark()
-        region = kind(self.births.now(), builder, Journal(), self.shapes.facts(), self.twins.mark(), orders, repeats, cells=cells)
+        region = kind(
+            self.allocations.now(), builder, UndoLog(), self.shapes.facts(), self.may_alias.mark(), orders, repeats, cells=cells
+        )
         self._regions.append(region)
         return region
 
@@ -365,7 +367,7 @@ class Session:
         self.tuples.meet(cells)
         region = self._push(BlockBuilder(self.builder, self.position.locate, self.outside.adopt, self._recorded), repeats, cells)
         for place in (*cells, *self.written_globals.values()):
-            region.journal.note(place)
+            region.undo_log.note(place)
         try:
             with self._same_grad_mode(self.here):
                 yield region
@@ -418,9 +420,9 @@ class Session:
             return
         while True:  # attempts inside that an exception has left open come first
             inner = self._regions.pop()
-            inner.journal.undo()
+            inner.undo_log.undo()
             self.lists.forget(inner.lists)
-            self.twins.undo(inner.twins)
+            self.may_alias.undo(inner.may_alias)
             self.key_orders.undo(inner.orders, functools.partial(self._is_born_in, inner))
             if inner is region:
                 break
@@ -432,7 +434,7 @@ class Session:
         mark = self.builder.mark()
         region = self._push(self.builder, cells=cells)
         for place in (*cells, *self.written_globals.values()):
-            region.journal.note(place)
+            region.undo_log.note(place)
         return region, mark
 
     def commit(self, attempt: tuple[Region, Any]) -> None:
@@ -441,8 +443,8 @@ class Session:
         position = self._regions.index(region)
         del self._regions[position]
         outer = self._regions[position - 1]
-        region.journal.forget_if(lambda place: self.births.is_inside(place, outer))
-        outer.journal.absorb(region.journal)
+        region.undo_log.forget_if(lambda place: self.allocations.is_inside(place, outer))
+        outer.undo_log.absorb(region.undo_log)
         outer.lists += region.lists
         outer.iterators += region.iterators
 
@@ -463,7 +465,7 @@ class Session:
         rest = self._begun(Rest, builder, False, [*places, *cells])
         rest.test = test
         for place in (*rest.cells, *self.written_globals.values()):
-            rest.journal.note(place)
+            rest.undo_log.note(place)
         if isinstance(test, torch.SymBool):
             self.shapes.learn(test.node.expr)
 
@@ -490,29 +492,29 @@ class Session:
                 self.write(AttributePlace(owner, name))
             return
         if self._is_outside(place):
-            TURNS.go_alone()
+            CAPTURE_LOCK.go_alone()
         if not isinstance(place, CellPlace):
             self.copies.check(place, place.owner, self.here(), self.apart)
             if len(self._regions) > 1:
                 self.outside.check_changed(place.owner)
-            for twin in self.twins.take(place.owner):
+            for twin in self.may_alias.take(place.owner):
                 self._outdate(twin)
             self.key_orders.begin(place)
         if len(self._regions) > 1 or not isinstance(place, AttributePlace) or self.outside.is_carried(place):
             self.outside.read(place)  # at the root, an attribute is overwritten in any case
         if place.key not in self.written_at:
             self.written_at[place.key] = self.position.locate()
-        if not self.births.is_inside(place, self.region):
-            self.region.journal.note(place)
+        if not self.allocations.is_inside(place, self.region):
+            self.region.undo_log.note(place)
 
     def note_question(self, what: str) -> None:
         """The user's code asks about the mode of the call."""
         if not self.position.asked_by_torch():
             self.asked.setdefault(what, self.position.locate())
 
-    def rely_on_unchanged(self, journal: Journal) -> None:
+    def rely_on_unchanged(self, undo_log: UndoLog) -> None:
         """What is written where it was already is no effect, as long as it is there when the program is called."""
-        for entry in journal.unchanged():
+        for entry in undo_log.unchanged():
             source = self.outside.source_of(entry.place)
             if source is not None and not isinstance(entry.seen, CAPTURE_VALUES) and entry.seen is not MISSING:
                 self.tracker.read(self.outside.real(entry.seen), source)
@@ -539,14 +541,14 @@ class Session:
         """Somebody asks whether a value is one of others.
 
         Raises:
-            NeedsApart: a loop carries it, and it may be that one where there was no trip, or where some trip made it so.
+            NeedsApart: a loop carries it, and it may be that one where there was no iteration, or where some iteration made it so.
             CaptureError: the loop does not tell that in any case.
         """
-        if not self.twins.are_any:
+        if not self.may_alias.are_any:
             return
         known = {id(other) for other in others if other is not value}
         is_apart = tensor_traits.IDENTITY in self.apart
-        if not any(id(twin) in known for option in options_of(value) for twin in self.twins.may_be(option, is_apart)):
+        if not any(id(twin) in known for option in options_of(value) for twin in self.may_alias.may_be(option, is_apart)):
             return
         if not is_apart:
             raise NeedsApart(tensor_traits.IDENTITY)
@@ -559,11 +561,11 @@ class Session:
 
     def writes_of(self, region: Region) -> dict[tuple[Any, ...], Write]:
         """What a block has written by now."""
-        writes = region.journal.writes(ordered=False)
+        writes = region.undo_log.writes(ordered=False)
         for key, write in writes.items():
-            if key in region.journal.entries:
-                self._check_same_table(region, region.journal.entries[key], write)
-        return self.key_orders.writes(region.orders, writes, region.journal, functools.partial(self._is_born_in, region))
+            if key in region.undo_log.entries:
+                self._check_same_table(region, region.undo_log.entries[key], write)
+        return self.key_orders.writes(region.orders, writes, region.undo_log, functools.partial(self._is_born_in, region))
 
     def _check_same_table(self, region: Region, entry: Entry, write: Write) -> None:
         """Refuse a block that has a module keep an attribute in another table than where it was."""
@@ -581,7 +583,7 @@ class Session:
             )
 
     def _is_born_in(self, region: Region, table: Any) -> bool:
-        born = self.births.born(table)
+        born = self.allocations.born(table)
         return born is not None and born >= region.start
 
     def put(self, place: Place, value: Any) -> None:
@@ -616,7 +618,7 @@ class Session:
     def take_out(self, place: Place, mark: Undefined) -> None:
         """Take out what a place holds. In a branch, a marker keeps the place of an item in the order of the keys."""
         in_order = isinstance(place, ItemPlace) and isinstance(place.owner, dict) and not storage.is_namespace(place.owner)
-        stays = in_order and len(self._regions) > 1 and not self.births.is_inside(place, self.region)
+        stays = in_order and len(self._regions) > 1 and not self.allocations.is_inside(place, self.region)
         if stays and not isinstance(place, CellPlace):
             self.views.check(place.owner, self.here())
         place.write(mark if stays else MISSING)
@@ -625,29 +627,29 @@ class Session:
         """A value has been made now, with every container in it that does not come from outside."""
         if self.tracker.source_of(made) is not None:
             return
-        parts = made.options.values() if isinstance(made, Choice) else (children(made) or ((),))[0]
+        parts = made.options.values() if isinstance(made, TaggedUnion) else (children(made) or ((),))[0]
         if isinstance(made, list):
             self.lists.own(made)
         elif parts or is_mutable(made):  # an empty one may be filled
-            self.births.own(made)
+            self.allocations.own(made)
         for part in parts:
-            if self.births.born(part) is None:
+            if self.allocations.born(part) is None:
                 self.own_all(part)
 
     def is_new(self, value: Any) -> bool:
         """Whether a value is an object that the captured code has made."""
-        return id(value) in self.created or (self.births.born(value) is not None and self.tracker.source_of(value) is None)
+        return id(value) in self.created or (self.allocations.born(value) is not None and self.tracker.source_of(value) is None)
 
     def is_older(self, value: Any, time: int) -> bool:
         """Whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""
         if not (is_mutable(value) or isinstance(value, list)):  # a list of a class of the user's has no parts
             return False
-        born = self.births.born(value)
+        born = self.allocations.born(value)
         return born <= time if born is not None else self.tracker.source_of(value) is not None
 
     def new_frame(self, function: FunctionType, written_globals: Sequence[Place]) -> Frame:
         """The frame of a converted function that is called now."""
-        return Frame(self.births.now(), {id(cell) for cell in function.__closure__ or ()}, written_globals)
+        return Frame(self.allocations.now(), {id(cell) for cell in function.__closure__ or ()}, written_globals)
 
     def is_open(self, region: Region) -> bool:
         """Whether a region is being recorded."""
@@ -675,7 +677,7 @@ class Session:
         for function in functions:
             for cell in function.__closure__ or ():
                 if id(cell) not in frame.outer_cells:
-                    self.births.own(cell, since=frame.start)
+                    self.allocations.own(cell, since=frame.start)
         return [*cells_of(*functions), *frame.written_globals]
 
     def spend(self, iterator: Any) -> None:
@@ -730,15 +732,15 @@ class Session:
         return made
 
     def _new_size(self, size: Any) -> Any:
-        return self.shapes.fresh_int(size=True) if size is lattice.LOOSE else self.symbolic_int(size)
+        return self.shapes.fresh_int(size=True) if size is lattice.DYNAMIC else self.symbolic_int(size)
 
-    def new_choice(self, tag: Any, options: dict[int, Any]) -> Choice:
+    def new_union(self, tag: Any, options: dict[int, Any]) -> TaggedUnion:
         """A value that is one of several."""
-        return Choice(self, tag, {key: unpack_list(option) for key, option in options.items()})
+        return TaggedUnion(self, tag, {key: unpack_list(option) for key, option in options.items()})
 
-    def over(self, choice: Choice, function: Callable[[Any], Any]) -> Any:
-        """Do something with a choice: an ``if`` over its tag, with the thing done to each option."""
-        return self.over_operator(choice, function)
+    def over(self, union: TaggedUnion, function: Callable[[Any], Any]) -> Any:
+        """Do something with a tagged union: an ``if`` over its tag, with the thing done to each option."""
+        return self.over_operator(union, function)
 
     def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString:
         """The string of the program that is one of several."""

@@ -20,7 +20,7 @@ from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import current
 from dy2st.capture.values.roles import Role, has
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, Stale, Text, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, TaggedUnion, Text, Undefined, may_be_undefined
 from dy2st.errors import CaptureError
 
 _FOR_THEMSELVES = ("torch.", "sympy.", "dy2st.", "dy2st_runtime.", "logging", "pdb", "bdb", "traceback", "warnings", "_pytest.")
@@ -132,6 +132,6 @@ def _uninstall() -> None:
 TEXTS = Patch(_install, _uninstall)
 """Tensors and numbers of a capture answer so."""
 
-for _kind in (Text, Choice, Stale, Undefined):
+for _kind in (Text, TaggedUnion, Stale, Undefined):
     for _name, _method in _methods(_kind).items():
         setattr(_kind, _name, _method)

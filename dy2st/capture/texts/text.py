@@ -15,7 +15,7 @@ from torch import fx
 from dy2st import errors
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.texts.wording import flat, is_constant, node_value
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Choice, RuntimeString, Text, options_of
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeString, TaggedUnion, Text, options_of
 from dy2st_runtime.primitives import control, text
 
 _FINAL = (*SYMBOLIC_NUMBERS, RuntimeString, fx.Node)
@@ -31,7 +31,7 @@ def fstring(*parts: Any) -> Any:
 
 
 def put_together(session: Session, parts: Sequence[Any]) -> Any:
-    """The text of some parts: a string if all of it is known, a choice of strings where few choices of constants are not."""
+    """The text of some parts: a string if all of it is known, a tagged union of strings where few unions of constants are not."""
     chosen = _of_options(session, parts)
     return made(session, parts) if chosen is None else chosen
 
@@ -41,10 +41,10 @@ _MOST_TEXTS = 8
 
 
 def _of_options(session: Session, parts: Sequence[Any]) -> Any:
-    """The text of choices of constants, next to nothing else that is known only at run time: a choice of texts."""
+    """The text of tagged unions of constants, next to nothing else that is known only at run time: a tagged union of texts."""
     values = [(part, None, "") if isinstance(part, str) else part for part in parts]
     known = all(isinstance(part[2], str) and all(map(is_constant, options_of(part[0]))) for part in values)
-    chosen = [part for part in values if isinstance(part[0], Choice)]
+    chosen = [part for part in values if isinstance(part[0], TaggedUnion)]
     count = functools.reduce(lambda ways, part: ways * len(options_of(part[0])), chosen, 1)
     if not known or not chosen or count > _MOST_TEXTS:
         return None
@@ -55,15 +55,15 @@ def _of_options(session: Session, parts: Sequence[Any]) -> Any:
 
 
 def _joined_options(session: Session, values: Sequence[Any]) -> Any:
-    first = next(index for index, part in enumerate(values) if isinstance(part[0], Choice))
-    choice, *shape = values[first]
+    first = next(index for index, part in enumerate(values) if isinstance(part[0], TaggedUnion))
+    union, *shape = values[first]
 
     def with_option(option: Any) -> Any:
         return [*values[:first], (option, *shape), *values[first + 1 :]]
 
-    if any(isinstance(part[0], Choice) for part in values[first + 1 :]):
-        return session.over(choice, lambda option: _joined_options(session, with_option(option)))
-    return Choice(session, choice.tag, {tag: text.join_parts(with_option(option)) for tag, option in choice.options.items()})
+    if any(isinstance(part[0], TaggedUnion) for part in values[first + 1 :]):
+        return session.over(union, lambda option: _joined_options(session, with_option(option)))
+    return TaggedUnion(session, union.tag, {tag: text.join_parts(with_option(option)) for tag, option in union.options.items()})
 
 
 def made(session: Session, parts: Sequence[Any]) -> str | Text:
@@ -153,7 +153,7 @@ def connected(separator: str, items: list[Any]) -> Any:
         string = RuntimeString()
         session.builder.call(control.list_join, (known, separator), {}, string)
         return Text.of(string)
-    texts = (str, Text, Choice, RuntimeString)
+    texts = (str, Text, TaggedUnion, RuntimeString)
     if all(isinstance(item, str) for item in items) or not all(isinstance(item, texts) for item in items):
         return separator.join(items)
     parts: list[Any] = []

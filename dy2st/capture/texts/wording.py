@@ -3,7 +3,7 @@
 [n, D(n)]               '[', n, ', D(n=', n, ')]'
 a class of the user's   what its ``__repr__`` gives, which is converted
 deque([n])              asked as it is; what is known only at run time answers with a mark (marks.py)
-a choice                the text of each option, made in the branch of each
+a tagged union                the text of each option, made in the branch of each
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts.marks import Marks, answering
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import (
-    Choice,
+    AbstractDeque,
+    AbstractSet,
     RuntimeList,
     RuntimeString,
-    StandInDeque,
-    StandInSet,
+    TaggedUnion,
     Text,
     Undefined,
     is_symbolic,
@@ -74,7 +74,7 @@ def node_value(session: Session, given: Any) -> Any:
         return session.builder.call_raw(control.format_, (session.builder.argument(flat(session, given.parts)),))
     if type(given) in (tuple, list) and session.lists.of(given) is None:
         return type(given)(node_value(session, item) for item in given)
-    if isinstance(given, Choice):
+    if isinstance(given, TaggedUnion):
         raise errors.CaptureError(
             "an exception, a warning or a log entry is given one of several values where a tensor decides",
             session.here(),
@@ -94,7 +94,7 @@ def is_object_of_runtime(session: Session, value: Any) -> bool:
     """Whether a value is an object that the function makes, with values known only at run time in it, or holds one."""
     if isinstance(value, (list, tuple, dict)) and session.lists.of(value) is None:
         return any(is_object_of_runtime(session, item) for item in _in(value))
-    plain = is_constant(value) or isinstance(value, (list, Choice, *_LEAVES)) or is_symbolic(value)
+    plain = is_constant(value) or isinstance(value, (list, TaggedUnion, *_LEAVES)) or is_symbolic(value)
     return not plain and has_runtime_parts(session, value)
 
 
@@ -103,7 +103,7 @@ def has_runtime_parts(session: Session, value: Any) -> bool:
     waiting, seen = [value], set[int]()
     while waiting:
         part = waiting.pop()
-        if isinstance(part, (Choice, *_LEAVES)) or is_symbolic(part) or session.lists.of(part) is not None:
+        if isinstance(part, (TaggedUnion, *_LEAVES)) or is_symbolic(part) or session.lists.of(part) is not None:
             return True
         if id(part) not in seen and session.tracker.source_of(part) is None:
             seen.add(id(part))
@@ -118,7 +118,7 @@ def _in(value: Any) -> Iterable[Any]:
         return dict.values(value)
     if isinstance(value, BaseException):
         return (*value.args, *vars(value).values())
-    if isinstance(value, StandInDeque):
+    if isinstance(value, AbstractDeque):
         return value.items
     is_object = not isinstance(value, (type, types.ModuleType, types.FunctionType, torch.nn.Module))
     return (storage.table_of(value) or {}).values() if is_object else ()
@@ -135,7 +135,7 @@ def _words(session: Session, value: Any, conversion: str | None, specification: 
     """The parts of the text of a value."""
     if conversion == "%":
         return _printf(session, value, specification)
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return _chosen(session, value, conversion, specification)
     if isinstance(value, Text) and conversion in (None, "s") and _is_empty(specification):
         return flat(session, value.parts)
@@ -161,8 +161,8 @@ def _specification(session: Session, given: Any) -> Any:
     return flat(session, given.parts if isinstance(given, Text) else given)
 
 
-def _chosen(session: Session, choice: Choice, conversion: str | None, specification: Any) -> Sequence[Any]:
-    made = session.over(choice, lambda option: _string(session, [(option, conversion, specification)]))
+def _chosen(session: Session, union: TaggedUnion, conversion: str | None, specification: Any) -> Sequence[Any]:
+    made = session.over(union, lambda option: _string(session, [(option, conversion, specification)]))
     return _words(session, made, None, "")
 
 
@@ -176,7 +176,7 @@ def _string(session: Session, parts: Sequence[Any]) -> RuntimeString:
 def _printf(session: Session, value: Any, specification: str) -> Sequence[Any]:
     """A field of a ``%`` format."""
     width, letter = specification[:-1], specification[-1]
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return _chosen(session, value, "%", specification)
     if _is_leaf(session, value):
         shown: Sequence[Any] = flat(session, value.parts) if isinstance(value, Text) and specification == "%s" else ()
@@ -203,7 +203,7 @@ def _shown(session: Session, value: Any, conversion: str) -> Sequence[Any]:
     """``str(value)`` or ``repr(value)`` of what is no leaf."""
     if is_constant(value):
         return [text.join_parts([(value, conversion, "")])]
-    if conversion == "s" and not isinstance(value, (StandInDeque, StandInSet)):
+    if conversion == "s" and not isinstance(value, (AbstractDeque, AbstractSet)):
         own: Any = type(value).__str__
         if own in (BaseException.__str__, KeyError.__str__):
             return _of_error(session, value, own is KeyError.__str__)
@@ -243,10 +243,10 @@ def _represented(session: Session, value: Any) -> Sequence[Any]:
     kind = type(value)
     if isinstance(value, Undefined):
         value.fail()
-    table = value.table if isinstance(value, StandInSet) else value
+    table = value.table if isinstance(value, AbstractSet) else value
     if isinstance(table, dict) and not has_own(table, "__repr__") and _is_table_of_ways(session, table):
         return _words(session, session.call(repr, value), "s", "")
-    if isinstance(value, StandInDeque):
+    if isinstance(value, AbstractDeque):
         return flat(session, ["deque(", (value.items, "r", ""), ")" if value.maxlen is None else f", maxlen={value.maxlen})"])
     pieces = _parts_of(session, value, kind)
     return _asked(session, lambda: repr(value)) if pieces is None else flat(session, pieces)

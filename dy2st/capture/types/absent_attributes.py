@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.symbolic import StandIn, StandInTuple
+from dy2st.capture.values.symbolic import AbstractObject, AbstractTuple
 
 _OF_ITERATORS: Any = type(iter([])).__length_hint__  # type: ignore[attr-defined]
 """A method of a class that has no subclasses: it refuses any other object by the name of its class."""
@@ -34,7 +34,7 @@ def class_name(value: Any) -> str:
     """What Python's errors call the class of a value: classes in C have their module in it, such as ``collections.deque``."""
     if isinstance(value, torch.Tensor):
         return tensor_traits.class_of(value).__name__
-    if isinstance(value, StandIn):
+    if isinstance(value, AbstractObject):
         return class_name(example(value))
     try:
         _OF_ITERATORS(value)
@@ -45,12 +45,12 @@ def class_name(value: Any) -> str:
     return type(value).__name__
 
 
-def stood_for(value: StandIn) -> type:
-    """The class of what a stand-in stands for."""
-    return tuple if isinstance(value, StandInTuple) else value.__class__
+def stood_for(value: AbstractObject) -> type:
+    """The class of what an abstract value stands for."""
+    return tuple if isinstance(value, AbstractTuple) else value.__class__
 
 
-def example(value: StandIn) -> Any:
-    """A plain object of the class that a stand-in stands for."""
+def example(value: AbstractObject) -> Any:
+    """A plain object of the class that an abstract value stands for."""
     kind = stood_for(value)
     return range(0) if kind is range else kind()

@@ -6,21 +6,21 @@ from typing import Any, Protocol
 
 from dy2st.capture.types import absent_attributes, lattice
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import Choice, StandInTuple, Text, Undefined, contents, runtime_list, unpack_list
+from dy2st.capture.values.symbolic import AbstractTuple, TaggedUnion, Text, Undefined, contents, runtime_list, unpack_list
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.ir.structure import children, shallow, unflatten
 
 
 def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:
     """Append the program values that make up ``value`` seen as a ``kind``; a missing value gives ``None`` in each place."""
-    if isinstance(value, Choice) and not isinstance(kind, lattice.ChoiceType):
+    if isinstance(value, TaggedUnion) and not isinstance(kind, lattice.TaggedUnionType):
         out += _one_of(kind, value, value.options)
         return
     match kind:
         case lattice.SameType() | lattice.UnboundType() | lattice.OrderType():
             return
-        case lattice.ChoiceType(options):
-            _choice_leaves(options, value, out)
+        case lattice.TaggedUnionType(options):
+            _union_leaves(options, value, out)
         case lattice.ContainerType(_, items):
             parts = [ABSENT] * len(items) if value is ABSENT else shallow(value)[0]
             for item, part in zip(items, parts):
@@ -33,9 +33,9 @@ def _program_value(value: Any) -> Any:
     return value.made() if isinstance(value, Text) else runtime_list(contents(value)) or value
 
 
-def _choice_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any]) -> None:
+def _union_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any]) -> None:
     given: dict[int, dict[int, Any]] = {}
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         places = {tag: place(options, option) for tag, option in value.options.items()}
         out.append(value.retagged(places))
         for tag, option in value.options.items():
@@ -49,10 +49,10 @@ def _choice_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any]
         out += _one_of(option, value, given.get(position) or {0: ABSENT})
 
 
-def _one_of(kind: lattice.Type, choice: Any, given: dict[int, Any]) -> list[Any]:
-    """The leaves of the one among some options of a choice that is there, where several have come to be of one kind."""
+def _one_of(kind: lattice.Type, union: Any, given: dict[int, Any]) -> list[Any]:
+    """The leaves of the one among some options of a tagged union that is there, where several have come to be of one kind."""
     if isinstance(kind, lattice.StringType) and len(given) > 1:
-        return [choice.session.one_string(choice.tag, {tag: _program_value(option) for tag, option in given.items()})]
+        return [union.session.one_string(union.tag, {tag: _program_value(option) for tag, option in given.items()})]
     found: dict[int, list[Any]] = {tag: [] for tag in given}
     for tag, option in given.items():
         leaves(kind, option, found[tag])
@@ -62,7 +62,7 @@ def _one_of(kind: lattice.Type, choice: Any, given: dict[int, Any]) -> list[Any]
         return [column[0] for column in columns]
     rows = zip(*(column for column, same in zip(columns, alike) if not same))
     with lattice.telling_apart(frozenset()):  # each has become one value, whatever the options were told apart by
-        chosen = iter(choice.session.over(Choice(choice.session, choice.tag, dict(zip(found, rows))), tuple))
+        chosen = iter(union.session.over(TaggedUnion(union.session, union.tag, dict(zip(found, rows))), tuple))
     return [column[0] if same else _program_value(next(chosen)) for column, same in zip(columns, alike)]
 
 
@@ -82,7 +82,7 @@ def place(options: tuple[lattice.Type, ...], value: Any) -> int:
     fitting = (position for position, option in enumerate(options) if _fits(option, value))
     for position in (*exact, *fitting):
         return position
-    raise lattice.Mismatch(f"{lattice.text(lattice.type_of(value))} is none of {lattice.text(lattice.ChoiceType(options))}")
+    raise lattice.Mismatch(f"{lattice.text(lattice.type_of(value))} is none of {lattice.text(lattice.TaggedUnionType(options))}")
 
 
 def _fits(kind: lattice.Type, value: Any) -> bool:
@@ -90,10 +90,10 @@ def _fits(kind: lattice.Type, value: Any) -> bool:
         return True
     if isinstance(kind, lattice.StringType):
         return type(value) is str or lattice.type_of(value) == kind
-    if isinstance(value, Choice) and not isinstance(kind, lattice.ChoiceType):
+    if isinstance(value, TaggedUnion) and not isinstance(kind, lattice.TaggedUnionType):
         return all(_fits(kind, option) for option in value.options.values())
-    if isinstance(kind, lattice.ChoiceType):
-        given = value.options.values() if isinstance(value, Choice) else (value,)
+    if isinstance(kind, lattice.TaggedUnionType):
+        given = value.options.values() if isinstance(value, TaggedUnion) else (value,)
         return all(any(_fits(option, part) for option in kind.options) for part in given)
     if isinstance(kind, lattice.ContainerType) and children(value) is not None:
         parts, structure = shallow(value)
@@ -125,7 +125,7 @@ class Maker(Protocol):
 
     def new_value(self, kind: lattice.Type) -> Any: ...
 
-    def new_choice(self, tag: Any, options: dict[int, Any]) -> Choice: ...
+    def new_union(self, tag: Any, options: dict[int, Any]) -> TaggedUnion: ...
 
 
 def fresh(kind: lattice.Type, maker: Maker, out: list[Any]) -> Any:
@@ -135,10 +135,10 @@ def fresh(kind: lattice.Type, maker: Maker, out: list[Any]) -> Any:
             return value
         case lattice.UnboundType(name, exception, arguments):
             return Undefined(name, exception, arguments)
-        case lattice.ChoiceType(options):
+        case lattice.TaggedUnionType(options):
             tag = maker.new_value(lattice.NumberType("int"))
             out.append(tag)
-            return maker.new_choice(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
+            return maker.new_union(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
         case lattice.ContainerType(structure, items):
             return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
         case _:
@@ -150,4 +150,4 @@ def shown(kind: lattice.Type, made: Any, maker: Any) -> Any:
     """What the user's code has for a tensor, number, string or list of the program."""
     if isinstance(kind, lattice.StringType):
         return Text.of(made)
-    return StandInTuple(maker, made.items) if isinstance(kind, lattice.ListType) and kind.is_tuple else made
+    return AbstractTuple(maker, made.items) if isinstance(kind, lattice.ListType) and kind.is_tuple else made

@@ -1,7 +1,7 @@
-"""What two paths have in common: the join of the values that branches or loop trips give.
+"""What two paths have in common: the join of the values that branches or loop iterations give.
 
 Each value has a type, a small tree. Two types have a least upper bound: sizes that differ become unknown, numbers that
-differ become symbolic, values that no single value stands for become a choice. What comes from a type is in
+differ become symbolic, values that no single value stands for become a tagged union. What comes from a type is in
 :mod:`dy2st.capture.types.abstract_values`.
 """
 
@@ -21,20 +21,20 @@ import torch
 
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.symbolic import (
-    Choice,
+    AbstractDeque,
+    AbstractSet,
+    AbstractTuple,
     Order,
     RuntimeList,
     RuntimeString,
-    StandInDeque,
-    StandInSet,
-    StandInTuple,
+    TaggedUnion,
     Text,
     Undefined,
     is_number,
     number_kind,
     runtime_list,
 )
-from dy2st_runtime.ir.structure import DictOf, StandInOf, Structure, TupleOf, children, exact, shallow
+from dy2st_runtime.ir.structure import AbstractOf, DictOf, Structure, TupleOf, children, exact, shallow
 
 ACTS_FOR_USER = False
 
@@ -52,7 +52,7 @@ class LengthMismatch(Mismatch):
 
 
 class TraitMismatch(Mismatch):
-    """Two tensors that are told apart though one stand-in could be for both."""
+    """Two tensors that are told apart though one abstract value could be for both."""
 
 
 _APART: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("apart", default=frozenset())
@@ -70,7 +70,7 @@ def telling_apart(names: frozenset[str]) -> Iterator[None]:
         _MIXED.reset(mixed)
 
 
-LOOSE: Any = type("Loose", (), {"__repr__": lambda self: "?"})()
+DYNAMIC: Any = type("Loose", (), {"__repr__": lambda self: "?"})()
 """A size that differs from path to path."""
 
 
@@ -170,7 +170,7 @@ class UnboundType:
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceType:
+class TaggedUnionType:
     """One of several values that no single value stands for; the position is the tag."""
 
     options: tuple[Any, ...]
@@ -188,7 +188,7 @@ _MAX_OPTIONS = 8
 _MAX_KEYS = 64
 """Of keys that a dict has: their number does not grow with each look at a loop."""
 
-Type = TensorType | NumberType | SameType | ListType | StringType | OrderType | UnboundType | ChoiceType | ContainerType
+Type = TensorType | NumberType | SameType | ListType | StringType | OrderType | UnboundType | TaggedUnionType | ContainerType
 
 
 CONTAINERS = (ContainerType, ListType)
@@ -225,8 +225,8 @@ def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False
 def _type_of(value: Any, is_kept: Callable[[Any], bool], around: tuple[Any, ...]) -> Type:
     if isinstance(value, Undefined):
         return UnboundType(value.name, value.kind, value.arguments)
-    if isinstance(value, Choice):
-        return ChoiceType(tuple(_type_of(option, is_kept, around) for option in value.options.values()))
+    if isinstance(value, TaggedUnion):
+        return TaggedUnionType(tuple(_type_of(option, is_kept, around) for option in value.options.values()))
     if isinstance(value, (Order, torch.Tensor)):
         return OrderType(value) if isinstance(value, Order) else TensorType.of(value)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -238,7 +238,7 @@ def _type_of(value: Any, is_kept: Callable[[Any], bool], around: tuple[Any, ...]
     value = runtime_list(value) or value
     if isinstance(value, RuntimeList):
         return ListType(value.element)
-    if isinstance(value, StandInTuple):
+    if isinstance(value, AbstractTuple):
         known = runtime_list(value.items)
         return ListType(None if known is None else known.element, True)
     if children(value) is None or (type(value) is torch.Size and all(type(s) is int for s in value)):
@@ -262,7 +262,7 @@ def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
     """The least upper bound.
 
     Args:
-        single: kinds of which two that cannot be joined are a mismatch; of other kinds there may be a choice.
+        single: kinds of which two that cannot be joined are a mismatch; of other kinds there may be a tagged union.
 
     Raises:
         Mismatch: there is none.
@@ -272,12 +272,12 @@ def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
     options = options_of_type(a)
     for option in options_of_type(b):
         options = _with_option(options, option, single)
-    return options[0] if len(options) == 1 else ChoiceType(options)
+    return options[0] if len(options) == 1 else TaggedUnionType(options)
 
 
 def options_of_type(a: Type) -> tuple[Type, ...]:
     """The types of which a value has one."""
-    return a.options if isinstance(a, ChoiceType) else (a,)
+    return a.options if isinstance(a, TaggedUnionType) else (a,)
 
 
 def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...]) -> tuple[Type, ...]:
@@ -356,7 +356,7 @@ def tuple_of_any_length(a: Type, b: Type) -> Type | None:
     return ListType(join_elements(*found), True)
 
 
-def choice_of_dicts(a: Type, b: Type) -> Type | None:
+def union_of_dicts(a: Type, b: Type) -> Type | None:
     """One of several dicts with other keys, of what is no container; ``None`` for anything else.
 
     Others that differ in structure have no end of kinds in a loop, or hold objects of which each option would have its own.
@@ -371,7 +371,7 @@ def choice_of_dicts(a: Type, b: Type) -> Type | None:
     inner = [option for part in parts for option in options_of_type(part)]
     if len(options) > _MAX_OPTIONS or any(isinstance(option, CONTAINERS) for option in inner):
         return None
-    return ChoiceType(options)
+    return TaggedUnionType(options)
 
 
 def _with_dict(options: tuple[Type, ...], new: Type) -> tuple[Type, ...]:
@@ -394,7 +394,7 @@ def _element(kind: Type) -> Type:
 def holds_objects(element: Type | None) -> bool:
     """Whether the items of a list are, or hold, dicts or dataclass instances."""
     match element:
-        case ChoiceType(options):
+        case TaggedUnionType(options):
             return any(map(holds_objects, options))
         case ContainerType(structure, items):
             return not isinstance(structure, TupleOf) or any(map(holds_objects, items))
@@ -404,8 +404,8 @@ def holds_objects(element: Type | None) -> bool:
 def _join_tensors(a: TensorType, b: TensorType) -> Type:
     if (a.dtype, a.device, len(a.sizes)) != (b.dtype, b.device, len(b.sizes)):
         raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
-    sizes = tuple(x if x == y and x is not LOOSE else LOOSE for x, y in zip(a.sizes, b.sizes))
-    strides = a.strides if a.strides == b.strides and LOOSE not in sizes else None
+    sizes = tuple(x if x == y and x is not DYNAMIC else DYNAMIC for x, y in zip(a.sizes, b.sizes))
+    strides = a.strides if a.strides == b.strides and DYNAMIC not in sizes else None
     mixed = a.mixed | b.mixed | _differing(a, b)
     if not mixed.isdisjoint(_APART.get() - a.mixed - b.mixed):
         raise TraitMismatch(f"{text(a)} that requires a gradient, is a leaf or a parameter on one path only")
@@ -470,7 +470,7 @@ _SHOWN = (bool, int, float, complex, str, bytes, type(None), type(...), type, ra
 
 def _same_text(value: Any) -> str:
     """An object in words; what a set or deque holds may be known at run time only."""
-    if isinstance(value, (StandInSet, StandInDeque)) or children(value) is not None:
+    if isinstance(value, (AbstractSet, AbstractDeque)) or children(value) is not None:
         return f"a {value.__class__.__name__} from before"
     if isinstance(value, types.FunctionType):
         return f"the function {value.__qualname__}"
@@ -497,9 +497,9 @@ def text(a: Type | None) -> str:
             return "a string made at run time"
         case UnboundType(name):
             return f"nothing ('{name}' is not bound)"
-        case ChoiceType(options):
+        case TaggedUnionType(options):
             return " or ".join(map(text, options))
-        case ContainerType(StandInOf(), items):
+        case ContainerType(AbstractOf(), items):
             return text(items[0]).replace("list", "deque", 1)
         case ContainerType(structure, items):
             name = type(structure).__name__.removesuffix("Of").lower()

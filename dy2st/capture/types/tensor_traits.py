@@ -1,8 +1,8 @@
 """What eager tells of a tensor beside its values: whether it requires a gradient, whether it is a leaf, whether it is a parameter.
 
-Where the ways to a tensor disagree in such a trait, its stand-in is marked, and so is what is computed from it. Once the trait of a
-marked one is asked for, the capture starts again and tells such tensors apart: then a branch leaves a choice of tensors, and what
-is asked is asked of each.
+Where the ways to a tensor disagree in such a trait, its abstract value is marked, and so is what is computed from it. Once the
+trait of a marked one is asked for, the capture starts again and tells such tensors apart: then a branch leaves a tagged union of
+tensors, and what is asked is asked of each.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Capturing(Protocol):
     def here(self) -> errors.Location | None: ...
 
 
-def is_of_stand_ins(tensor: torch.Tensor, name: str) -> bool:
-    """Whether only the stand-in has an attribute of this name, and no tensor of eager's."""
+def is_of_abstracts(tensor: torch.Tensor, name: str) -> bool:
+    """Whether only the abstract value has an attribute of this name, and no tensor of eager's."""
     own = name in FakeTensor.__annotations__ or name in FakeTensor.__dict__
     return own and isinstance(tensor, FakeTensor) and not hasattr(torch.Tensor, name)
 
@@ -89,10 +89,10 @@ def mark(tensor: torch.Tensor, traits: Iterable[str]) -> None:
         setattr(tensor, _MIXED, mixed(tensor) | traits)
 
 
-def mark_attributes(stand_in: torch.Tensor, tensor: torch.Tensor) -> None:
-    """A stand-in is for a tensor on which the user's code may have put something."""
+def mark_attributes(abstract: torch.Tensor, tensor: torch.Tensor) -> None:
+    """An abstract value is for a tensor on which the user's code may have put something."""
     if vars(tensor):
-        mark(stand_in, (ATTRIBUTES,))
+        mark(abstract, (ATTRIBUTES,))
 
 
 def class_of(tensor: torch.Tensor) -> type:
@@ -103,22 +103,22 @@ def class_of(tensor: torch.Tensor) -> type:
     return known or next((kind for kind, flag in _KINDS.items() if getattr(tensor, flag, False)), torch.Tensor)
 
 
-def give_class(stand_in: torch.Tensor, kind: type) -> None:
-    """A stand-in is for a tensor of this class."""
+def give_class(abstract: torch.Tensor, kind: type) -> None:
+    """An abstract value is for a tensor of this class."""
     for known, flag in _KINDS.items():
         if issubclass(kind, known):
-            setattr(stand_in, flag, True)
-            setattr(stand_in, _CLASS, kind)
+            setattr(abstract, flag, True)
+            setattr(abstract, _CLASS, kind)
 
 
-def made(stand_in: torch.Tensor) -> None:
-    """No operation has computed a stand-in: it does not know which function of autograd gave the tensor."""
-    setattr(stand_in, _MADE, True)
+def made(abstract: torch.Tensor) -> None:
+    """No operation has computed an abstract value: it does not know which function of autograd gave the tensor."""
+    setattr(abstract, _MADE, True)
 
 
-def is_made(stand_in: torch.Tensor) -> bool:
-    """Whether a stand-in is for a tensor that no operation has computed: an input, or one that a branch or loop gives."""
-    return bool(getattr(stand_in, _MADE, False))
+def is_made(abstract: torch.Tensor) -> bool:
+    """Whether an abstract value is for a tensor that no operation has computed: an input, or one that a branch or loop gives."""
+    return bool(getattr(abstract, _MADE, False))
 
 
 def differing(one: torch.Tensor, other: torch.Tensor) -> set[str]:
@@ -156,7 +156,7 @@ def read(session: Capturing, tensor: torch.Tensor, name: str) -> Any:
 
 
 def adopted(session: Capturing, tensor: torch.Tensor) -> torch.Tensor:
-    """The stand-in of a tensor that is there at each call: what is told of it is checked there."""
+    """The abstract value of a tensor that is there at each call: what is told of it is checked there."""
     return session.outside.adopted(tensor) if session.tracker.source_of(tensor) is not None else tensor
 
 
@@ -215,7 +215,7 @@ def _spread(func: Any, operands: Any, result: Any) -> None:
 
 
 def grad_fn(session: Capturing, tensor: torch.Tensor, found: Any) -> Any:
-    """``tensor.grad_fn``, where the stand-in has ``found``."""
+    """``tensor.grad_fn``, where the abstract value has ``found``."""
     return UnknownFunction(session) if found is not None and getattr(tensor, _MADE, False) else found
 
 

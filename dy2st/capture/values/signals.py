@@ -31,7 +31,7 @@ class NeedsRuntimeList(Signal):
         self.items = items
 
 
-class NeedsStandIn(Signal):
+class NeedsAbstract(Signal):
     """Something has to stand for a set or deque from outside, and the capture starts again."""
 
     def __init__(self, name: str) -> None:

@@ -177,7 +177,7 @@ def is_kept_there(owner: Any, name: str, value: Any, table: str) -> bool:
 
 
 def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
-    """Whether a module registers one option of a choice, and keeps ``None`` as an attribute like any other."""
+    """Whether a module registers one option of a tagged union, and keeps ``None`` as an attribute like any other."""
     return (
         len(options_of(value)) > 1
         and may_register(value)
@@ -187,7 +187,7 @@ def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
 
 def _registering(value: Any) -> str:
     """The table in which each module registers a value, or an option of it; nothing for one that it keeps in its dict."""
-    given = list(options_of(value))  # a choice goes where its options do
+    given = list(options_of(value))  # a tagged union goes where its options do
     kinds = {MODULE_TABLES[0]: torch.nn.Parameter, MODULE_TABLES[2]: torch.nn.Module}
     return next((table for table, kind in kinds.items() if any(isinstance(part, kind) for part in given)), "")
 

@@ -67,20 +67,20 @@ def unbound_free_message(name: str) -> str:
 
 
 class Choosing(Protocol):
-    """What a :class:`Choice` needs of the session."""
+    """What a :class:`TaggedUnion` needs of the session."""
 
     def number(self, target: Callable[..., Any], args: Sequence[Any], kind: str) -> Any: ...
 
-    def over(self, choice: Choice, function: Callable[[Any], Any]) -> Any: ...
+    def over(self, union: TaggedUnion, function: Callable[[Any], Any]) -> Any: ...
 
     def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString: ...
 
 
-class Choice:
+class TaggedUnion:
     """A value that is one of several which no single value stands for: ``None`` or a tensor, one string or another.
 
-    The program knows which by a number, the tag. An operation on a choice becomes an ``if`` over the tag with the operation on each
-    option in its branch.
+    The program knows which by a number, the tag. An operation on a tagged union becomes an ``if`` over the tag with the operation
+    on each option in its branch.
 
     Attributes:
         tag: a symbolic int.
@@ -102,13 +102,13 @@ class Choice:
         return made
 
     def flat(self) -> Any:
-        """The same choice with the options of those of its options that are choices themselves in their place."""
-        if not any(isinstance(option, Choice) for option in self.options.values()):
+        """The same tagged union with the options of those of its options that are tagged unions themselves in their place."""
+        if not any(isinstance(option, TaggedUnion) for option in self.options.values()):
             return self
         tags: list[tuple[int, Any]] = []
         options: list[Any] = []
         for outer, option in self.options.items():
-            inner = option.flat() if isinstance(option, Choice) else None
+            inner = option.flat() if isinstance(option, TaggedUnion) else None
             start = len(options)
             if inner is None:
                 tags.append((outer, start))
@@ -119,24 +119,24 @@ class Choice:
         *others, (_, made) = tags
         for outer, tag in others:
             made = self.session.number(scalars.where, (self.tag == outer, tag, made), "int")
-        return Choice(self.session, made, dict(enumerate(options)))
+        return TaggedUnion(self.session, made, dict(enumerate(options)))
 
     def without_unbound(self) -> Any:
         """What is left where the name is known to be bound."""
         left = {tag: value for tag, value in self.options.items() if not isinstance(value, Undefined)}
-        return next(iter(left.values())) if len(left) == 1 else Choice(self.session, self.tag, left)
+        return next(iter(left.values())) if len(left) == 1 else TaggedUnion(self.session, self.tag, left)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """A function of torch gets a choice among its arguments."""
+        """A function of torch gets a tagged union among its arguments."""
         kwargs = kwargs or {}
-        choice = next(c for c in tree_leaves((args, kwargs)) if isinstance(c, Choice))
+        union = next(c for c in tree_leaves((args, kwargs)) if isinstance(c, TaggedUnion))
 
         def call(option: Any) -> Any:
-            given, named = tree_map(lambda leaf: option if leaf is choice else leaf, (args, kwargs))
+            given, named = tree_map(lambda leaf: option if leaf is union else leaf, (args, kwargs))
             return func(*given, **named)
 
-        return choice.session.over(choice, call)
+        return union.session.over(union, call)
 
     def __bool__(self) -> bool:
         raise DataDependentError(
@@ -155,8 +155,8 @@ class Choice:
 
 
 def options_of(value: Any) -> list[Any]:
-    """What a value may be: the options of a choice, or itself."""
-    return list(value.options.values()) if isinstance(value, Choice) else [value]
+    """What a value may be: the options of a tagged union, or itself."""
+    return list(value.options.values()) if isinstance(value, TaggedUnion) else [value]
 
 
 def _refuse_hash(value: Any) -> NoReturn:
@@ -167,14 +167,14 @@ def _refuse_hash(value: Any) -> NoReturn:
     )
 
 
-def with_option(value: Any, choice: Choice, option: Any) -> Any:
-    """A value with an option for a choice in it; the same object where it is not in there."""
-    if value is choice:
+def with_option(value: Any, union: TaggedUnion, option: Any) -> Any:
+    """A value with an option for a tagged union in it; the same object where it is not in there."""
+    if value is union:
         return option
     if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
         return value
     parts = list(value.values()) if isinstance(value, dict) else value
-    made = [with_option(part, choice, option) for part in parts]
+    made = [with_option(part, union, option) for part in parts]
     if all(new is old for new, old in zip(made, parts)):
         return value
     if isinstance(value, dict):
@@ -182,12 +182,12 @@ def with_option(value: Any, choice: Choice, option: Any) -> Any:
     return type(value)._make(made) if hasattr(value, "_make") else type(value)(made)
 
 
-def choice_in(value: Any) -> Choice | None:
-    """The first choice among a value and what is in it."""
+def union_in(value: Any) -> TaggedUnion | None:
+    """The first tagged union among a value and what is in it."""
     waiting, seen = [value], set[int]()
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Choice):
+        if isinstance(part, TaggedUnion):
             return part
         if isinstance(part, (list, tuple, dict)) and id(part) not in seen:
             seen.add(id(part))
@@ -196,7 +196,7 @@ def choice_in(value: Any) -> Choice | None:
 
 
 def _add_operators() -> None:
-    """``choice + x``, ``x + choice``, ``choice < x``, ``-choice``…"""
+    """``union + x``, ``x + union``, ``union < x``, ``-union``…"""
 
     def binary(function: Callable[[Any, Any], Any]) -> Any:
         return lambda self, other: self.session.over(self, lambda option: function(option, other))
@@ -209,13 +209,13 @@ def _add_operators() -> None:
 
     for name in ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"]:
         function = getattr(operator, f"{name}_" if name in ("and", "or") else name)
-        setattr(Choice, f"__{name}__", binary(function))
-        setattr(Choice, f"__r{name}__", reflected(function))
+        setattr(TaggedUnion, f"__{name}__", binary(function))
+        setattr(TaggedUnion, f"__r{name}__", reflected(function))
     for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
-        setattr(Choice, f"__{name}__", binary(getattr(operator, name)))
+        setattr(TaggedUnion, f"__{name}__", binary(getattr(operator, name)))
     for name in ["neg", "pos", "invert", "abs"]:
-        setattr(Choice, f"__{name}__", unary(getattr(operator, name)))
-    Choice.__hash__ = _refuse_hash  # type: ignore[method-assign,assignment]
+        setattr(TaggedUnion, f"__{name}__", unary(getattr(operator, name)))
+    TaggedUnion.__hash__ = _refuse_hash  # type: ignore[method-assign,assignment]
 
 
 _add_operators()
@@ -223,7 +223,7 @@ _add_operators()
 
 def may_be_undefined(value: Any) -> bool:
     """Whether a value stands for nothing, on some ways at least."""
-    if isinstance(value, Choice):
+    if isinstance(value, TaggedUnion):
         return any(isinstance(option, Undefined) for option in value.options.values())
     return isinstance(value, Undefined)
 
@@ -320,7 +320,7 @@ def _text_parts(value: str | Text) -> tuple[Any, ...]:
     return value.parts if isinstance(value, Text) else (value,)
 
 
-class StandIn:
+class AbstractObject:
     """What stands for a set or deque during a capture, and records what is done with it."""
 
     __slots__ = ()
@@ -330,7 +330,7 @@ class StandIn:
         raise NotImplementedError
 
 
-class StandInSet(StandIn):
+class AbstractSet(AbstractObject):
     """What stands for a set; it is none, so that code written in C goes through its methods, and finds out.
 
     Attributes:
@@ -341,7 +341,7 @@ class StandInSet(StandIn):
     __class__ = property(lambda self: set)  # isinstance() asks for it
 
 
-class StandInDeque(StandIn):
+class AbstractDeque(AbstractObject):
     """What stands for a deque; it is none, for the same reason.
 
     Attributes:
@@ -354,7 +354,7 @@ class StandInDeque(StandIn):
     __class__ = property(lambda self: collections.deque)  # isinstance() asks for it
 
 
-class StandInTuple(StandIn):
+class AbstractTuple(AbstractObject):
     """What stands for a tuple of a length that is known only at run time; see tuples.py.
 
     Args:
@@ -391,7 +391,7 @@ class StandInTuple(StandIn):
 
 def contents(value: Any) -> Any:
     """The list of what is in a deque, or in a tuple of a length that is known only at run time; any other value as it is."""
-    return value.items if isinstance(value, (StandInDeque, StandInTuple)) else value
+    return value.items if isinstance(value, (AbstractDeque, AbstractTuple)) else value
 
 
 class RuntimeString:
@@ -469,7 +469,7 @@ class RuntimeList:
         self.places: list[tuple[RuntimeList, Any]] = []
 
 
-CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, Choice, Text, RuntimeList, Stale, StandInTuple)
+CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, TaggedUnion, Text, RuntimeList, Stale, AbstractTuple)
 """Classes of values that a variable holds during a capture only."""
 
 

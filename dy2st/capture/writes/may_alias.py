@@ -1,7 +1,7 @@
 """Lists, dicts and objects that may be one object, or not, after a loop.
 
     a = c = [x]
-    while n > 0:            after the loop, `a` is `c` only if there was no trip
+    while n > 0:            after the loop, `a` is `c` only if there was no iteration
         a = [a[0] + 1]
 
 A loop carries what is in them, and the capture holds an object for each. As long as none is changed and nobody asks which they are
@@ -17,13 +17,13 @@ from dy2st.capture.values.symbolic import options_of
 from dy2st_runtime.ir.structure import children, shallow
 
 
-class Twins:
+class MayAlias:
     """Which objects may be the same."""
 
     def __init__(self) -> None:
         self._others: dict[int, tuple[Any, list[Any]]] = {}
         self._left: dict[int, tuple[Any, list[Any]]] = {}
-        """Those of them that a trip leaves in several places."""
+        """Those of them that an iteration leaves in several places."""
         self._taken: list[dict[int, tuple[Any, list[Any]]]] = []
         """What was known of the objects that each change has told of, before it did."""
 
@@ -43,7 +43,7 @@ class Twins:
 
         Args:
             value: the object.
-            left: only those that are one object if a trip has left it in several places.
+            left: only those that are one object if an iteration has left it in several places.
         """
         found, table = [value], self._left if left else self._others
         for one in found:
@@ -51,12 +51,12 @@ class Twins:
         return found[1:]
 
     def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
-        """Two objects in values that a loop carries may be one if a trip leaves one object in both places.
+        """Two objects in values that a loop carries may be one if an iteration leaves one object in both places.
 
         Args:
             value: what is carried.
-            final: what the trip leaves there.
-            same: what stands for each object that a trip has left, by its identity.
+            final: what the iteration leaves there.
+            same: what stands for each object that an iteration has left, by its identity.
         """
         own = [*options_of(value)]
         for part in own:
@@ -84,7 +84,7 @@ class Twins:
                 self.link(part, twin)
 
     def forget(self, value: Any) -> None:
-        """A value, and what is in it, is gone: it stood for something in a trip that has been recorded."""
+        """A value, and what is in it, is gone: it stood for something in an iteration that has been recorded."""
         for part in options_of(value):
             for gone in (part, *(children(part) or ((),))[0]):
                 if children(gone) is None:

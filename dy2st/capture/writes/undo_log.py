@@ -76,7 +76,7 @@ class Entry:
             storage.put_in_order(place.owner, self.names)  # type: ignore[union-attr]  # no variable has them
 
 
-class Journal:
+class UndoLog:
     """The places written since it was opened, with what they held before."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Journal:
             kept_in = storage.kept_in(place.owner, place.name) if isinstance(place, AttributePlace) and held is not MISSING else ""
             self.entries[place.key] = self._older(Entry(place, held, held, names, kept_in))
 
-    def stand_in(self, place: Place, value: Any) -> None:
+    def abstract(self, place: Place, value: Any) -> None:
         """Write what stands during the capture for the content of a place; that counts as no change."""
         raw = place.read()
         place.write(value)
@@ -135,7 +135,7 @@ class Journal:
     def _older(self, entry: Entry) -> Entry:
         """An entry for the contents of a container, of which items may have been written before it was made.
 
-        What is in the given one stays: another journal may hold it.
+        What is in the given one stays: another undo log may hold it.
         """
         if not isinstance(entry.place, ContentsPlace):
             return entry
@@ -154,8 +154,8 @@ class Journal:
         """Drop the places for which ``gone``."""
         self.entries = {key: entry for key, entry in self.entries.items() if not gone(entry.place)}
 
-    def absorb(self, inner: Journal) -> None:
-        """Take over the entries of a journal that was opened later and is not to be undone."""
+    def absorb(self, inner: UndoLog) -> None:
+        """Take over the entries of a undo log that was opened later and is not to be undone."""
         found = {key: self._older(entry) for key, entry in inner.entries.items() if key not in self.entries}
         self.entries.update(found)
 

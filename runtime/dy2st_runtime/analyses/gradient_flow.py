@@ -1,6 +1,6 @@
-"""Which values of a program may require a gradient, so that a region is compiled once for all trips of a loop.
+"""Which values of a program may require a gradient, so that a region is compiled once for all iterations of a loop.
 
-In the first trip of ``h = zeros(…); for x in xs: h = cell(x, h)`` only the weights require one, later ``h`` does too. What is
+In the first iteration of ``h = zeros(…); for x in xs: h = cell(x, h)`` only the weights require one, later ``h`` does too. What is
 said here is a forecast: a region that meets something else is compiled for that.
 """
 

@@ -63,7 +63,7 @@ class Told:
     origins: tuple[int | tuple[int], ...]
 
 
-def with_origins(program: Program) -> Told:
+def with_provenance(program: Program) -> Told:
     """Make a program tell where its results come from.
 
     Args:

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.analyses.fusable import Kind, dims_of, dtype_of, kind_of
-from dy2st_runtime.analyses.provenance import MADE, NOTHING, NUMBERS, Origins, UntoldError, with_origins
+from dy2st_runtime.analyses.provenance import MADE, NOTHING, NUMBERS, Origins, UntoldError, with_provenance
 from dy2st_runtime.ir.input_types import typed
 from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, scalars
@@ -115,7 +115,7 @@ def closed(program: Program) -> Closed:
     for value in checks:
         _check_condition(program.block.graph.output_node(), value)
     try:
-        told = with_origins(_with_outputs(program, checks))
+        told = with_provenance(_with_outputs(program, checks))
     except UntoldError as error:
         raise NotClosedError(str(error)) from None
     return _flat(program, told.program, told.origins, len(checks))
@@ -182,7 +182,7 @@ class _Checker:
     """
 
     def __init__(self, root: Block) -> None:
-        self._origins = Origins(root)
+        self._provenance = Origins(root)
         self._sources = dict(_sources(root))
 
     def check(self, node: fx.Node) -> None:
@@ -196,7 +196,7 @@ class _Checker:
             if node.target is control.while_:
                 _check_condition(node, node_blocks(node)[0].outputs[0])
             return
-        if node.target is not operator.getitem and any(NOTHING in self._origins.of(value) for value in node.all_input_nodes):
+        if node.target is not operator.getitem and any(NOTHING in self._provenance.of(value) for value in node.all_input_nodes):
             raise _refuse(node, "it may take nothing (None)")
         if _is_number_operation(node):
             self._check_number(node)

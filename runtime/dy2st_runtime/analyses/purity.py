@@ -27,7 +27,7 @@ _FLOAT_OPERATORS = frozenset(
     }
 )  # fmt: skip
 _PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "linear"})
-"""Want operands of one dtype, which stand-ins do not mind."""
+"""Want operands of one dtype, which abstract values do not mind."""
 _ANY_OPERATORS = frozenset(
     {
         "add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "where", "t", "transpose",

@@ -1,4 +1,4 @@
-"""Finds the trips of a loop that was written out, or the layers of a model, in a long list of operations."""
+"""Finds the iterations of a loop that was written out, or the layers of a model, in a long list of operations."""
 
 from __future__ import annotations
 

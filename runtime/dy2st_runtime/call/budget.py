@@ -13,18 +13,18 @@ from dy2st_runtime.primitives import control
 
 
 def limited(program: Program, max_steps: int | None) -> Program:
-    """A program that gives up once its loops have made a number of trips.
+    """A program that gives up once its loops have made a number of iterations.
 
-    The trips of all loops in one call count together. The count is a list with one number, made by the call and handed to
+    The iterations of all loops in one call count together. The count is a list with one number, made by the call and handed to
     every block with a loop in it, so the limit is made of ordinary operations and holds with every executor.
 
     Args:
         program: any program; it stays as it is.
-        max_steps: how many trips one call may make; ``None`` for any number.
+        max_steps: how many iterations one call may make; ``None`` for any number.
 
     Returns:
         The program itself where there is nothing to limit, or else a copy that raises
-        :class:`~dy2st_runtime.errors.StepLimitError` at the first trip too many.
+        :class:`~dy2st_runtime.errors.StepLimitError` at the first iteration too many.
     """
     if max_steps is None or not _loops(program.block):
         return program
@@ -46,7 +46,7 @@ def _first_operation(block: Block) -> fx.Node:
 
 
 def _count(block: Block, left: fx.Node, max_steps: int) -> None:
-    """Hand the list with the trips that are left to every loop in a block."""
+    """Hand the list with the iterations that are left to every loop in a block."""
     for node in list(block.graph.nodes):
         inside = [inner for inner in node_blocks(node) if _loops(inner)]
         if not inside and node.target is not control.while_:
@@ -64,7 +64,7 @@ def _count(block: Block, left: fx.Node, max_steps: int) -> None:
 
 def _take_one(body: Block, left: fx.Node, max_steps: int, location: Location | None) -> None:
     graph = body.graph
-    message = f"the loops of this call make more than {max_steps} trips (max_steps)"
+    message = f"the loops of this call make more than {max_steps} iterations (max_steps)"
     with graph.inserting_before(_first_operation(body)):
         before = graph.call_function(control.list_get, (left, 0))
         after = graph.call_function(operator.sub, (before, 1))

@@ -24,7 +24,7 @@ import torch
 
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.ir.document import Json
-from dy2st_runtime.primitives.raising import Recipe, stand_in
+from dy2st_runtime.primitives.raising import Recipe, abstract
 
 MAX_DEPTH = 64
 """How deeply constants and structures may be nested in an archive."""
@@ -215,5 +215,5 @@ def _decode_exception(json: Json) -> type[Exception]:
 
 @functools.lru_cache(maxsize=256)
 def _exception_class(base: str, module: str, qualname: str) -> type[Exception]:
-    """A stand-in for a user's exception class, the same one at each load."""
-    return stand_in(getattr(builtins, base), module, qualname)
+    """An abstract value for a user's exception class, the same one at each load."""
+    return abstract(getattr(builtins, base), module, qualname)

@@ -10,7 +10,6 @@ import torch
 from torch import fx
 
 from dy2st_runtime.ir.structure import (
-    ChoiceOf,
     ClassOf,
     CollectionOf,
     Const,
@@ -21,6 +20,7 @@ from dy2st_runtime.ir.structure import (
     ListOf,
     ObjectOf,
     Structure,
+    TaggedUnionOf,
     TupleOf,
 )
 from dy2st_runtime.primitives import control, modes, scalars
@@ -181,7 +181,7 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
         case ObjectOf(factory, fields, items) | HolderOf(factory, fields, items):
             fields = fields if isinstance(structure, ObjectOf) else ("items", *fields)
             return f"{factory.__name__}({', '.join(f'{k}={v}' for k, v in zip(fields, inside(items)))})"
-        case ChoiceOf(tag, tags, items):
+        case TaggedUnionOf(tag, tags, items):
             options = ", ".join(f"{number}: {item}" for number, item in zip(tags, inside(items)))
             return f"{{{options}}}[{format_structure(tag, outputs)}]"
         case CollectionOf(kind, items):

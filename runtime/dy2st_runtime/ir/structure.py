@@ -106,7 +106,7 @@ class ObjectOf:
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceOf:
+class TaggedUnionOf:
     """One of several values: the one at the position where ``tags`` has the value of ``tag``."""
 
     tag: Structure
@@ -115,7 +115,7 @@ class ChoiceOf:
 
 
 @dataclasses.dataclass(frozen=True)
-class SameAs(ChoiceOf):
+class SameAs(TaggedUnionOf):
     """A tuple that may be one that was there before; the first of ``items`` gives one of what is in it, whichever it is."""
 
 
@@ -129,11 +129,11 @@ class CollectionOf:
 
 
 @dataclasses.dataclass(frozen=True)
-class StandInOf:
+class AbstractOf:
     """What stands for a deque while a program is made, of the list of what is in it; no program has one.
 
     Attributes:
-        kind: the class of the stand-in, whose ``of_list`` makes one.
+        kind: the class of the abstract value, whose ``of_list`` makes one.
         items: the structure of that list, and nothing more.
         maxlen: of the deque.
     """
@@ -210,7 +210,19 @@ class InstanceOf:
 
 _Made = VariableOf | FunctionOf | ClassOf | InstanceOf
 Structure = (
-    Leaf | Const | TupleOf | ListOf | DictOf | ObjectOf | ChoiceOf | CollectionOf | StandInOf | CellOf | HolderOf | Shared | _Made
+    Leaf
+    | Const
+    | TupleOf
+    | ListOf
+    | DictOf
+    | ObjectOf
+    | TaggedUnionOf
+    | CollectionOf
+    | AbstractOf
+    | CellOf
+    | HolderOf
+    | Shared
+    | _Made
 )
 
 
@@ -247,7 +259,7 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     if kind is Cell:
         return [value.items], CellOf
     if "of_list" in vars(kind) and hasattr(kind, "__dy2st_stands_in__"):
-        return [value.items], lambda items: StandInOf(kind, items, value.maxlen)
+        return [value.items], lambda items: AbstractOf(kind, items, value.maxlen)
     return None
 
 
@@ -435,7 +447,9 @@ def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] 
 
 
 def _unflatten_one(
-    structure: CollectionOf | StandInOf | CellOf | HolderOf | Shared | ChoiceOf | _Made, leaves: Sequence[Any], made: dict[int, Any]
+    structure: CollectionOf | AbstractOf | CellOf | HolderOf | Shared | TaggedUnionOf | _Made,
+    leaves: Sequence[Any],
+    made: dict[int, Any],
 ) -> Any:
     match structure:
         case CollectionOf(kind, items, maxlen):
@@ -443,7 +457,7 @@ def _unflatten_one(
             return collections.deque(inside, maxlen) if kind == "deque" else _COLLECTIONS[kind](inside)
         case CellOf(items):
             return Cell(unflatten(items[0], leaves, made))
-        case StandInOf(kind, items, maxlen):
+        case AbstractOf(kind, items, maxlen):
             return kind.of_list(unflatten(items[0], leaves, made), maxlen)
         case HolderOf(factory, fields, items, maxlen):
             inside, *parts = (unflatten(item, leaves, made) for item in items)
@@ -453,7 +467,7 @@ def _unflatten_one(
                 found = _unflatten_shared(number, items[0], leaves, made)
                 made.setdefault(number, found)
             return made[number]
-        case ChoiceOf(tag, tags, items):
+        case TaggedUnionOf(tag, tags, items):
             return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
         case _:
             return _unflatten_made(structure, leaves, made, None)
@@ -474,7 +488,7 @@ def _unflatten_made(structure: _Made, leaves: Sequence[Any], made: dict[int, Any
 
 def _of_kind(structure: Structure, kind: type) -> Structure:
     """The same object of another class."""
-    if isinstance(structure, (ChoiceOf, Shared)):
+    if isinstance(structure, (TaggedUnionOf, Shared)):
         return dataclasses.replace(structure, items=tuple(_of_kind(item, kind) for item in structure.items))
     return dataclasses.replace(structure, factory=kind)  # type: ignore[arg-type]  # an object or named tuple
 
@@ -534,7 +548,7 @@ def _make_class(structure: ClassOf, leaves: Sequence[Any], made: dict[int, Any],
 def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
     """The same of a container that may hold itself: it is there before what is in it."""
     match structure:
-        case ChoiceOf(tag, tags, items):
+        case TaggedUnionOf(tag, tags, items):
             return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, made))], leaves, made)
         case InstanceOf() | FunctionOf() | ClassOf():
             return _unflatten_made(structure, leaves, made, number)
@@ -634,7 +648,7 @@ def _new_object(factory: type) -> Any:
 def walk(structure: Structure) -> Iterator[Structure]:
     """The structure and everything in it, outside first."""
     yield structure
-    if isinstance(structure, ChoiceOf):
+    if isinstance(structure, TaggedUnionOf):
         yield from walk(structure.tag)
     for item in getattr(structure, "items", ()):
         yield from walk(item)
@@ -698,19 +712,19 @@ def to_json(structure: Structure) -> Any:
             return made | ({"mapping": True} if issubclass(factory, dict) else {}) | ({"ordered": True} if in_order else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
-        case HolderOf() | Shared() | CellOf() | StandInOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf():
+        case HolderOf() | Shared() | CellOf() | AbstractOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf():
             return _container_to_json(structure)
-        case ChoiceOf(tag, tags, items):
+        case TaggedUnionOf(tag, tags, items):
             made = {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
             return made | ({"same": True} if isinstance(structure, SameAs) else {})
 
 
-def _container_to_json(structure: HolderOf | Shared | CellOf | StandInOf | _Made) -> Any:
+def _container_to_json(structure: HolderOf | Shared | CellOf | AbstractOf | _Made) -> Any:
     if isinstance(structure, InstanceOf):
         return to_json(structure.items[1])
     if isinstance(structure, (FunctionOf, ClassOf)):
         return {"const": constants.encode(structure.function if isinstance(structure, FunctionOf) else structure.kind)}
-    if isinstance(structure, (StandInOf, VariableOf)):
+    if isinstance(structure, (AbstractOf, VariableOf)):
         raise SaveError("what is no value of its own cannot be written to an archive")
     if isinstance(structure, CellOf):
         return {"cell": to_json(structure.items[0])}
@@ -790,10 +804,10 @@ def _read_dict(json: Json, depth: int) -> Structure:
     return DictOf(keys, tuple(from_json(item, depth) for _, item in pairs), factory)
 
 
-def _read_choice(json: Json, depth: int) -> Structure:
+def _read_union(json: Json, depth: int) -> Structure:
     pairs = [pair.array(2) for pair in json.field("choice").array()]
     tags = tuple(tag.integer(0) for tag, _ in pairs)
-    kind = ChoiceOf if json.optional("same") is None else SameAs
+    kind = TaggedUnionOf if json.optional("same") is None else SameAs
     return kind(from_json(json.field("tag"), depth), tags, tuple(from_json(item, depth) for _, item in pairs))
 
 
@@ -832,7 +846,7 @@ def _named_tuple(name: str, fields: tuple[str, ...]) -> type:
 
 
 class Record(dict[str, Any]):
-    """A stand-in for a class whose instances are a dict and have the same items as attributes."""
+    """An abstract value for a class whose instances are a dict and have the same items as attributes."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -853,7 +867,7 @@ _READERS: dict[str, Callable[[Json, int], Structure]] = {
     "list": lambda json, depth: ListOf(_read_items(json.field("list"), depth)),
     "dict": _read_dict,
     "object": _read_object,
-    "choice": _read_choice,
+    "choice": _read_union,
     "collection": _read_collection,
     "cell": lambda json, depth: CellOf((from_json(json.field("cell"), depth),)),
     "shared": lambda json, depth: Shared(json.field("shared").integer(0), (from_json(json.field("item"), depth),)),

@@ -5,7 +5,7 @@
     c = m > 3                                              →   y = aten.mul.Tensor(x, 9)
     y = if c: aten.mul.Tensor(x, m) else: aten.neg(x)
 
-A constant that is handed to a block is written inside it; a loop that would make no trip goes. What raises is left to raise
+A constant that is handed to a block is written inside it; a loop that would make no iteration goes. What raises is left to raise
 when the program runs, and tensors are not computed.
 """
 

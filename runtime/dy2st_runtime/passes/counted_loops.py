@@ -1,4 +1,4 @@
-"""Writes out several trips of counted loops, for executors to which one long stretch is worth more than many short ones.
+"""Writes out several iterations of counted loops, for executors to which one long stretch is worth more than many short ones.
 
     while start < n with (k = start, h = h0):        while start + 1 < n with (k = start, h = h0):
       h1 = f(h, k)                                     h1 = f(h, k)
@@ -7,9 +7,9 @@
                                                        k2 = k1 + 1
                                                        yield k2 + 1 < n, k2, h2
                                                      while k2 < n with (k = k2, h = h2):
-                                                       …  # as before, for the trips that are left
+                                                       …  # as before, for the iterations that are left
 
-The same operations run in the same order, so no result changes: when the counter is below its bound after the last trip of a
+The same operations run in the same order, so no result changes: when the counter is below its bound after the last iteration of a
 group, it was so before each of them. This is loop unrolling with a remainder loop.
 """
 
@@ -45,7 +45,7 @@ class Counter:
 
     Attributes:
         position: which of the carried values counts.
-        step: what it grows by in a trip; positive.
+        step: what it grows by in an iteration; positive.
         bound: what it stays below, in the body: an input, the length of a list, or a number.
         outside: the same where the loop stands.
     """
@@ -56,40 +56,40 @@ class Counter:
     outside: Any
 
 
-def write_out_trips(program: Program, trips: int, most: int) -> Program:
-    """Put groups of trips in the place of single ones, in counted loops without branches or loops inside.
+def write_out_iterations(program: Program, iterations: int, most: int) -> Program:
+    """Put groups of iterations in the place of single ones, in counted loops without branches or loops inside.
 
     Args:
         program: any program.
-        trips: how many trips a group has, at most.
+        iterations: how many iterations a group has, at most.
         most: how many operations it has, at most.
 
     Returns:
         A program with the same results and effects.
     """
     block = copy_block(program.block)
-    _visit(block, trips, most)
+    _visit(block, iterations, most)
     return dataclasses.replace(program, block=block)
 
 
-def _visit(block: Block, trips: int, most: int) -> None:
+def _visit(block: Block, iterations: int, most: int) -> None:
     for node in list(block.graph.nodes):
         for inner in node_blocks(node):
-            _visit(inner, trips, most)
+            _visit(inner, iterations, most)
         if node.target is not control.while_:
             continue
         body: Block = node.args[1]
         operations = [inner for inner in body.graph.nodes if inner.op == "call_function"]
         if any(node_blocks(inner) for inner in operations):
             continue
-        fitting = min(trips, most // max(1, len(operations)))
+        fitting = min(iterations, most // max(1, len(operations)))
         counter = counter_of(node)
         if counter is not None and fitting > 1:
             _split(node, counter, fitting)
 
 
 def counter_of(loop: fx.Node) -> Counter | None:
-    """What counts the trips of a loop; ``None`` where something else ends it."""
+    """What counts the iterations of a loop; ``None`` where something else ends it."""
     condition, body, carried, operands = loop.args
     assert isinstance(body, Block) and isinstance(carried, tuple) and isinstance(operands, tuple)
     inputs, (again, *following) = body.inputs, body.outputs
@@ -142,7 +142,7 @@ def _less(value: Any) -> tuple[Any, Any] | None:
 
 
 def _step(value: Any, before: fx.Node) -> int | None:
-    """What is added to a counter in a trip."""
+    """What is added to a counter in an iteration."""
     if not isinstance(value, fx.Node) or value.target is not operator.add or before.meta.get("type") != "int":
         return None
     left, right = value.args
@@ -150,14 +150,14 @@ def _step(value: Any, before: fx.Node) -> int | None:
     return step if type(step) is int and step > 0 else None
 
 
-def _split(loop: fx.Node, counter: Counter, trips: int) -> None:
-    """Groups of trips in a loop before this one, which runs the rest."""
+def _split(loop: fx.Node, counter: Counter, iterations: int) -> None:
+    """Groups of iterations in a loop before this one, which runs the rest."""
     _, body, carried, operands = loop.args
     assert isinstance(body, Block) and isinstance(carried, tuple)
-    graph, ahead = loop.graph, (trips - 1) * counter.step
+    graph, ahead = loop.graph, (iterations - 1) * counter.step
     with graph.inserting_before(loop):
         enough = _below(graph, carried[counter.position], ahead, counter.outside, loop)
-        arguments: Any = (enough, _group(body, counter, trips), carried, operands)
+        arguments: Any = (enough, _group(body, counter, iterations), carried, operands)
         groups = graph.call_function(control.while_, arguments)
         groups.meta.update(loop.meta)
         results = []
@@ -180,26 +180,29 @@ def _below(graph: fx.Graph, position: Any, ahead: int, bound: Any, origin: fx.No
     return made
 
 
-def _group(body: Block, counter: Counter, trips: int) -> Block:
-    """A body of several trips."""
+def _group(body: Block, counter: Counter, iterations: int) -> Block:
+    """A body of several iterations."""
     again, *following = body.outputs
     group = copy_block(body)
     graph, inputs = group.graph, group.inputs
     output = graph.output_node()
     carried = list(group.outputs[1:])
     with graph.inserting_before(output):
-        for trip in range(2, trips + 1):
+        for iteration in range(2, iterations + 1):
             table = dict(zip(body.inputs, (*carried, *inputs[len(carried) :]), strict=True))
             for node in body.graph.nodes:
                 if node.op == "call_function":
                     table[node] = graph.node_copy(node, table.__getitem__)
             counted = table[following[counter.position]]
-            counted.args = (inputs[counter.position], trip * counter.step)  # not of the count before, so that it can stay inside
+            counted.args = (
+                inputs[counter.position],
+                iteration * counter.step,
+            )  # not of the count before, so that it can stay inside
             carried = [table[value] if isinstance(value, fx.Node) else value for value in following]
         bound = dict(zip(body.graph.nodes, group.graph.nodes)).get(counter.bound, counter.bound)
-        going = _below(graph, carried[counter.position], (trips - 1) * counter.step, bound, again)
+        going = _below(graph, carried[counter.position], (iterations - 1) * counter.step, bound, again)
     output.args = ((going, *carried),)
     for node in reversed(list(graph.nodes)):
         if node.target in (operator.lt, operator.gt) and not node.users:
-            graph.erase_node(node)  # the comparisons after the trips before the last
+            graph.erase_node(node)  # the comparisons after the iterations before the last
     return group

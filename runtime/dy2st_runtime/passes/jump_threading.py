@@ -10,7 +10,7 @@
       yield y
     return y
 
-A loop that is written out and left early asks at each of its trips whether it was left already. When a branch gives a constant
+A loop that is written out and left early asks at each of its iterations whether it was left already. When a branch gives a constant
 that a later condition depends on, all that follows moves into both sides of the branch, where the condition is known. The same
 operations run in the same order on each way; only their conditions are gone.
 """

@@ -1,12 +1,12 @@
-"""Moves what is the same at every trip of a loop out of it.
+"""Moves what is the same at every iteration of a loop out of it.
 
     while c with (h = h0):                      t = aten.t.default(w)
       t = aten.t.default(w)              →      while c with (h = h0):
       y = aten.matmul.default(h, t)               y = aten.matmul.default(h, t)
 
-Only what is sure to succeed, since the loop may make no trip; only where no memory involved is written and nobody outside gets
-the result; not across changes of mode, and not where autograd may look: a gradient that was added up trip by trip would be
-rounded otherwise.
+Only what is sure to succeed, since the loop may make no iteration; only where no memory involved is written and nobody outside gets
+the result; not across changes of mode, and not where autograd may look: a gradient that was added up iteration by iteration would
+be rounded otherwise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Puts calls in the place of the operations of a region: compilers call that outlining.
 
-A long region that does the same again and again, such as the trips of a loop that was written out, or the layers of a model,
+A long region that does the same again and again, such as the iterations of a loop that was written out, or the layers of a model,
 becomes several calls of one callable (:mod:`.repetition`): it is compiled once.
 """
 
@@ -190,14 +190,14 @@ class _Stretch:
         order = {node: index for index, node in enumerate(self.nodes)}
         needed = set(leaving)
         while True:
-            outputs, again = self._choice(needed)
+            outputs, again = self._union(needed)
             more = {used for node in again for used in node.all_input_nodes} & self._inside - outputs - again
             more = {used for used in more if kind_of(used) is not Kind.IN_PLACE or used not in self._roots}
             if not more - needed:
                 return sorted(outputs, key=order.__getitem__), sorted(again, key=order.__getitem__)
             needed |= more
 
-    def _choice(self, needed: set[fx.Node]) -> tuple[set[fx.Node], set[fx.Node]]:
+    def _union(self, needed: set[fx.Node]) -> tuple[set[fx.Node], set[fx.Node]]:
         """For each tensor that leaves: give it back itself, or its root, of which the others are made again."""
         again = {node for node in needed if kind_of(node) is Kind.SIZE}
         groups: dict[fx.Node, list[fx.Node]] = {}

@@ -22,7 +22,7 @@ class Recipe:
         links: for ``__cause__`` and ``__context__``, the exception that goes there; it takes the values that are left.
         suppress: its ``__suppress_context__``.
         copies: those of the fixed attributes whose lists and dicts are made anew as well.
-        text: what a stand-in for a class of the user's says, where that is not what its base says.
+        text: what an abstract value for a class of the user's says, where that is not what its base says.
         shares: whether its ``__context__`` is the exception that is its ``__cause__``.
         about: what Python keeps outside of its attributes: ``name`` and ``obj``. A file has none of that.
         itself: the exception that is raised each time, of one that the user's code has not made; a file does not keep it.
@@ -75,25 +75,25 @@ class Recipe:
         if self.shares:
             made.__context__ = made.__cause__
         made.__suppress_context__ = self.suppress
-        if self.text is not None and is_stand_in(self.kind):
+        if self.text is not None and is_abstract(self.kind):
             made.dy2st_text = self.text  # type: ignore[attr-defined]
         return made
 
 
-def stand_in(base: type[Exception], module: str, qualname: str) -> type[Exception]:
+def abstract(base: type[Exception], module: str, qualname: str) -> type[Exception]:
     """A class for the exceptions of a user's class that exists in another process."""
     table = {"__module__": module, "__qualname__": qualname, "__slots__": ("dy2st_text",), "__str__": _said}
     return type(qualname.rpartition(".")[2].replace("\0", ""), (base,), table)
 
 
-def is_stand_in(kind: type[BaseException]) -> bool:
-    """Whether :func:`stand_in` has made a class."""
+def is_abstract(kind: type[BaseException]) -> bool:
+    """Whether :func:`abstract` has made a class."""
     return kind.__str__ is _said
 
 
 def has_own_text(kind: type[BaseException]) -> bool:
     """Whether code of the user's tells what exceptions of a class say."""
-    return hasattr(kind.__str__, "__code__") and not is_stand_in(kind)
+    return hasattr(kind.__str__, "__code__") and not is_abstract(kind)
 
 
 def _said(self: Any) -> str:

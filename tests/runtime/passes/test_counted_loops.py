@@ -8,7 +8,7 @@ import torch
 import dy2st
 from dy2st_runtime import executors, verify
 from dy2st_runtime.executors import python
-from dy2st_runtime.passes.counted_loops import write_out_trips
+from dy2st_runtime.passes.counted_loops import write_out_iterations
 from dy2st_runtime.primitives import control
 from tests.oracle import agree
 
@@ -16,7 +16,7 @@ TRIPS = (0, 1, 2, 3, 4, 5, 6, 7, 11)
 
 
 def written_out(program):
-    made = write_out_trips(program, 3, 1000)
+    made = write_out_iterations(program, 3, 1000)
     verify(made)
     return made
 
@@ -211,6 +211,6 @@ def test_a_group_has_no_more_operations_than_asked_for():
     body = loop.args[1]
     size = sum(node.op == "call_function" for node in body.graph.nodes)
     for most, expected in ((size, 1), (2 * size, 2), (3 * size, 2)):
-        made = write_out_trips(program, 3, most)
+        made = write_out_iterations(program, 3, most)
         assert sum(node.target is control.while_ for node in made.nodes()) == expected
     assert sum(node.target is control.while_ for node in program.nodes()) == 1

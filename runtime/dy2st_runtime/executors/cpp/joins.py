@@ -1,7 +1,7 @@
 """``if_`` and ``while_``: values that come from one of several places.
 
-A tensor gets a buffer of its own that each side, or each trip, fills; a number gets a variable. What is the same on every path, an
-outer value that a branch or a loop only hands through, stays what it is.
+A tensor gets a buffer of its own that each side, or each iteration, fills; a number gets a variable. What is the same on every
+path, an outer value that a branch or a loop only hands through, stays what it is.
 """
 
 from __future__ import annotations
@@ -210,25 +210,25 @@ def _number_copy(target: Number, value: Value) -> Copy:
 
 
 def _settled(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[int, list[Value]]) -> bool:
-    """Whether what a trip leaves is what it was taken to leave."""
-    settled = True
+    """Whether what an iteration leaves is what it was taken to leave."""
+    converged = True
     for index, (value, output) in enumerate(zip(inputs, outputs)):
         if index not in changing:
             if not same(value, output):
                 changing[index] = [output]
-                settled = False
+                converged = False
         elif isinstance(value, Tensor):
-            settled = _tensor_settled(value, output, changing[index]) and settled
+            converged = _tensor_settled(value, output, changing[index]) and converged
         else:
             merged_kind = value.kind if isinstance(value, Number) else type(value)
             found = output.kind if isinstance(output, Number) else type(output)
             may_be_none = output is None or (isinstance(output, Number) and bool(output.absent))
             if may_be_none and not (isinstance(value, Number) and value.absent):
                 changing[index].append(output)
-                settled = False
+                converged = False
             elif output is not None and found is not merged_kind:
                 raise Unsupported("a number that a loop carries changes its type")
-    return settled
+    return converged
 
 
 def _tensor_settled(value: Tensor, output: Value, known: list[Value]) -> bool:

@@ -3,7 +3,7 @@
 Operations on elements that have the same shape go into one group, which becomes one loop: an operation joins the first group of its
 shape that comes after all that it needs. A write in place is a barrier that nothing is moved across.
 
-What eager shares, the C++ copies: the value that a branch or a trip of a loop leaves goes into a buffer of its own. That is
+What eager shares, the C++ copies: the value that a branch or an iteration of a loop leaves goes into a buffer of its own. That is
 the same as long as neither the copy nor the original is changed in place afterwards; :meth:`Tracer.check_copies` sees to that.
 Which *object* a value is in eager (an argument, or something new) is counted at run time, so that the unit gives back what eager
 would.
@@ -56,7 +56,7 @@ def _replaced(value: Any, values: dict[fx.Node, Value]) -> Any:
 
 
 class Tracer:
-    """Turns one block into items.
+    """CaptureLock one block into items.
 
     Attributes:
         root: the region of the whole unit.
@@ -292,4 +292,4 @@ class Tracer:
                     raise Unsupported("a tensor that is changed in place is also carried or given on under another name")
         for buffer in self.buffers:
             if buffer.merged and buffer.mutations:
-                raise Unsupported("a tensor that comes from a branch or an earlier trip is changed in place")
+                raise Unsupported("a tensor that comes from a branch or an earlier iteration is changed in place")

@@ -38,7 +38,7 @@ class Buffer:
         size: how many there are.
         region: where it is made, and so declared.
         source: the position of the input it is; ``None`` for one of the unit's own.
-        merged: whether it takes one of several values: of branches, or of the trips of a loop.
+        merged: whether it takes one of several values: of branches, or of the iterations of a loop.
         mutations: how many in-place operations write to it.
         stored: whether somebody needs it in memory; otherwise it is only ever in variables of the loop that computes it.
     """
@@ -248,7 +248,7 @@ class Branch(Item):
 
 @dataclasses.dataclass(eq=False)
 class Loop(Item):
-    """``while``: what is carried, and what a trip runs and leaves."""
+    """``while``: what is carried, and what an iteration runs and leaves."""
 
     condition: Tensor | str
     body: Region

@@ -2,8 +2,8 @@
 
 A program without control flow is one region, compiled whole. One with control flow goes whole in calls without gradients, where it
 is a computation of tensors and nothing else (:mod:`.inductor_whole`). Otherwise every block is split into regions
-(:mod:`dy2st_runtime.passes.regions`), so a loop stays a loop: what is compiled is its body, once, for any number of trips. Regions
-compile at their first run. What Inductor cannot take runs operation by operation, with a warning that names the line.
+(:mod:`dy2st_runtime.passes.regions`), so a loop stays a loop: what is compiled is its body, once, for any number of iterations.
+Regions compile at their first run. What Inductor cannot take runs operation by operation, with a warning that names the line.
 
 Compiled code rounds as it likes: several operations in one kernel give results that differ from eager's in the last bits.
 """
@@ -26,14 +26,14 @@ from dy2st_runtime.executors.inductor.whole_program import Quick, Whole
 from dy2st_runtime.executors.native import build
 from dy2st_runtime.executors.plain_values import PLAIN
 from dy2st_runtime.ir.program import Location, Program
-from dy2st_runtime.passes.counted_loops import write_out_trips
+from dy2st_runtime.passes.counted_loops import write_out_iterations
 from dy2st_runtime.passes.outlining import Part
 from dy2st_runtime.passes.regions import SLOW_ON_CPU, split_regions
 
 Runs = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 TRIPS = 8
-"""How many trips of a counted loop are compiled together, at most: what a call of a region costs, they share."""
+"""How many iterations of a counted loop are compiled together, at most: what a call of a region costs, they share."""
 
 
 def runner(program: Program) -> Runs:
@@ -97,7 +97,7 @@ class _Split:
 
     def __init__(self, program: Program, progress: Progress, apart: frozenset[str]) -> None:
         self.regions: list[Region] = []
-        program = write_out_trips(program, TRIPS, PIECE)  # a copy: notes are made on its nodes
+        program = write_out_iterations(program, TRIPS, PIECE)  # a copy: notes are made on its nodes
         self._flow = GradientFlow(program)
         self._unstable = any(writes(node) and kind_of(node) is not Kind.STATISTICS for node in program.nodes())
         self._progress = progress

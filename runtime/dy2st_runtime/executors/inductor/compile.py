@@ -155,7 +155,7 @@ def _settings(training: bool, whole: bool) -> Iterator[None]:
 
 
 def _fake(mode: FakeTensorMode, index: int, value: Any, dynamic: frozenset[int], requires_grad: bool) -> Any:
-    """A stand-in for an argument, with symbols for what may differ."""
+    """An abstract value for an argument, with symbols for what may differ."""
     from torch._dynamo.source import ConstantSource
 
     source, env = ConstantSource(f"a{index}"), mode.shape_env
@@ -221,7 +221,7 @@ def _refuse(metadata: Any, found: dict[str, Boxed], training: bool) -> None:
 
 
 def _outputs(graph: fx.Graph, fakes: Sequence[Any], mode: FakeTensorMode) -> tuple[torch.Tensor, ...]:
-    """The results of a region on stand-ins."""
+    """The results of a region on abstract values."""
     with mode, torch.enable_grad():
         return tuple(fx.Interpreter(fx.GraphModule({}, _copy(graph))).run(*fakes))
 

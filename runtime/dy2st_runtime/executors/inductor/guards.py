@@ -4,7 +4,7 @@ What is known of torch 2.13, with branches and loops:
 
 * The branches of ``torch.cond`` are compiled for operands that lie in memory as the graph says, and get them as they came to lie,
   as columns of the result of a ``cat`` for one. So each operand is laid out as the branches expect it.
-* A ``while_loop`` without trips gives the very tensors that it took, and their memory is used again for something else while
+* A ``while_loop`` without iterations gives the very tensors that it took, and their memory is used again for something else while
   its results are alive. So a loop starts from copies of its own, whose memory nothing else gets.
 * What it finds to be the same (two equal expressions, ``x + 0`` and ``x``) becomes one tensor, also where it is given back twice,
   or was given. So each such result is copied.

@@ -2,8 +2,8 @@
 
     a1 @ b1 + a2 @ b2      →   [a1 a2] @ [b1; b2]
 
-Such is the gradient of a weight that several trips of a loop use. Products with a short inner dimension take the time of writing
-their result, so one takes the time of each of them. The sum is rounded otherwise, as all that is compiled.
+Such is the gradient of a weight that several iterations of a loop use. Products with a short inner dimension take the time of
+writing their result, so one takes the time of each of them. The sum is rounded otherwise, as all that is compiled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def join_sums(graph: fx.Graph) -> None:
     """Rewrite a graph of ATen operators that AOTAutograd made; it stays as it is where nothing is gained.
 
     Args:
-        graph: one in which nothing is changed in place; its nodes have stand-ins for their values, ``meta["val"]``.
+        graph: one in which nothing is changed in place; its nodes have abstract values for their values, ``meta["val"]``.
     """
     made: dict[Any, fx.Node] = {}
     sums = [node for node in graph.find_nodes(op="call_function", target=aten.add.Tensor) if _is_sum(node)]
@@ -98,10 +98,10 @@ def _side_by_side(graph: fx.Graph, parts: Sequence[Any], dim: int, made: dict[An
 
 
 def _call(graph: fx.Graph, target: Any, *args: Any) -> fx.Node:
-    """An operation with a stand-in for its value."""
+    """An operation with an abstract value for its value."""
     node = graph.call_function(target, args)
     values: Any = fx.node.map_arg(args, lambda used: used.meta["val"])
     first = next(value for value in torch.utils._pytree.tree_leaves(values) if isinstance(value, torch.Tensor))
-    with first.fake_mode, torch.no_grad():  # type: ignore[attr-defined]  # stand-ins
+    with first.fake_mode, torch.no_grad():  # type: ignore[attr-defined]  # abstract values
         node.meta["val"] = target(*values)
     return node

@@ -205,12 +205,12 @@ class _Lowering:
         start = len(self.instructions)
         outputs = [self.register(value) for value in block.outputs]
         steps.append((start, len(self.instructions)))
-        self.bury(steps, {*outputs})
+        self.release(steps, {*outputs})
         self._left = {*self._own} & {*outputs}
         self._own = outside
         return outputs
 
-    def bury(self, steps: Sequence[tuple[int, int]], kept: set[int]) -> None:
+    def release(self, steps: Sequence[tuple[int, int]], kept: set[int]) -> None:
         """Mark where nobody reads a register of this block any more: at the end of the operation that is the last to use it.
 
         Inside of a control operation no instruction is the last, since it may run again, or not at all; only those before its

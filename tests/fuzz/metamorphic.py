@@ -66,8 +66,8 @@ class _Renamer(ast.NodeTransformer):
 
 TWINS = {
     "true test": _around("if n * 0 == 0:\n    pass"),
-    "one trip of for": _around("for once in range(n * 0 + 1):\n    pass"),
-    "one trip of while": _around("once = n * 0\nwhile once < 1:\n    once = once + 1\n    pass"),
+    "one iteration of for": _around("for once in range(n * 0 + 1):\n    pass"),
+    "one iteration of while": _around("once = n * 0\nwhile once < 1:\n    once = once + 1\n    pass"),
     "outlined": _outlined,
 }
 NAMES = (*TWINS, "renamed")

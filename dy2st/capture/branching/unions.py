@@ -8,19 +8,19 @@ from typing import Any
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.values.symbolic import Choice, Undefined
+from dy2st.capture.values.symbolic import TaggedUnion, Undefined
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import scalars
 
 
-def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
-    """Do something with a choice: an ``if`` over its tag, with the thing done to each option in its branch.
+def over(union: TaggedUnion, function: Callable[[Any], Any]) -> Any:
+    """Do something with a tagged union: an ``if`` over its tag, with the thing done to each option in its branch.
 
     An option for which Python raises (``None + 1``) raises when the program gets there.
     """
     session = need()
-    rest = bound(choice)
-    if not isinstance(rest, Choice):
+    rest = bound(union)
+    if not isinstance(rest, TaggedUnion):
         return function(rest)
     tags = list(rest.options)
 
@@ -37,13 +37,13 @@ def over(choice: Choice, function: Callable[[Any], Any]) -> Any:
     return pick(0)
 
 
-def bound(choice: Choice, **about: Any) -> Any:
-    """A choice without the option of being unbound, with a check that it is not; ``about`` as in :meth:`Undefined.error`."""
-    for tag, option in choice.options.items():
+def bound(union: TaggedUnion, **about: Any) -> Any:
+    """A tagged union without the option of being unbound, with a check that it is not; ``about`` as in :meth:`Undefined.error`."""
+    for tag, option in union.options.items():
         if isinstance(option, Undefined):
-            check(need(), choice.tag != tag, option.kind, *option.arguments, about=about)
-            return choice.without_unbound()
-    return choice
+            check(need(), union.tag != tag, option.kind, *option.arguments, about=about)
+            return union.without_unbound()
+    return union
 
 
 def certain(value: Any, **about: Any) -> Any:
@@ -52,12 +52,12 @@ def certain(value: Any, **about: Any) -> Any:
         error = value.error(**about)
         need().raised.append(error)
         raise error
-    return bound(value, **about) if isinstance(value, Choice) else value
+    return bound(value, **about) if isinstance(value, TaggedUnion) else value
 
 
 def presence(value: Any) -> Any:
     """Whether something that may be :class:`Undefined` is there: a Python bool, or a symbolic one."""
-    if not isinstance(value, Choice):
+    if not isinstance(value, TaggedUnion):
         return not isinstance(value, Undefined)
     tags = [tag for tag, option in value.options.items() if isinstance(option, Undefined)]
     if not tags:
@@ -67,18 +67,18 @@ def presence(value: Any) -> Any:
     return made if known is None else known
 
 
-def is_option(choice: Choice, holds: Callable[[Any], bool]) -> Any:
+def is_option(union: TaggedUnion, holds: Callable[[Any], bool]) -> Any:
     """Whether the value is one of the options for which ``holds``: a Python bool, or a symbolic one."""
     session = need()
-    choice = bound(choice)
-    if not isinstance(choice, Choice):
-        return holds(choice)
-    wanted = [tag for tag, option in choice.options.items() if holds(option)]
-    if len(wanted) in (0, len(choice.options)):
+    union = bound(union)
+    if not isinstance(union, TaggedUnion):
+        return holds(union)
+    wanted = [tag for tag, option in union.options.items() if holds(option)]
+    if len(wanted) in (0, len(union.options)):
         return bool(wanted)
-    made: Any = choice.tag == wanted[0]
+    made: Any = union.tag == wanted[0]
     for tag in wanted[1:]:
-        made = session.number(scalars.logical_or, (made, choice.tag == tag), "bool")
+        made = session.number(scalars.logical_or, (made, union.tag == tag), "bool")
     known = session.shapes.known(made)
     return made if known is None else known
 
@@ -93,7 +93,7 @@ def where_there(value: Any, there: Any, missing: Any) -> Any:
 
 def check_answered(session: Session, found: Any, method: Any) -> None:
     """Raise CaptureError where a tensor decides whether an operator's method is for its operand: Python asks another one then."""
-    if isinstance(found, Choice) and any(option is NotImplemented for option in found.options.values()):
+    if isinstance(found, TaggedUnion) and any(option is NotImplemented for option in found.options.values()):
         raise CaptureError(
             f"{method.__qualname__} gives NotImplemented where a tensor decides",
             session.here(),
