@@ -74,7 +74,7 @@ class Recorder:
         if not written.effects and not missed and self._last is None:
             return
         if not self._says(written, outputs):
-            lost = [Lost(str(write.place), self._session.written_at.get(write.place.key)) for write in missed]
+            lost = [Lost(str(write.place), self._session.places.written_at.get(write.place.key)) for write in missed]
             leaving = Leaving(written, self._marks_of(outputs), lost)
             self._last = self._session.builder.call(control.call_, (leaving, outputs, {}))
 

@@ -30,9 +30,9 @@ from dy2st.capture.environment.sources import Source, referent
 from dy2st.capture.environment.tracking import CONSTANTS
 from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
-from dy2st.capture.objects import cells
+from dy2st.capture.objects import cells, made_functions
 from dy2st.capture.operators import identities
-from dy2st.capture.session import key_order, made_functions
+from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
@@ -177,8 +177,8 @@ def of(session: Session, result: Any) -> Results:
     """Everything that the captured function leaves, given what it returns."""
     describer = _Describer(session)
     structure = describer.describe(result, "returns")
-    session.rely_on_unchanged(session.region.undo_log)
-    effects, writers, written = _effects(session, outside(session, session.region.undo_log), describer)
+    session.places.rely_on_unchanged(session.blocks.region.undo_log)
+    effects, writers, written = _effects(session, outside(session, session.blocks.region.undo_log), describer)
     plain = describer.simplified
     return Results(
         plain(structure),
@@ -197,7 +197,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
     effects: list[Effect] = []
     writers: list[Writer] = []
     lost: list[Write] = []
-    for write in outside(session, session.undo_log_until_now()):
+    for write in outside(session, session.blocks.undo_log_until_now()):
         try:
             told = dataclasses.replace(write, new=session.carried.told(write.new))
             effect, writer, _ = _effects(session, [told], describer)
@@ -220,10 +220,10 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
         members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
         if members is not None:
             write = Write(ContentsPlace(members), None, members)
-        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.key_orders.is_reordered(write.place.owner):
+        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(write.place.owner):
             write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
         found[write.place.key] = write
-    for table in session.key_orders.tables():  # of which the keys may have changed places only
+    for table in session.blocks.key_orders.tables():  # of which the keys may have changed places only
         place = ContentsPlace(table)
         if session.tracker.source_of(table) is not None and not _is_inside(session, place):
             found.setdefault(place.key, Write(place, None, table))
@@ -232,10 +232,10 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
 
 def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
     """The attributes of objects from outside that come last, where writing them does not give their order."""
-    for owner, order in session.key_orders.last(writes):
+    for owner, order in session.blocks.key_orders.last(writes):
         place: Any = key_order.LastPlace(owner)
         if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
-            session.key_orders.check_order(order, session.here(), key_order.is_unknown)
+            session.blocks.key_orders.check_order(order, session.here(), key_order.is_unknown)
             yield Write(place, None, key_order.moved(order))
 
 
@@ -246,14 +246,18 @@ def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> b
 
 def _is_of_abstract(session: Session, place: Place) -> bool:
     """Whether a place is an attribute of a tensor that the program makes."""
-    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.is_abstract(place.owner)
+    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.fakes.is_abstract(place.owner)
 
 
 def _is_inside(session: Session, place: Place) -> bool:
     owner = place.cell if isinstance(place, CellPlace) else place.owner
     if isinstance(owner, FunctionType) and made_functions.is_made(session, owner):
         return True
-    return session.is_local(place) or id(owner) in session.created or (isinstance(place, ItemPlace) and isinstance(owner, list))
+    return (
+        session.places.is_local(place)
+        or id(owner) in session.allocations.created
+        or (isinstance(place, ItemPlace) and isinstance(owner, list))
+    )
 
 
 class _Describer:
@@ -297,7 +301,7 @@ class _Describer:
         source = self.session.tracker.source_of(value)
         if source is not None:
             self.existing[number] = source.index
-        self.session.tell_apart(value, (other for _, other in self._numbers.values()))
+        self.session.places.tell_apart(value, (other for _, other in self._numbers.values()))
         if number in self._open:
             return Shared(number, ())
         if source is not None and dataclasses.is_dataclass(value) and any(map(may_be_undefined, attributes(value).values())):
@@ -330,7 +334,7 @@ class _Describer:
         if self.session.tracker.source_of(value) is not None or (plain and not storage.table_of(value)):
             return False
         users = is_heap_type(kind) and not is_library(kind.__module__)
-        return id(value) in self.session.created and (plain or users)
+        return id(value) in self.session.allocations.created and (plain or users)
 
     def _holder(self, value: Any, what: str) -> Structure:
         known = self.session.lists.of(value)
@@ -403,7 +407,7 @@ class _Describer:
     def _check_copy(self, value: Any, what: str) -> None:
         """Two that may be one object in Python, and are two in a program, must not be left both."""
         holds = isinstance(value, RuntimeList) and lattice.holds_objects(value.element)
-        if not holds and value not in self.session.copies:
+        if not holds and value not in self.session.places.copies:
             return
         if self._copies and id(value) not in self._copies and not (holds and all(map(_is_list, self._copies.values()))):
             kind = next(type(other).__name__ for other in (value, *self._copies.values()) if not _is_list(other))
@@ -417,13 +421,13 @@ class _Describer:
 
     def _known(self, value: Any, what: str) -> Structure:
         """What there is one of: a container of a fixed structure, or a constant."""
-        if self.session.is_spent(value):
+        if self.session.iterators.is_spent(value):
             raise spent(self.session)
         if isinstance(value, (dict, frozenset)):
             self.check_keys(value, what)
-        if self.session.key_orders.asks(value) is not None:
+        if self.session.blocks.key_orders.asks(value) is not None:
             return self._each_order(value, what)
-        order = self.session.key_orders.of_object(value) if _is_record(value) else None
+        order = self.session.blocks.key_orders.of_object(value) if _is_record(value) else None
         if order is not None and self.session.tracker.source_of(value) is None:
             return self._each_order_of_attributes(value, order, what)
         parts = parts_of(value)
@@ -433,7 +437,7 @@ class _Describer:
             is_new = made_functions.is_made(self.session, type(value))
             return InstanceOf((self.describe(type(value), what), made)) if is_new else made
         if is_view(value):
-            return CollectionOf(name_of(value), (self.describe(self.session.views.table(value), what),))
+            return CollectionOf(name_of(value), (self.describe(self.session.places.views.table(value), what),))
         if isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value):
             return self._function(value, what) if isinstance(value, FunctionType) else self._class(value, what)
         if isinstance(value, (RuntimeIterable, Columns)) or (isinstance(value, slice) and _is_of_program(value)):
@@ -442,9 +446,9 @@ class _Describer:
                 self.session.here(),
                 fix="give its bounds, or a list of what is in it",
             )
-        made_here = id(value) in self.session.created or isinstance(value, (UserGenerator, Stream))
+        made_here = id(value) in self.session.allocations.created or isinstance(value, (UserGenerator, Stream))
         made_here = made_here or self.session.tracker.is_fresh(value)
-        made_here = made_here or (isinstance(value, MethodType) and self.session.is_new(value.__self__))
+        made_here = made_here or (isinstance(value, MethodType) and self.session.ownership.is_new(value.__self__))
         if made_here and not isinstance(value, (type, torch.Size, frozenset)):
             kind = "generator" if isinstance(value, (UserGenerator, Stream)) else type(value).__qualname__
             raise errors.CaptureError(
@@ -482,8 +486,8 @@ class _Describer:
 
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict whose keys are in one of several orders: one of as many dicts."""
-        self.session.key_orders.check(table, self.session.here(), key_order.is_unknown)
-        order = self.session.key_orders.of(table)
+        self.session.blocks.key_orders.check(table, self.session.here(), key_order.is_unknown)
+        order = self.session.blocks.key_orders.of(table)
         if not isinstance(order, TaggedUnion):
             return self._known(key_order.reordered(table, order), what)
         ways = tuple(self._known(key_order.reordered(table, option), what) for option in order.options.values())
@@ -491,7 +495,7 @@ class _Describer:
 
     def _each_order_of_attributes(self, value: Any, order: Any, what: str) -> Structure:
         """An object whose attributes are in one of several orders: one of as many objects."""
-        self.session.key_orders.check_order(order, self.session.here(), key_order.is_unknown)
+        self.session.blocks.key_orders.check_order(order, self.session.here(), key_order.is_unknown)
         if isinstance(order, TaggedUnion):
             ways = tuple(self._each_order_of_attributes(value, option, what) for option in order.options.values())
             return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
@@ -514,14 +518,14 @@ class _Describer:
         for part in parts:
             found = referent(part) if isinstance(part, weakref.ref) else part
             kind: Any = type(found)
-            if id(found) in self.session.created and kind.__hash__ is object.__hash__:
+            if id(found) in self.session.allocations.created and kind.__hash__ is object.__hash__:
                 raise errors.CaptureError(
                     f"{self.session.name} {what} a collection that looks up a {kind.__qualname__} that it makes itself",
                     self.session.here(),
                     fix="keep the objects in a list, or under names in a dict",
                 )
         tensors = [part for part in parts if isinstance(part, torch.Tensor)]
-        if any(self.session.is_abstract(tensor) or not any(tensor is key for key in keys) for tensor in tensors):
+        if any(self.session.fakes.is_abstract(tensor) or not any(tensor is key for key in keys) for tensor in tensors):
             raise errors.CaptureError(
                 f"{self.session.name} {what} a collection that looks up tensors by their identity",
                 self.session.here(),
@@ -545,7 +549,7 @@ class _Describer:
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict with an item that is there on some ways only: one of two dicts."""
         key, value = next((key, value) for key, value in dict.items(table) if may_be_undefined(value))
-        without, full = (self.session.key_orders.follow(storage.copy_of(table), table) for _ in range(2))
+        without, full = (self.session.blocks.key_orders.follow(storage.copy_of(table), table) for _ in range(2))
         ItemPlace(without, key).write(MISSING)
         if isinstance(value, Undefined):
             return self.described(without, what)
@@ -561,7 +565,7 @@ def _is_record(value: Any) -> bool:
 
 def _items_of(session: Session, table: Any) -> dict[Any, Any]:
     """What is in a dict, in one of Python's own."""
-    return session.key_orders.follow(ContentsPlace(table).read(), table)  # type: ignore[no-any-return]
+    return session.blocks.key_orders.follow(ContentsPlace(table).read(), table)  # type: ignore[no-any-return]
 
 
 def _is_list(value: Any) -> bool:
@@ -663,7 +667,7 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
     if isinstance(written, lattice.SameType) and session.tracker.source_of(written.value) is not None:
         written = lattice.held_weakly(written)
     is_item = isinstance(place, ContentsPlace) and known is not None and bool(known.places)
-    return Writer(get, _place_in(place), written, source, session.written_at.get(place.key), is_item)
+    return Writer(get, _place_in(place), written, source, session.places.written_at.get(place.key), is_item)
 
 
 def _type_of(new: Any) -> lattice.Type:

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, cast
@@ -24,6 +23,7 @@ from dy2st.capture.collections import deques, sets
 from dy2st.capture.containers import lists
 from dy2st.capture.diagnostics.translation import translated, user_line
 from dy2st.capture.environment.guards import GuardTable
+from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sizes import Place as SizePlace
 from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
@@ -34,9 +34,10 @@ from dy2st.capture.outputs import Writer, Written
 from dy2st.capture.raising.exceptions import handled, records
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.recording.recorder import fresh_number
-from dy2st.capture.session import replacements
 from dy2st.capture.session.regions import Site
-from dy2st.capture.session.session import Session
+from dy2st.capture.session.session import Operators, Session
+from dy2st.capture.torch_functions import replacements
+from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.number_arguments import NumberArgument
@@ -51,6 +52,7 @@ ACTS_FOR_USER = False
 
 _NUMBERS = (NumberArgument, int, float)
 """The leaves of a call that are numbers."""
+_MAKERS: Mapping[type, Callable[[Any], AbstractObject]] = {set: sets.of_outside, collections.deque: deques.of_outside}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,48 +99,7 @@ class Captured:
         return Written(self.program.effects, self.writers, self.existing)
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What to capture.
-
-    Attributes:
-        function: the user's function.
-        structure: how ``(args, kwargs)`` are made from the leaves.
-        leaves: the tensors and opaque objects of this call.
-        names: a name for each leaf.
-        dynamic_dims: for each leaf, the dimensions that differ from call to call.
-        bound: whether the first argument is the object that the function is bound to.
-        dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
-        given: ``(args, kwargs)`` of this call.
-        fixed: sizes that are declared dynamic and are taken as they are all the same.
-        with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
-        leaves_always: whether one that fails otherwise does so too; such a program runs slower.
-        unroll: how many iterations of a loop over a ``range`` are written out.
-        changed: names of sets and deques from outside that blocks change.
-        leaves_early: whether a program that raises leaves what it has written outside until then.
-        apart: the traits of tensors that are told apart.
-        may_fail: whether the call runs as it is written where it cannot be captured, and must find everything as it was.
-    """
-
-    function: FunctionType
-    structure: Structure
-    leaves: Sequence[Any]
-    names: Sequence[str]
-    dynamic_dims: Sequence[frozenset[int]]
-    bound: bool
-    dynamic_state: Mapping[str, frozenset[int] | None]
-    given: tuple[tuple[Any, ...], dict[str, Any]]
-    fixed: frozenset[SizePlace] = frozenset()
-    with_hooks: bool = False
-    changed: frozenset[str] = frozenset()
-    leaves_early: bool = True
-    leaves_always: bool = False
-    unroll: int = sys.maxsize
-    apart: frozenset[str] = frozenset()
-    may_fail: bool = False
-
-
-def capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
+def capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
     """Run converted code once and keep what it did.
 
     Raises:
@@ -147,7 +108,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
     """
     while True:
         try:
-            captured = _capture(request, convert, operators)
+            captured = _capture(request, convert, namespace)
             once = not request.leaves_early or request.leaves_always or captured.guards.read_once is not None
             if once or not on_raise.is_needed(captured.program):
                 return captured
@@ -158,26 +119,21 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], operators:
             request = dataclasses.replace(request, apart=request.apart | {needed.trait})
 
 
-def _capture(request: Request, convert: Callable[[FunctionType], Any], operators: Any) -> Captured:
+def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
     converted, training = convert(request.function), _training(request)
-    session = Session(convert, call.call, optional.over, lists.made, operators, request.function.__qualname__)
-    session.tracker.dynamic.update(request.dynamic_state)
-    session.outside.dynamic_state = request.dynamic_state
-    session.outside.makers = {set: sets.of_outside, collections.deque: deques.of_outside}
-    session.outside.changed = request.changed
-    session.code = request.function.__code__
-    session.unroll, session.apart = request.unroll, request.apart
+    operators = Operators(convert, call.call, optional.over, lists.made, namespace, _MAKERS)
+    session = Session(request, operators)
     session.position.entry_code = _capture.__code__
     session.position.handled = functools.partial(handled, session)
     session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:
-        session.before_raise = on_raise.Recorder(session)
-        session.before_failing = session.before_raise if request.leaves_always else None
-        session.has_written = lambda: bool(outputs.outside(session, session.undo_log_until_now()))
+        session.in_flight.before_raise = on_raise.Recorder(session)
+        session.in_flight.before_failing = session.in_flight.before_raise if request.leaves_always else None
+        session.in_flight.has_written = lambda: bool(outputs.outside(session, session.blocks.undo_log_until_now()))
     with (
         _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(),
         call.torch_patched(), _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
-        session.active() as root,
+        session.active(TorchFunctions(session)) as root,
     ):  # fmt: skip
         replacements.guard_replaced(session)
         inputs, arguments = _bind_inputs(session, root, request)
@@ -205,10 +161,10 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], operators
                 fix="grow a copy that is made in the function, before the branch or loop: items = list(items)",
             ) from None
         generators.check_ended(session)
-        session.emit_checks()
-        if session.asks_strides:
+        session.checks.emit()
+        if session.traits.asks_strides:
             _guard_layouts(session, request)
-        for trait in session.asked_traits:
+        for trait in session.traits.asked:
             _guard_trait(session, request, trait)
         session.tracker.guards.before_once = None  # the guards live on, and must not keep the session
         return _finish(session, root, request, inputs, result, training)
@@ -265,9 +221,9 @@ def _modules_kept(session: Session) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        session.tracker.put_back(session.is_abstract)
+        session.tracker.put_back(session.fakes.is_abstract)
         raise
-    registered = session.tracker.put_back(session.is_abstract)
+    registered = session.tracker.put_back(session.fakes.is_abstract)
     if registered is not None:
         raise errors.CaptureError(
             f"{session.name} registers {registered!r} as a parameter or buffer of a module",
@@ -334,7 +290,7 @@ def _bind_inputs(session: Session, root: BlockBuilder, request: Request) -> tupl
         if abstract is None:
             abstract = abstracts[id(leaf)] = session.outside.abstract(leaf, dims)
             for dim in dims:
-                session.input_sizes[cast(Any, abstract.shape[dim]).node.expr] = (position, dim)
+                session.checks.input_sizes[cast(Any, abstract.shape[dim]).node.expr] = (position, dim)
         node = root.placeholder(_identifier(name), abstract)
         root.bind(abstract, node)
         tensor_traits.mark_attributes(abstract, leaf)
@@ -436,10 +392,12 @@ def _finish(
         existing=found.existing,
         dynamic_state=request.dynamic_state,
         asked=session.asked,
-        asked_orders=frozenset(session.key_orders.asked),
+        asked_orders=frozenset(session.blocks.key_orders.asked),
         marks=found.marks,
-        writes=bool(session.written_at),
-        sizes=SizeConditions(dict(session.input_sizes), tuple(dict.fromkeys(session.size_conditions)), _fixed_sizes(request)),
+        writes=bool(session.places.written_at),
+        sizes=SizeConditions(
+            dict(session.checks.input_sizes), tuple(dict.fromkeys(session.checks.size_conditions)), _fixed_sizes(request)
+        ),
     )
 
 

@@ -24,9 +24,10 @@ import torch
 from dy2st import config, constructs, logs
 from dy2st.capture import on_raise
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
+from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.session.session import current
-from dy2st.capture.trace import Captured, Request, capture
+from dy2st.capture.trace import Captured, capture
 from dy2st.constructs.registry import namespace
 from dy2st.errors import ConversionError, Dy2stError, SignatureError, SourceNotFoundError
 from dy2st.frames import hide, level_outside, plainly
@@ -461,7 +462,8 @@ class StaticFunction:
     def capture_call(
         self, call: Call, dynamic_state: Mapping[str, Dims], with_hooks: bool, records: bool = False
     ) -> tuple[Captured, list[Any]]:
-        """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.trace.Request`.
+        """A program that no later call uses, and the values of its sources now; see
+        :class:`~dy2st.capture.environment.request.Request`.
 
         With ``records``, it keeps what it leaves when it raises.
         """

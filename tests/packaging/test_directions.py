@@ -40,6 +40,7 @@ dy2st.capture.raising
 dy2st.capture.texts
 dy2st.capture.objects
 dy2st.capture.diagnostics
+dy2st.capture.torch_functions
 dy2st.capture.session
 dy2st.capture.environment
 dy2st.capture.recording

@@ -163,15 +163,15 @@ def _item_of_container(session: Session, value: Any, key: Any) -> Any:
 
 
 def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any], Any] = python.getitem) -> Any:
-    if id(value) in session.tables:
+    if id(value) in session.places.tables:
         return attribute_tables.item(session, value, key)
-    if id(value) in session.class_tables:
+    if id(value) in session.places.class_tables:
         return attribute_tables.item_of_class(session, value, key, get)
     makes = isinstance(value, dict) and hasattr(type(value), "__missing__") and not dict.__contains__(value, key)
     if makes and has_factory(value):
         return item_or_put(session, value, key, lambda: session.call(value.default_factory))
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
-        session.write(ItemPlace(value, key))
+        session.places.write(ItemPlace(value, key))
     found = get(value, key)
     if type(found) is Cell:
         return cells.read(session, found)
@@ -335,7 +335,7 @@ def _set_plainly(
     if isinstance(target, dict) and lookup.is_runtime(key):
         lookup.put(session, target, key, lambda known: _set_plainly(session, target, known, value, put))
         return
-    if id(target) in session.tables:
+    if id(target) in session.places.tables:
         attribute_tables.put(session, target, key, value)
         return
     held = dict.get(target, key) if isinstance(target, dict) else None
@@ -344,7 +344,7 @@ def _set_plainly(
         return
     _note_items(session, target, key)
     if isinstance(target, dict) and may_be_undefined(held):
-        session.key_orders.write(target, key, unions.where_there)
+        session.blocks.key_orders.write(target, key, unions.where_there)
     put(target, key, value)
 
 
@@ -364,12 +364,12 @@ def _length(session: Session, owner: Any) -> Any:
 
 def _note_items(session: Session, target: Any, key: Any) -> None:
     if isinstance(target, dict) and isinstance(dict.get(target, key), Undefined):
-        session.write(ItemPlace(target, key))
-        session.key_orders.moved(target, key)  # it has been taken out on this way, and comes last now
+        session.places.write(ItemPlace(target, key))
+        session.blocks.key_orders.moved(target, key)  # it has been taken out on this way, and comes last now
     elif isinstance(target, dict):
-        session.write(ItemPlace(target, key))
+        session.places.write(ItemPlace(target, key))
     elif isinstance(target, (list, collections.deque)) and not isinstance(target, AbstractObject):
-        session.write(ContentsPlace(target))
+        session.places.write(ContentsPlace(target))
     else:
         hidden_state.set_item(session, target)
 
@@ -412,7 +412,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
                 missing = lambda: unions.certain(Undefined("key", KeyError, (key,)))  # noqa: E731
                 lookup.find(session, target, key, lambda known: _del_in_container(session, target, known), missing)
                 return
-            if id(target) in session.tables:
+            if id(target) in session.places.tables:
                 attribute_tables.remove(session, target, key)
                 return
             held = dict.get(target, key, MISSING)
@@ -428,7 +428,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
             lists.del_item(session, lists.required(session, target), key)
             return
         if isinstance(target, (list, collections.deque)) and not isinstance(target, AbstractObject):
-            session.write(ContentsPlace(target))
+            session.places.write(ContentsPlace(target))
             storage.base_of(target).__delitem__(target, key)
             return
         hidden_state.set_item(session, target)
@@ -476,5 +476,5 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
         session.call(getattr(set, _SET_CHANGES[function]), target, value)
         return target
     if isinstance(target, (list, dict, set, collections.deque)) and not isinstance(target, AbstractObject):
-        session.write(ContentsPlace(target))
+        session.places.write(ContentsPlace(target))
     return function(target, value)

@@ -31,7 +31,7 @@ def has(value: Any) -> bool:
 
 def know(session: Session, owner: Any, table: Any) -> None:
     """A dict with attributes of an object is used by the code."""
-    session.tables.setdefault(id(table), (table, owner))
+    session.places.tables.setdefault(id(table), (table, owner))
 
 
 def read(session: Session, owner: Any, source: Source | None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def of_class(session: Session, kind: type, source: Source) -> Any:
         table = read_all(session, kind)
         session.allocations.own(table)
     else:
-        session.class_tables[id(table)] = table, kind
+        session.places.class_tables[id(table)] = table, kind
     return table
 
 
@@ -99,15 +99,15 @@ def read_all(session: Session, kind: type) -> dict[str, Any]:
 def item_of_class(session: Session, table: Any, key: Any, get: Callable[[Any, Any], Any]) -> Any:
     """``vars(kind)[key]``, or what another way of reading an item gives."""
     if isinstance(key, str) and key in table:
-        read_classes(session, (session.class_tables[id(table)][1],), key)
+        read_classes(session, (session.places.class_tables[id(table)][1],), key)
     return get(table, key)
 
 
 def look_into(session: Session, values: Iterable[Any]) -> None:
     """Code may look at all of some values: what is in a class is guarded then."""
     for value in values:
-        if id(value) in session.class_tables:
-            read_all(session, session.class_tables[id(value)][1])
+        if id(value) in session.places.class_tables:
+            read_all(session, session.places.class_tables[id(value)][1])
 
 
 def call_of_class(session: Session, table: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -122,7 +122,7 @@ def call_of_class(session: Session, table: Any, name: str, args: Any, kwargs: An
 def _as_it_was(session: Session, owner: Any, table: dict[str, Any]) -> dict[str, Any]:
     """What the dict held when the program was called."""
     found = dict(table)
-    for entry in session.entries():
+    for entry in session.blocks.entries():
         place = entry.place
         if not isinstance(place, AttributePlace) or place.owner is not owner:
             continue
@@ -141,7 +141,7 @@ def holder(session: Session, value: Any) -> Any:
     table = storage.table_of(value)
     if table is None or table is value or isinstance(value, (torch.Tensor, types.ModuleType)):
         return value
-    first = session.tables.setdefault(id(table), (table, value))[1]
+    first = session.places.tables.setdefault(id(table), (table, value))[1]
     if first is value:
         return value
     one, other = session.tracker.source_of(first), session.tracker.source_of(value)
@@ -161,7 +161,7 @@ def item(session: Session, table: dict[str, Any], key: Any) -> Any:
 
 def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
     """``vars(obj)[key] = value``."""
-    owner = session.tables[id(table)][1]
+    owner = session.places.tables[id(table)][1]
     if isinstance(owner, torch.nn.Module) and key not in table and storage.own(owner, key) is not MISSING:
         raise errors.CaptureError(
             f"{key!r} is put into a dict of a module that has a parameter, buffer or submodule of that name in another one",
@@ -171,28 +171,28 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
     if type(table.get(key)) is Cell:
         cells.write(session, table[key], value)
         return
-    session.write(AttributePlace(owner, key))
-    session.key_orders.write(table, key, unions.where_there)
+    session.places.write(AttributePlace(owner, key))
+    session.blocks.key_orders.write(table, key, unions.where_there)
     table[key] = value
 
 
 def remove(session: Session, table: dict[str, Any], key: Any) -> None:
     """``del vars(obj)[key]``."""
     item(session, table, key)
-    session.write(AttributePlace(session.tables[id(table)][1], key))
+    session.places.write(AttributePlace(session.places.tables[id(table)][1], key))
     del table[key]
-    session.key_orders.taken_out(table, key)
+    session.blocks.key_orders.taken_out(table, key)
 
 
 def call(session: Session, table: dict[str, Any], name: str, args: Any, kwargs: Any) -> Any:
     """A method that changes the dict: each attribute is written by itself."""
-    before, after = dict(table), session.key_orders.follow(dict(table), table)
+    before, after = dict(table), session.blocks.key_orders.follow(dict(table), table)
     session.allocations.own(after)
     result = session.call(getattr(after, name), *args, **kwargs)
     for key in [key for key in before if key not in after]:
-        session.write(AttributePlace(session.tables[id(table)][1], key))
+        session.places.write(AttributePlace(session.places.tables[id(table)][1], key))
         del table[key]
-        session.key_orders.taken_out(table, key)
+        session.blocks.key_orders.taken_out(table, key)
     for key, value in after.items():
         if key not in before or before[key] is not value:
             put(session, table, key, value)
@@ -207,7 +207,7 @@ def replace(session: Session, owner: Any, table: Any) -> None:
     """
     place = AttributePlace(owner, "__dict__")
     if session.tracker.source_of(table) is not None or (
-        session.nesting > 1 and not session.allocations.is_inside(place, session.region)
+        session.blocks.nesting > 1 and not session.allocations.is_inside(place, session.blocks.region)
     ):
         raise errors.CaptureError(
             "the __dict__ of an object is replaced by a dict from outside, or where a tensor decides",
@@ -215,10 +215,10 @@ def replace(session: Session, owner: Any, table: Any) -> None:
             fix="change what is in it: vars(obj).clear(), then vars(obj).update(...)",
         )
     for name in {**(storage.table_of(owner) or {}), **table}:
-        session.write(AttributePlace(owner, name))
-    session.write(place)
+        session.places.write(AttributePlace(owner, name))
+    session.places.write(place)
     owner.__dict__ = table
-    session.tables[id(table)] = table, owner
+    session.places.tables[id(table)] = table, owner
 
 
 def _as_key(found: Any, key: Any) -> Any:

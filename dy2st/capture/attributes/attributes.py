@@ -35,8 +35,8 @@ from dy2st.capture.environment.standard_library import is_followed
 from dy2st.capture.environment.users_code import as_written, is_library, is_users_function
 from dy2st.capture.objects import cells
 from dy2st.capture.raising.exceptions import raised
-from dy2st.capture.session import replacements
 from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.torch_functions import replacements
 from dy2st.capture.types import absent_attributes, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
@@ -72,7 +72,7 @@ def _attr(session: Session, value: Any, name: str) -> Any:
     value = _holder(session, value, name)
     if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name)):
         return _of_tensor(session, value, name)
-    if session.is_spent(value):
+    if session.iterators.is_spent(value):
         raise spent(session)
     if isinstance(value, AbstractObject) and not hasattr(absent_attributes.stood_for(value), name):
         raise raised(absent_attributes.error(value, name))
@@ -100,7 +100,7 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if isinstance(value, torch.Tensor) and tensor_traits.is_of_abstracts(value, name):
         raise raised(absent_attributes.error(value, name))
-    if name in ("_base", "_is_view") and session.is_abstract(value) and tensor_traits.is_made(value):
+    if name in ("_base", "_is_view") and session.fakes.is_abstract(value) and tensor_traits.is_made(value):
         raise CaptureError(
             "whether this tensor is a view, and of what, is known only when the program runs: it is an input, or one that a branch "
             "or loop gives",
@@ -463,10 +463,10 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     if type(held) is Cell:
         cells.write(session, held, value)
         return
-    session.write(AttributePlace(target, name))
+    session.places.write(AttributePlace(target, name))
     held_in = [table for table in storage.tables(target) if name in table]
     for table in held_in:
-        session.key_orders.write(table, name, unions.where_there)
+        session.blocks.key_orders.write(table, name, unions.where_there)
     if isinstance(target, torch.Tensor):
         tensor_attributes.written(session, target, name)
     if isinstance(target, torch.nn.Module):
@@ -496,7 +496,7 @@ def _check_table(session: Session, module: torch.nn.Module, name: str, value: An
     if all(map(storage.may_register, held.options.values())):
         return
     key = AttributePlace(module, name).key
-    if any(entry.kept_in == "__dict__" and entry.place.key == key for entry in session.entries()):
+    if any(entry.kept_in == "__dict__" and entry.place.key == key for entry in session.blocks.entries()):
         raise CaptureError(
             f"a tensor decides where a module keeps its attribute '{name}', and the attribute is assigned again",
             session.here(),
@@ -508,7 +508,7 @@ def _taken_out(session: Session, tables: Iterable[dict[str, Any]], name: str) ->
     """An attribute was in some dicts: if it comes back to one that does not have it any more, it comes last."""
     for table in tables:
         if name not in table:
-            session.key_orders.taken_out(table, name)
+            session.blocks.key_orders.taken_out(table, name)
 
 
 def del_attr(target: Any, name: str) -> None:
@@ -545,7 +545,7 @@ def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str
     if may_be_undefined(held):
         unions.certain(held)
     source_of(session, target)
-    session.write(AttributePlace(target, name))
+    session.places.write(AttributePlace(target, name))
     held_in = [table for table in storage.tables(target) if name in table]
     deleter(target, name)
     _taken_out(session, held_in, name)

@@ -31,7 +31,11 @@ def source_of(session: Session, value: Any) -> Any:
     if isinstance(value, types.ModuleType) and _is_constant(value.__name__):
         return None
     source = session.tracker.source_of(value)
-    if source is None and isinstance(value, (torch.nn.Module, type, types.ModuleType)) and id(value) not in session.created:
+    if (
+        source is None
+        and isinstance(value, (torch.nn.Module, type, types.ModuleType))
+        and id(value) not in session.allocations.created
+    ):
         source = session.tracker.table.held(value, getattr(value, "__name__", type(value).__name__))
         session.tracker.read(value, source)
     return source
@@ -103,7 +107,7 @@ def over_class(session: Session, kind: type, name: str, use: Callable[[], Any]) 
     held = place.read()
 
     def once(known: Any) -> Any:
-        session.write(place)
+        session.places.write(place)
         place.write(known)
         return use()
 
@@ -118,13 +122,13 @@ def over_class(session: Session, kind: type, name: str, use: Callable[[], Any]) 
 
 def is_written(session: Session, kinds: Iterable[type], name: str) -> bool:
     """Whether the captured code has written an attribute of some classes."""
-    return any(session.was_written(AttributePlace(kind, name).key) for kind in kinds)
+    return any(session.blocks.was_written(AttributePlace(kind, name).key) for kind in kinds)
 
 
 def was_written(session: Session, value: Any, name: str) -> bool:
     """Whether the captured code has written an attribute of an object, or that of its class."""
     kinds = (value, *value.__mro__) if isinstance(value, type) else type(value).__mro__
-    return session.was_written(AttributePlace(value, name).key) or is_written(session, kinds, name)
+    return session.blocks.was_written(AttributePlace(value, name).key) or is_written(session, kinds, name)
 
 
 def read_classes(session: Session, kinds: Iterable[type], name: str) -> None:

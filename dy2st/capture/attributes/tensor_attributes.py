@@ -51,7 +51,7 @@ def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
     found = {}
     for position, value in enumerate(outputs):
         if isinstance(value, torch.Tensor) and session.outside.behind(value) is value:
-            if tensor_traits.CLASS in tensor_traits.mixed(value) and tensor_traits.CLASS not in session.apart:
+            if tensor_traits.CLASS in tensor_traits.mixed(value) and tensor_traits.CLASS not in session.traits.apart:
                 raise NeedsApart(tensor_traits.CLASS)  # the caller can see whether it gets a parameter
             made = _with_flags(Marks(tensor_traits.class_of(value), _attributes(session, value)), value)
             if made.attributes or made.kind is not torch.Tensor:
@@ -68,13 +68,13 @@ def _with_flags(marks: Marks, value: torch.Tensor) -> Marks:
 
 
 def _attributes(session: Session, value: torch.Tensor) -> dict[str, Any]:
-    if tensor_traits.MADE_ATTRIBUTES in tensor_traits.mixed(value) and id(value) not in session.tagged:
+    if tensor_traits.MADE_ATTRIBUTES in tensor_traits.mixed(value) and id(value) not in session.places.tagged:
         raise _of_several(session, f"{session.name} gives away a tensor that is one of several, of which some have attributes")
-    names = session.tagged.get(id(value), (value, ()))[1]
+    names = session.places.tagged.get(id(value), (value, ()))[1]
     held = {name: item for name in names if (item := storage.own(value, name)) is not storage.MISSING}
     for name, item in held.items():
         if not isinstance(item, CONSTANTS):
-            line = session.written_at.get(AttributePlace(value, name).key)
+            line = session.places.written_at.get(AttributePlace(value, name).key)
             raise errors.CaptureError(
                 f"{session.name} gives away a tensor with an attribute {name!r} that only the program knows",
                 None if line is None else errors.Location(line.file, line.line, line.function),
@@ -97,13 +97,13 @@ def holder(session: Session, value: torch.Tensor, name: str) -> torch.Tensor:
         CaptureError: the tensor is one of several, of which some have attributes.
     """
     real = session.outside.behind(value)
-    if not session.is_abstract(real):
+    if not session.fakes.is_abstract(real):
         return real
     if name == "__dict__":
         raise errors.CaptureError(
             "the __dict__ of a tensor that the program makes", session.here(), fix="use getattr(x, name), hasattr(x, name)"
         )
-    if tensor_traits.is_made(real) and id(real) not in session.tagged:
+    if tensor_traits.is_made(real) and id(real) not in session.places.tagged:
         if tensor_traits.ATTRIBUTES in tensor_traits.mixed(real) or (
             name == "persistent" and tensor_traits.class_of(real) is torch.nn.Buffer
         ):
@@ -121,8 +121,8 @@ def _of_several(session: Session, what: str) -> errors.CaptureError:
 
 def written(session: Session, tensor: torch.Tensor, name: str) -> None:
     """The code puts something on a tensor, or takes it off."""
-    session.tagged.setdefault(id(tensor), (tensor, []))[1].append(name)
-    if session.is_abstract(tensor):
+    session.places.tagged.setdefault(id(tensor), (tensor, []))[1].append(name)
+    if session.fakes.is_abstract(tensor):
         tensor_traits.mark(tensor, (tensor_traits.ATTRIBUTES, tensor_traits.MADE_ATTRIBUTES))
     else:
         for abstract in session.outside.abstracts_of(tensor):

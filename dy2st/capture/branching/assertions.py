@@ -33,7 +33,9 @@ def check(
         exception, arguments: what is raised if not; a text is put together where it is needed.
         about: what the exception has besides, for those who catch it.
     """
-    if session.pending or session.has_written():  # others see the exception pass, or see what was done before it
+    if (
+        session.in_flight.pending or session.in_flight.has_written()
+    ):  # others see the exception pass, or see what was done before it
 
         def fail() -> None:
             error = exception(*arguments)

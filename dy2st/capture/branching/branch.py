@@ -67,7 +67,7 @@ def capture_if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]
 def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> Any:
     session = need()
     session.site("if" if live is not None else "expression", "captured", "the test depends on a tensor")
-    cells = session.cells_of(*(f for f in (then, orelse) if hasattr(f, "__code__")))
+    cells = session.frames.cells_of(*(f for f in (then, orelse) if hasattr(f, "__code__")))
     for _ in range(_ATTEMPTS):
         try:
             fact = test.node.expr if isinstance(test, torch.SymBool) else None
@@ -92,8 +92,8 @@ def run_branch(
     live: Sequence[str] | None = None,
 ) -> Outcome:  # fmt: skip
     """Capture one branch, in which ``fact`` holds; what it wrote is undone when this returns."""
-    with session.block(cells) as region:
-        depth = session.nesting
+    with session.blocks.nested(cells) as region:
+        depth = session.blocks.nesting
         if fact is not None:
             session.shapes.learn(fact)
         try:
@@ -103,11 +103,11 @@ def run_branch(
         except BaseException as error:
             if not records(session, error):
                 raise
-            dead = session.left.read() is None
+            dead = session.in_flight.left.read() is None
             result = None if dead else ABSENT
         result, dead = rests.joined(session, depth, result, dead, live, join)
-        session.emit_checks()
-        return Outcome(region.start, region.builder, session.writes_of(region), result, dead)
+        session.checks.emit()
+        return Outcome(region.start, region.builder, session.places.of(region), result, dead)
 
 
 def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequence[str] | None) -> Any:
@@ -115,7 +115,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     then, orelse = outcomes
     joiner = Joiner(session, (then.builder, orelse.builder), then.start)
     writes = {**then.writes, **orelse.writes}
-    left = {key: write for key, write in writes.items() if live is None or not session.is_dead(write.place, live)}
+    left = {key: write for key, write in writes.items() if live is None or not session.frames.is_dead(write.place, live)}
     for outcome in outcomes:
         joiner.keep([*(outcome.final(key, None) for key in left), outcome.value])
     pairs: dict[Any, tuple[Any, Any, Place | None]] = {
@@ -137,7 +137,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     if then.dead and orelse.dead:
         raise Unreachable
     for key, place in places.items():
-        session.put(place, made[key])
+        session.places.put(place, made[key])
     return made[None]
 
 
@@ -259,7 +259,7 @@ class Joiner:
                 alone = self._alone(option, is_first)
                 places[tag] = next((place for place, other in enumerate(made) if _is_one(other, alone)), len(made))
                 made += [alone] * (places[tag] == len(made))
-            with self.session.recording_into(builder):
+            with self.session.blocks.recording_into(builder):
                 tags.append(value.retagged(places) if isinstance(value, TaggedUnion) else places.get(0))
         self.fresh.append(self.session.new_value(lattice.NumberType("int")))
         for leaves, tag in zip(self.leaves, tags):
@@ -290,8 +290,8 @@ class Joiner:
         self._give_deques_lists(a, b)
         are_alike = self._are_alike(a, b) or self._is_taken_apart(a, b, ways)
         value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
-        self.session.own_all(value)
-        self.session.copies.follow(value, a, b)
+        self.session.ownership.own_all(value)
+        self.session.places.copies.follow(value, a, b)
         self._replace(ways, value)
         self._choose_tuple(value, ways)
         if not are_alike:
@@ -310,7 +310,7 @@ class Joiner:
         others = tuples.given(ways, self._start)
         if others and tuples.are_told:
             for builder, way, leaves in zip(self.builders, ways, self.leaves):
-                with self.session.recording_into(builder):
+                with self.session.blocks.recording_into(builder):
                     leaves.append(tuples.number(way, others))
             tag = self.session.new_value(lattice.NumberType("int"))
             self.fresh.append(tag)
@@ -330,8 +330,8 @@ class Joiner:
     def _told(self, builder: BlockBuilder, value: Any, place: Place | None) -> Any:
         """What the program can pass on of a value: of a dict that a branch has made its keys in their order."""
         if not isinstance(place, ContentsPlace):
-            with self.session.recording_into(builder):
-                value = self.session.key_orders.told(self.session, value, self._is_older, self._ordered)
+            with self.session.blocks.recording_into(builder):
+                value = self.session.blocks.key_orders.told(self.session, value, self._is_older, self._ordered)
         return value
 
     def _are_alike(self, a: Any, b: Any) -> bool:
@@ -364,7 +364,7 @@ class Joiner:
         kinds = {None if self.session.lists.of(items) is not None else len(items) for _, items in made}
         for builder, items in made if len(kinds) > 1 else ():
             if self.session.lists.of(items) is None:
-                with self.session.recording_into(builder):
+                with self.session.blocks.recording_into(builder):
                     self.session.lists.make(items)
 
     def _fresh(self, a: Any, b: Any, place: Place | None) -> Any:
@@ -379,7 +379,7 @@ class Joiner:
         made: list[Any] = []
         value = abstract_values.fresh(kind, self.session, made)
         for builder, leaves, given in zip(self.builders, self.leaves, (a, b)):
-            with self.session.recording_into(builder):
+            with self.session.blocks.recording_into(builder):
                 self._take_apart(kind, given, leaves, place)
         self.fresh += made
         if isinstance(value, torch.SymInt):
@@ -453,7 +453,7 @@ class Joiner:
         return lattice.join(first, second, single)
 
     def _is_older(self, container: Any) -> bool:
-        return id(container) in self._kept or self.session.is_older(container, self._start)
+        return id(container) in self._kept or self.session.ownership.is_older(container, self._start)
 
     def _lists(self, value: Any) -> Any:
         """The list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
@@ -473,7 +473,7 @@ class Joiner:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
             kind = type(place.owner).__name__
             name = access_path(self.session, place, a, b)
-            if self.session.is_new(place.owner):
+            if self.session.ownership.is_new(place.owner):
                 base = "set" if isinstance(place.owner, set) else "deque"
                 return errors.BranchMismatchError(
                     f"'{name}', a {base} of the class {kind}, is changed where a tensor decides",
@@ -518,5 +518,5 @@ def _origin(session: Session, value: Any) -> errors.Location | None:
         value = next(iter(value.options.values()))
     if not isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         return None
-    location = session.provenance.get(id(value))
+    location = session.builder.provenance.get(id(value))
     return errors.Location(location.file, location.line, location.function) if location else None

@@ -146,14 +146,14 @@ def check_kept(session: Session, value: Any) -> None:
         cells.give_items(session, part)
     for part in _new_parts(session, value):
         born = session.allocations.born(part)
-        if born is None or session.repeats_since(born):
+        if born is None or session.blocks.repeats_since(born):
             kind = type(part).__name__
             raise errors.CaptureError(
                 f"the same {kind} is put in a list that changes length inside a captured block, maybe more than once",
                 session.here(),
                 fix=f"put in a copy: {'dict(d)' if isinstance(part, dict) else 'dataclasses.replace(item)'}",
             )
-        session.copies.add(part)
+        session.places.copies.add(part)
 
 
 def _new_parts(session: Session, value: Any) -> list[Any]:
@@ -244,7 +244,7 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     stands_in(session, items, value)
     for part in _mutable_parts(session, value):
         session.allocations.own(part)
-        session.copies.add(part)
+        session.places.copies.add(part)
     session.tuples.take(value)
     return value
 

@@ -40,7 +40,7 @@ def by_identity(session: Session, table: Any, key: Any) -> Any:
         return key
     known = session.outside.real(key)
     source = session.tracker.source_of(known)
-    if not session.is_abstract(known):
+    if not session.fakes.is_abstract(known):
         if source is not None:
             session.tracker.guards.same(source, known)
         return known

@@ -49,9 +49,9 @@ def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, order
         return case_split(session, table.table, lambda known: use(set(known)))
     key = next((key for key, value in dict.items(table) if may_be_undefined(value)), _ABSENT)
     if key is _ABSENT:
-        return session.key_orders.ordered(session, table, use) if ordered else use(table)
+        return session.blocks.key_orders.ordered(session, table, use) if ordered else use(table)
     value = dict.__getitem__(table, key)
-    without, full = (session.key_orders.follow(_alike(session, table), table) for _ in range(2))
+    without, full = (session.blocks.key_orders.follow(_alike(session, table), table) for _ in range(2))
     ItemPlace(without, key).write(MISSING)
 
     def once(known: Any) -> Any:
@@ -74,7 +74,7 @@ def copied(session: Session, table: Any) -> Any:
     """``table.copy()``, with its items as they are and its keys in their order."""
     made = table.copy()
     session.allocations.own(made)
-    return session.key_orders.follow(made, table)
+    return session.blocks.key_orders.follow(made, table)
 
 
 def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs: Any) -> Any:
@@ -96,7 +96,7 @@ def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: A
     """A method of what a dict is on each way: of a copy, since a view would show what is written when that way ends."""
 
     def of_way(known: Any) -> Any:
-        return session.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
+        return session.places.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
 
     return case_split(session, table, of_way, ordered=True)
 
@@ -105,15 +105,19 @@ def now(session: Session, value: Any) -> Any:
     """What a view of a dict shows now, where that is not what Python's own shows; any other value as it is."""
     if isinstance(value, TaggedUnion):
         views = [option for option in value.options.values() if is_view(option)]
-        if not any(map(session.views.is_stale, views)):
+        if not any(map(session.places.views.is_stale, views)):
             return value
-        tables = {id(session.views.table(view)) for view in views}
+        tables = {id(session.places.views.table(view)) for view in views}
         return now(session, views[0]) if len(tables) == 1 and len(views) == len(value.options) else unions.over(value, _now)
     if not is_view(value):
         return value
-    table = session.views.table(value)
+    table = session.places.views.table(value)
     own = gc.get_referents(value)[0] is table
-    return of_each_way(session, table, name_of(value)) if session.views.is_stale(value) or (own and has_optional(table)) else value
+    return (
+        of_each_way(session, table, name_of(value))
+        if session.places.views.is_stale(value) or (own and has_optional(table))
+        else value
+    )
 
 
 def over(union: TaggedUnion, function: Callable[[Any], Any]) -> Any:
@@ -164,6 +168,6 @@ def clear(session: Session, table: dict[Any, Any]) -> None:
 def remove(session: Session, table: dict[Any, Any], key: Any) -> None:
     """Take an item that is there out of a dict."""
     place = ItemPlace(table, key)
-    session.write(place)
-    session.key_orders.removed(table, key)
-    session.take_out(place, Undefined(f"[{key!r}]", KeyError, (key,)))
+    session.places.write(place)
+    session.blocks.key_orders.removed(table, key)
+    session.places.take_out(place, Undefined(f"[{key!r}]", KeyError, (key,)))

@@ -16,6 +16,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from dy2st import errors
 from dy2st.capture.branching.branch import run_branch
 from dy2st.capture.recording.block import align_operands
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.regions import Outcome
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice
@@ -110,7 +111,7 @@ def capture(session: Session, function: Any, call: Call, has_aux: bool = False) 
 
 
 def _set_grad_mode(session: Session, on: bool) -> None:
-    with session.quiet():
+    with quiet():
         torch._C._set_grad_enabled(on)
 
 

@@ -33,10 +33,10 @@ def capture_try(body: Any, handlers: Handlers, orelse: Any, live: Sequence[str],
     if session is None:
         return _plainly(body, handlers, orelse)
     functions: list[Any] = [function for pair in handlers for function in pair if function is not None]
-    cells = session.cells_of(body, *functions, *([] if orelse is None else [orelse]))
-    attempt, depth = Attempt(session, handlers, cells, caught), session.nesting
+    cells = session.frames.cells_of(body, *functions, *([] if orelse is None else [orelse]))
+    attempt, depth = Attempt(session, handlers, cells, caught), session.blocks.nesting
     try:
-        with session.around(attempt):
+        with session.in_flight.around(attempt):
             value, dead = rests.run(session, depth, body)
     except SIGNALS:
         raise
@@ -45,12 +45,12 @@ def capture_try(body: Any, handlers: Handlers, orelse: Any, live: Sequence[str],
         handler = attempt.handler(error)
         if handler is None:
             raise
-        session.commit_above(depth)
+        session.blocks.commit_above(depth)
         handler(error)
         return
     if orelse is not None and value is not abstract_values.ABSENT:
         value, dead = rests.run(session, depth, orelse)
-    if session.has_rest(depth):
+    if session.blocks.has_rest(depth):
         rests.joined(session, depth, value, dead, live, join)
         handle(session, attempt, handlers, live)
         rests.go_on(session, cells)
@@ -58,7 +58,7 @@ def capture_try(body: Any, handlers: Handlers, orelse: Any, live: Sequence[str],
 
 def handle(session: Session, attempt: Attempt, handlers: Handlers, live: Sequence[str]) -> None:
     """Where an exception has been left for a ``try`` statement, do what its handler does."""
-    left = session.left.read()
+    left = session.in_flight.left.read()
     if not isinstance(left, TaggedUnion):
         if attempt in departures.attempts(left):
             _enter(session, attempt, left)
@@ -71,18 +71,18 @@ def handle(session: Session, attempt: Attempt, handlers: Handlers, live: Sequenc
         _enter(session, attempt, left.options[tag])
 
     def otherwise() -> None:
-        session.put(session.left, departures.without(left, tag))
+        session.places.put(session.in_flight.left, departures.without(left, tag))
         handle(session, attempt, handlers, live)
 
     capture_if(left.tag == tag, then, otherwise, live)
 
 
 def _enter(session: Session, attempt: Attempt, left: Any) -> None:
-    session.put(session.left, None)
+    session.places.put(session.in_flight.left, None)
     found = departure(left)
     assert found is not None
     error = registered(session, found.error(left))
-    session.raised.append(error)
+    session.in_flight.raised.append(error)
     try:
         raise error
     except BaseException as raised:

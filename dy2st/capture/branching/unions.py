@@ -50,7 +50,7 @@ def certain(value: Any, **about: Any) -> Any:
     """An item or attribute that is read: one that is not there raises what Python raises."""
     if isinstance(value, Undefined):
         error = value.error(**about)
-        need().raised.append(error)
+        need().in_flight.raised.append(error)
         raise error
     return bound(value, **about) if isinstance(value, TaggedUnion) else value
 

@@ -56,10 +56,10 @@ from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.objects import cells, construction, hidden_state
 from dy2st.capture.operators import comparisons, number_operators
 from dy2st.capture.raising.exceptions import raised
-from dy2st.capture.recording.mode_stack import own_mode_stack
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text, wording
 from dy2st.capture.texts.marks import TEXTS
+from dy2st.capture.torch_functions.mode_stack import own_mode_stack
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
@@ -202,7 +202,7 @@ def _call_unpacked(session: Session, function: Any, args: tuple[Any, ...], kwarg
 
 def _looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, ...]) -> Any:
     """The dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
-    if session.class_tables:
+    if session.places.class_tables:
         _look_into_classes(session, function, args)
     table = next((value for value in args if isinstance(value, AbstractSet) or optional.has_optional(value)), None)
     if table is not None and _looks_into(function, handler, table):
@@ -217,13 +217,13 @@ def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> 
         _check_tables(session, function.__self__)
     if type(written) is types.FunctionType or any(function is known for known in _WITHOUT_ORDER):
         return None
-    tables = [value for value in args if session.key_orders.asks(value) is not None]
+    tables = [value for value in args if session.blocks.key_orders.asks(value) is not None]
     if not tables:
         return None
     if any(function is known for known in _ASKING) or getattr(function, "__name__", None) in _STEPPING:
         return tables[0]
     if getattr(function, "__name__", None) not in _KEEPING and function not in FAMILY:
-        session.key_orders.check(tables[0], session.here())
+        session.blocks.key_orders.check(tables[0], session.here())
     return None
 
 
@@ -236,7 +236,7 @@ _OF_TABLES = frozenset(
 def _check_tables(session: Session, module: torch.nn.Module) -> None:
     """The order in which modules have their parameters, buffers and modules is asked by a method that takes one order."""
     for table in (table for part in module.modules() for table in storage.tables(part)):
-        session.key_orders.check_order(session.key_orders.of(table), session.here(), lambda order: order is not None)
+        session.blocks.key_orders.check_order(session.blocks.key_orders.of(table), session.here(), lambda order: order is not None)
 
 
 def _looks_into(function: Any, handler: Any, table: Any) -> bool:
@@ -310,7 +310,9 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
     if isinstance(owner, torch.Tensor):
         handler = handler_of(getattr(torch.Tensor, method.__name__, None))
         return _call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
-    if isinstance(owner, torch.Generator) or (isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.created):
+    if isinstance(owner, torch.Generator) or (
+        isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.allocations.created
+    ):
         return surroundings_method(session, owner, method, args, kwargs)
     if isinstance(owner, str) and method.__name__ in _STRING_METHODS:
         return _STRING_METHODS[method.__name__](session, owner, *args, **kwargs)
@@ -371,7 +373,7 @@ def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
         return _call_of_list(session, owner, method.__name__, args)
     special_methods.check(session, owner, method.__name__)
     if method.__name__ not in _READING_WRAPPERS:
-        session.write(ContentsPlace(owner))
+        session.places.write(ContentsPlace(owner))
     return _call_plain(session, method, args, kwargs)
 
 
@@ -421,7 +423,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
         return modules.call_autograd_function(session, method.__self__, args, kwargs)
     if isinstance(method.__self__, collections.Counter) and method.__func__ in tables.COUNTING:
         return tables.update(session, method.__self__, *args, subtracts=method.__name__ == "subtract", **kwargs)
-    if isinstance(method.__self__, random.Random) and id(method.__self__) not in session.created:
+    if isinstance(method.__self__, random.Random) and id(method.__self__) not in session.allocations.created:
         return surroundings_method(session, method.__self__, method, args, kwargs)
     if isinstance(method.__self__, logging.Logger) and method.__name__ in LOG_METHODS:
         return log(session, method, *args, **kwargs)
@@ -438,9 +440,9 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
         opaque.look(session, function, args, kwargs)
         return _call_plain(session, function, args, kwargs)
     if is_skipped(function):
-        session.key_orders.asks_within((args, kwargs))
+        session.blocks.key_orders.asks_within((args, kwargs))
         return _call_plain(session, function, args, kwargs)
-    converted = session.convert(function)
+    converted = session.operators.convert(function)
     if converted is None:
         return _call_plain(session, function, args, kwargs)
     return enter(session, function, converted, args, kwargs, of_class or session.tracker.source_of(function) is not None)
@@ -456,18 +458,18 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
     if not is_part_of_library(function):
         session.position.user_files.add(function.__code__.co_filename)
     variables.track(session, function, converted, outside)
-    if session.depth >= _MAX_DEPTH or session.nesting >= _MAX_NESTING:
+    if session.frames.depth >= _MAX_DEPTH or session.blocks.nesting >= _MAX_NESTING:
         raise errors.CaptureError(
-            f"{function.__qualname__} calls itself {session.depth} times; a depth that tensors decide cannot be captured",
+            f"{function.__qualname__} calls itself {session.frames.depth} times; a depth that tensors decide cannot be captured",
             session.here(),
             fix="write the recursion as a while loop, or mark the function with @dy2st.not_to_static",
         )
-    bound = converted.bind(function, session.operators)
+    bound = converted.bind(function, session.operators.namespace)
     bound.__defaults__, bound.__kwdefaults__ = map(session.tracker.with_arguments, (bound.__defaults__, bound.__kwdefaults__))
     written_globals = [ItemPlace(function.__globals__, name) for name in converted.written_globals]
     if bound.__code__.co_flags & inspect.CO_GENERATOR:
         return UserGenerator(session, function, bound, written_globals, (args, kwargs))
-    with session.frame(bound, written_globals):
+    with session.frames.entered(bound, written_globals):
         return bound(*args, **kwargs)
 
 
@@ -514,7 +516,7 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     of_attributes = _method_of_attributes(session, owner, function.__name__)
     if of_attributes is not None:
         return of_attributes(session, owner, function.__name__, args, kwargs)
-    if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.key_orders.asks(owner) is not None:
+    if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.blocks.key_orders.asks(owner) is not None:
         return _with_order(session, owner, function)
     if tables.is_keyed(owner, function.__name__, args) or (function.__name__ == "setdefault" and optional.has_optional(owner)):
         return tables.method(session, owner, function, args, kwargs)
@@ -528,13 +530,13 @@ def _call_container(session: Session, owner: Any, function: Any, args: Any, kwar
     if isinstance(owner, dict) and function.__name__ in (optional.METHODS if optional.has_optional(owner) else optional.TAKING):
         return optional.method(session, owner, function.__name__, args, kwargs)
     if function.__name__ not in _READING_METHODS:
-        session.write(ContentsPlace(owner))
+        session.places.write(ContentsPlace(owner))
     return _given_by_container(session, owner, function, function(*args, **kwargs))
 
 
 def _given_by_container(session: Session, owner: Any, function: Any, result: Any) -> Any:
     """What a method of a container has given: a copy is made now, and a view is remembered."""
-    return construction.registered(session, result) if function.__name__ == "copy" else session.views.added(owner, result)
+    return construction.registered(session, result) if function.__name__ == "copy" else session.places.views.added(owner, result)
 
 
 def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -554,9 +556,9 @@ def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: A
 
 def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[..., Any] | None:
     """What a method of a container does that is the dict of a class, or changes the attributes of an object."""
-    if id(owner) in session.class_tables:
+    if id(owner) in session.places.class_tables:
         return attribute_tables.call_of_class
-    return attribute_tables.call if id(owner) in session.tables and name not in _READING_METHODS else None
+    return attribute_tables.call if id(owner) in session.places.tables and name not in _READING_METHODS else None
 
 
 def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...]) -> None:
@@ -592,7 +594,7 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
         return wording.of_method(session, function, args)
     check_surroundings(session, function, args, kwargs)
     hidden_state.called(session, function, args)
-    if not session.at_root:
+    if not session.blocks.at_root:
         iterators.check_own(session, function, *args, *kwargs.values())
     for value in (*args, *kwargs.values()):
         if isinstance(value, spreading.Rest):
@@ -612,7 +614,7 @@ def _call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
             else _call_with_flag(session, flag, function, args, kwargs)
         )
     if isinstance(result, (list, tuple, dict)):
-        session.own_all(result)
+        session.ownership.own_all(result)
     hidden_state.made(session, result)
     return result
 
@@ -661,15 +663,15 @@ def _name(function: Any) -> str:
 
 def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: Any, kwargs: Any) -> Any:
     """Call with a bool of the program; where the function needs to know which it is, in a branch for each."""
-    attempt = session.begin_attempt([])
+    attempt = session.blocks.begin_attempt([])
     try:
         result = _watched(session, function, args, kwargs)
     except BaseException as error:
-        session.roll_back(attempt)
+        session.blocks.roll_back(attempt)
         if not isinstance(error, GuardOnDataDependentSymNode) and not (isinstance(error, TypeError) and "SymBool" in str(error)):
             raise
     else:
-        session.commit(attempt)
+        session.blocks.commit(attempt)
         return result
 
     def once(known: bool) -> Any:

@@ -41,11 +41,11 @@ def capture_with(manager: Any, body: Any, live: Sequence[str], caught: Sequence[
 
     if session is None or not isinstance(manager, Managed):
         return whole()
-    cells, depth = session.cells_of(body), session.nesting
+    cells, depth = session.frames.cells_of(body), session.blocks.nesting
     handlers: Handlers = ((None, _nothing),)
     manager.attempt = attempt = Attempt(session, handlers, cells, caught)
     value, dead = rests.run(session, depth, whole)
-    if session.has_rest(depth):
+    if session.blocks.has_rest(depth):
         rests.joined(session, depth, value, dead, live, join)
         handle(session, attempt, handlers, live)
         rests.go_on(session, cells)

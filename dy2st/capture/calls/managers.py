@@ -111,7 +111,7 @@ class Managed:
 
     def __enter__(self) -> Any:
         entered = self._call("__enter__")
-        self.session.pending.append(self)
+        self.session.in_flight.pending.append(self)
         return entered
 
     def exit(self, *error: Any) -> Any:
@@ -125,7 +125,7 @@ class Managed:
         return self.session.over(self.manager, once) if isinstance(self.manager, TaggedUnion) else once(self.manager)
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
-        self.session.pending.remove(self)
+        self.session.in_flight.pending.remove(self)
         if isinstance(error, Unreachable):
             return False  # the blocks that raise have called it
         if isinstance(error, (Signal, errors.Dy2stError)):

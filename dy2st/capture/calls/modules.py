@@ -20,6 +20,7 @@ from dy2st.capture.diagnostics.translation import TRACING_ERRORS
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.types import abstract_values, lattice
@@ -123,7 +124,7 @@ def _watch_outputs(session: Session, hook: fx.Node, result: Any) -> Any:
 def _alias(session: Session, value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    with session.quiet():
+    with quiet():
         return session.outside.adopted(value).view_as(value)
 
 
@@ -143,14 +144,14 @@ def _run_pre_hook(session: Session, module: torch.nn.Module, hook_id: int, hook:
 
 def _track(session: Session, module: torch.nn.Module) -> None:
     tracker = session.tracker
-    if id(module) not in session.created and tracker.source_of(module) is None:
+    if id(module) not in session.allocations.created and tracker.source_of(module) is None:
         tracker.module(module, tracker.table.held(module, type(module).__name__))
 
 
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
     """``Function.apply``: its own backward is kept by calling it when the program runs."""
     try:
-        with session.quiet(), session.suspended():
+        with quiet(), session.suspended():
             example = _original_apply.__func__(function, *map(session.outside.adopted, args), **kwargs)
     except (errors.DataDependentError, *TRACING_ERRORS):
         example = _results_of_forward(session, function, args, kwargs)
@@ -162,12 +163,12 @@ def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any)
     """What ``forward`` gives where it depends on the values of tensors: captured to see, and forgotten."""
     context: Any = torch.autograd.function.FunctionCtx()
     separate = function.setup_context is not torch.autograd.Function.setup_context
-    attempt = session.begin_attempt([])
+    attempt = session.blocks.begin_attempt([])
     try:
         given = args if separate else (context, *args)
         kind = lattice.type_of(session.call(function.forward, *given, **kwargs))
     finally:
-        session.roll_back(attempt)
+        session.blocks.roll_back(attempt)
     grad = torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
     made: list[Any] = []
     return abstract_values.fresh(_unsized(kind, grad), session, made)

@@ -74,7 +74,7 @@ def called_with_modules(session: Session, function: Callable[..., Any], args: tu
     finally:
         for part, held in before:
             _note_attributes(session, part, held, _members)
-    if not session.at_root and hooks != [module_hooks(part) for part in modules.values()]:
+    if not session.blocks.at_root and hooks != [module_hooks(part) for part in modules.values()]:
         raise errors.CaptureError(
             f"a tensor decides whether {function.__qualname__}() is called, which changes the hooks of a module",
             session.here(),
@@ -128,7 +128,7 @@ def _note(session: Session, value: Any, held: Any) -> None:
     now = place.read()
     if not _same(held, now):
         place.write(held)
-        session.write(place)
+        session.places.write(place)
         place.write(now)
 
 
@@ -140,7 +140,7 @@ def _note_attributes(
     for name in changed:
         place = AttributePlace(value, name)
         place.write(held.get(name, MISSING))
-        session.write(place)
+        session.places.write(place)
         place.write(now.get(name, MISSING))
 
 

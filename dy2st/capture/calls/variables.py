@@ -49,18 +49,18 @@ def track(session: Session, function: types.FunctionType, names: Names, outside:
         place = ItemPlace(space, name)
         code = function.__code__
         with session.position.located(Location(code.co_filename, code.co_firstlineno, code.co_name)):
-            session.write(place)  # none of its lines runs yet
-        session.written_globals[place.key] = place
+            session.places.write(place)  # none of its lines runs yet
+        session.blocks.written_globals[place.key] = place
     own = table.held(function, function.__qualname__)
     for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__ or ())):
         source = table.cell(table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell"), name)
         if name in names.written_free:
-            session.shared_cells.add(id(cell))
+            session.frames.shared_cells.add(id(cell))
             if outside:
                 session.outside.writes_variable(CellPlace(cell, name), source)
             elif id(cell) not in session.outside.cells and (time := session.allocations.born(function)) is not None:
                 session.allocations.own(cell, since=time)
-            session.write(CellPlace(cell, name))
+            session.places.write(CellPlace(cell, name))
         elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):
             session.outside.read(CellPlace(cell, name), source)
     if outside:

@@ -208,7 +208,7 @@ def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
     deque.items = iteration.collected(iterable)
     deque._drop_first()
     session.allocations.own(deque)
-    session.created[id(deque)] = deque
+    session.allocations.created[id(deque)] = deque
     return deque
 
 

@@ -212,7 +212,7 @@ def _sort(session: Session, target: list[Any], *, key: Callable[..., Any] | None
     if known is not None:
         lists.set_item(session, known, slice(None), made)
         return
-    session.write(ContentsPlace(target))
+    session.places.write(ContentsPlace(target))
     list.__setitem__(target, slice(None), made)
 
 

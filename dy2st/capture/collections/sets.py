@@ -45,7 +45,7 @@ class CapturedSet(AbstractSet):
         check_member(need(), item)
         if item in self.table and not may_be_undefined(self.table[item]):
             return
-        need().write(ItemPlace(self.table, item))
+        need().places.write(ItemPlace(self.table, item))
         self.table[item] = None
 
     def discard(self, item: Any) -> None:
@@ -226,7 +226,7 @@ def _made(table: dict[Any, Any]) -> CapturedSet:
     made.table = table
     for part in (made, table):
         session.allocations.own(part)
-        session.created[id(part)] = part
+        session.allocations.created[id(part)] = part
     return made
 
 

@@ -69,12 +69,12 @@ def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, A
     if not _is_special(session, kind, source):
         table = kind(*before, source)
         session.allocations.own(table)
-        session.key_orders.follow(table, source)
+        session.blocks.key_orders.follow(table, source)
         update(session, table, **kwargs)
     else:
         table = kind(*before)
         session.allocations.own(table)
-        session.created[id(table)] = table
+        session.allocations.created[id(table)] = table
         update(session, table, source, **kwargs)
     return table
 
@@ -83,14 +83,14 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
     """``dict.fromkeys(items, value)``."""
     if isinstance(items, TaggedUnion):
         return session.over(items, lambda option: from_keys(session, kind, option, value))
-    if optional.is_open(items, "__iter__") or session.key_orders.asks(items) is not None:
+    if optional.is_open(items, "__iter__") or session.blocks.key_orders.asks(items) is not None:
         return optional.case_split(session, items, lambda known: from_keys(session, kind, tuple(known), value), ordered=True)
     items = _looked_at(session, items)
     if not (kind in FAMILY and isinstance(items, list) and keys.any_open(items)):
         return construction.registered(session, kind.fromkeys(items, value))
     table: Any = kind()
     session.allocations.own(table)
-    session.created[id(table)] = table
+    session.allocations.created[id(table)] = table
     for item in items:
         access.set_item(table, item, value)
     return table
@@ -106,7 +106,7 @@ def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
     session.allocations.own(table)
     for part in parts:
         if len(part) == 1 and not table and type(part[0]) in FAMILY:
-            session.key_orders.follow(table, part[0])
+            session.blocks.key_orders.follow(table, part[0])
             table.update(part[0])
         elif len(part) == 1:
             update(session, table, part[0])
@@ -119,10 +119,10 @@ def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
 
 def merged(session: Session, left: Any, right: Any) -> Any:
     """``left | right``."""
-    known = not any(optional.has_optional(table) or session.key_orders.of(table) is not None for table in (left, right))
+    known = not any(optional.has_optional(table) or session.blocks.key_orders.of(table) is not None for table in (left, right))
     if known or isinstance(left, collections.Counter) or type(left) not in FAMILY:
         for table in (left, right):
-            session.key_orders.check(table, session.here())
+            session.blocks.key_orders.check(table, session.here())
         made = left | right
         session.allocations.own(made)
         return made
@@ -133,12 +133,12 @@ def merged(session: Session, left: Any, right: Any) -> Any:
 
 def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> None:
     """``table.move_to_end(key, last)``."""
-    if session.nesting == 1 and session.key_orders.of(table) is None and not optional.has_optional(table):
-        session.write(ContentsPlace(table))
+    if session.blocks.nesting == 1 and session.blocks.key_orders.of(table) is None and not optional.has_optional(table):
+        session.places.write(ContentsPlace(table))
         table.move_to_end(key, last)
         return
     access.OF_CONTAINERS["__getitem__"](session, table, key)
-    session.key_orders.moved(table, key, last)
+    session.blocks.key_orders.moved(table, key, last)
 
 
 def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = False, **named: Any) -> None:
@@ -149,8 +149,8 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
             continue
         source = _looked_at(session, source)
         if not _is_special(session, type(table), source) and not optional.has_optional(table) and not optional.has_optional(source):
-            session.key_orders.check(source, session.here())
-            session.write(ContentsPlace(table))
+            session.blocks.key_orders.check(source, session.here())
+            session.places.write(ContentsPlace(table))
             (table.subtract if subtracts else table.update)(source)
         elif isinstance(table, collections.Counter):
             _count(session, table, source, -1 if subtracts else 1)
@@ -164,12 +164,12 @@ def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = Fal
 
 def _put(session: Session, table: Any, source: Any) -> None:
     if isinstance(source, dict) and not has_own(source, "__iter__"):
-        session.key_orders.check(source, session.here())
+        session.blocks.key_orders.check(source, session.here())
         for key, value in storage.plain(source).items():
             if key in table:
                 _put_one(session, table, key, value)
             else:  # it is there on the same ways
-                session.write(ItemPlace(table, key))
+                session.places.write(ItemPlace(table, key))
                 table[key] = value
         return
     if hasattr(source, "keys"):

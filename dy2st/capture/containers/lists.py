@@ -18,6 +18,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import ranges
 from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
@@ -31,7 +32,7 @@ CALLS_METHODS_FOR_USER = True
 
 def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
     """The rows of a tensor whose first size is known only at run time."""
-    with session.quiet():
+    with quiet():
         row = tensor.new_empty(tensor.shape[1:])
         if tensor.requires_grad:
             row = row.requires_grad_().clone()
@@ -82,7 +83,7 @@ def required(session: Session, items: list[Any]) -> RuntimeList:
 def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> Any:
     """An index as a number; the operation itself finds out that nothing is there, unless others see the exception pass."""
     index = session.to_number(index)
-    if items.element is not None and (session.pending or session.has_written()):
+    if items.element is not None and (session.in_flight.pending or session.in_flight.has_written()):
         count = length(session, items)
         if not isinstance(index, int) or index >= 0:
             check(session, count > index, IndexError, message)
@@ -112,7 +113,7 @@ def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
             "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
         )
     error = IndexError(message)
-    session.raised.append(error)
+    session.in_flight.raised.append(error)
     raise error
 
 
@@ -172,7 +173,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
     known = session.lists.of(target)
     if known is None:
         if name in _CHANGING:
-            session.write(ContentsPlace(target))
+            session.places.write(ContentsPlace(target))
         if name in ("pop", "insert") and args and isinstance(args[0], (torch.Tensor, *SYMBOLIC_NUMBERS)):
             return _METHODS[name](session, required(session, target), *args, **kwargs)
         result = getattr(storage.base_of(target), name)(target, *args, **kwargs)
@@ -212,7 +213,7 @@ def _insert(session: Session, items: RuntimeList, index: Any, value: Any) -> Non
 def _pop(session: Session, items: RuntimeList, index: Any = -1) -> Any:
     empty = "pop from empty list"
     index = ranges.whole(session, index)
-    if not _is_last(index) and items.element is not None and (session.pending or session.has_written()):
+    if not _is_last(index) and items.element is not None and (session.in_flight.pending or session.in_flight.has_written()):
         check(session, length(session, items) > 0, IndexError, empty)
     index = _reached(session, items, index, empty if _is_last(index) else "pop index out of range")
     return _take(session, items, control.list_pop, (items, index), empty)
@@ -298,7 +299,7 @@ def del_item(session: Session, items: RuntimeList, index: Any) -> None:
 def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     """``torch.stack(items, dim)``."""
     example = _example(session, items)
-    with session.quiet():
+    with quiet():
         made = torch.stack([example], dim)
         dim = dim % made.dim()
         shape = list(made.shape)
@@ -311,7 +312,7 @@ def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
 def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     """``torch.cat(items, dim)``."""
     example = _example(session, items)
-    with session.quiet():
+    with quiet():
         shape = list(example.shape)
         shape[dim % example.dim()] = session.shapes.fresh_int(size=True)
         made = _like(example, shape)

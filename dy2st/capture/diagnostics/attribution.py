@@ -71,20 +71,20 @@ _NEVER = (errors.Dy2stError, RecursionError, MemoryError, SystemError, *TRACING_
 
 def is_users(session: Session, error: BaseException) -> bool:
     """Whether eager Python raises an exception as well, where the program is now."""
-    if any(error is known for known in session.raised):
+    if any(error is known for known in session.in_flight.raised):
         return True
     if not isinstance(error, Exception) or isinstance(error, _NEVER):
         return False
     if is_about_abstracts(session, error):
         return False
-    if session.failed is not None and session.failed[0] is error:
+    if session.in_flight.failed is not None and session.in_flight.failed[0] is error:
         return not isinstance(error, NotImplementedError)
     return _innermost_is_users(error)
 
 
 def is_about_abstracts(session: Session, error: Exception) -> bool:
     """Whether an error is due to values that Python does not know during a capture."""
-    if any(error is known for known in session.raised):
+    if any(error is known for known in session.in_flight.raised):
         return False
     if any(isinstance(value, CAPTURE_VALUES) for value in error.args):
         return True

@@ -11,8 +11,8 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts, is_about_texts, runs_in_capture
-from dy2st.capture.session.function_mode import data_dependent
 from dy2st.capture.session.session import Session, current
+from dy2st.capture.torch_functions.mode import data_dependent
 from dy2st.capture.types import lattice
 from dy2st.capture.values.signals import Refused
 from dy2st_runtime.call.tracebacks import chained, note, steps
@@ -146,14 +146,13 @@ def user_line(session: Session, error: BaseException) -> errors.Location | None:
     return found
 
 
-def _first_line(session: Session) -> errors.Location | None:
+def _first_line(session: Session) -> errors.Location:
     """Where the captured function begins, for what is met before or after all lines of it run."""
-    if session.code is None:
-        return None
-    file, first = session.code.co_filename, session.code.co_firstlineno
+    code = session.request.function.__code__
+    file, first = code.co_filename, code.co_firstlineno
     lines = range(first, first + _DECORATORS)
     line = next((n for n in lines if linecache.getline(file, n).lstrip().startswith(("def ", "async def "))), first)
-    return errors.Location(file, line, session.code.co_name)
+    return errors.Location(file, line, code.co_name)
 
 
 __all__ = ["TRACING_ERRORS", "data_dependent", "in_users_words", "translated", "user_line"]

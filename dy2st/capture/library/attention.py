@@ -15,9 +15,10 @@ import torch
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.library.registry import handles
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch
-from dy2st.capture.session.function_mode import handles_torch
 from dy2st.capture.session.session import Session, current
+from dy2st.capture.torch_functions.mode import handles_torch
 from dy2st.capture.values.signals import Signal
 from dy2st.capture.values.symbolic import own_meaning
 
@@ -43,11 +44,11 @@ def _encoder(session: Session, *args: Any, **kwargs: Any) -> Any:
 
     def answered(is_aligned: bool) -> Callable[[], Any]:
         def run() -> Any:
-            session.is_aligned.append(is_aligned)
+            session.traits.is_aligned.append(is_aligned)
             try:
                 return _plain_encoder(*args, **kwargs)
             finally:
-                session.is_aligned.pop()
+                session.traits.is_aligned.pop()
 
         return run
 
@@ -56,8 +57,8 @@ def _encoder(session: Session, *args: Any, **kwargs: Any) -> Any:
 
 @handles_torch(torch._nested_tensor_from_mask_left_aligned)
 def _left_aligned(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if session.is_aligned:
-        return session.is_aligned[-1]
+    if session.traits.is_aligned:
+        return session.traits.is_aligned[-1]
     raise _AsksAlignment(session.number(torch.ops.aten._nested_tensor_from_mask_left_aligned.default, args, "bool"))
 
 
@@ -100,14 +101,14 @@ def _attention(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[
     made, weights = _like(session, query), None
     if need_weights:
         batch, length, _ = query.shape
-        with session.quiet():
+        with quiet():
             weights = query.new_empty([batch, length, length] if average else [batch, heads, length, length])
     session.builder.call(torch.ops.aten._native_multi_head_attention.default, given, kwargs, (made, weights))
     return made, weights
 
 
 def _like(session: Session, tensor: torch.Tensor) -> torch.Tensor:
-    with session.quiet(), torch.no_grad():
+    with quiet(), torch.no_grad():
         return torch.empty_like(session.outside.adopted(tensor), memory_format=torch.contiguous_format)
 
 

@@ -49,7 +49,7 @@ class Work(RuntimeFunction):
 
     def __init__(self, session: Session, name: str) -> None:
         self._session, self._name = session, name
-        session.created[id(self)] = self
+        session.allocations.created[id(self)] = self
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
         """``self.wait(timeout)``."""

@@ -55,7 +55,7 @@ def _copy(session: Session, value: Any) -> Any:
         return made
     if made is value:
         return made
-    session.key_orders.follow_object(made, value)
+    session.blocks.key_orders.follow_object(made, value)
     return construction.registered(session, made)
 
 
@@ -127,7 +127,7 @@ class _Deep:
         if type(part) is dict:
             table = self.known[id(part)] = construction.registered(self.session, {})
             table.update({key: self.copied(item) for key, item in part.items()})
-            return self.session.key_orders.follow(table, part)
+            return self.session.blocks.key_orders.follow(table, part)
         if _is_plain(type(part)):
             return self._object(part)
         if isinstance(part, HOLDERS) and not isinstance(part, AbstractObject) and not _own_ways(type(part)) and self._is_made(part):
@@ -135,7 +135,7 @@ class _Deep:
         before = {*self.known}
         made = copy.deepcopy(part, self.known)
         for inside in [copied for known, copied in self.known.items() if known not in before and known != id(self.known)]:
-            self.session.own_all(inside)
+            self.session.ownership.own_all(inside)
         return made if made is part else construction.registered(self.session, made)
 
     def _tensors(self, part: list[Any], known: RuntimeList) -> list[Any]:
@@ -170,7 +170,7 @@ class _Deep:
         return capture_if_exp(comparisons.is_(item, part), lambda: made, lambda: self._tensor(item, rest))
 
     def _is_made(self, part: Any) -> bool:
-        return id(part) in self.session.created and self.session.lists.of(part) is None
+        return id(part) in self.session.allocations.created and self.session.lists.of(part) is None
 
     def _holder(self, part: Any) -> Any:
         """A container of a class of the user's, of which Python would keep the items and attributes."""
@@ -188,7 +188,7 @@ class _Deep:
         self.known[id(part)] = made
         for name, item in attributes(part).items():
             storage.keep(made, name, self.copied(item))
-        self.session.key_orders.follow_object(made, part)
+        self.session.blocks.key_orders.follow_object(made, part)
         return made
 
 

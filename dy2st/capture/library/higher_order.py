@@ -109,11 +109,11 @@ def _may_decide(values: Any) -> bool:
 @handles(pytree.tree_map)
 def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
     """Each leaf goes through a function of the user's, which is converted."""
-    session.key_orders.asks_within(tree)
+    session.blocks.key_orders.asks_within(tree)
     leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
     made = pytree.tree_unflatten([session.call(func, *row) for row in zip(leaves, *others)], spec)
-    session.own_all(made)
+    session.ownership.own_all(made)
     return made
 
 

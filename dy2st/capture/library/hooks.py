@@ -24,7 +24,7 @@ def _decided(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        if not session.at_root:
+        if not session.blocks.at_root:
             raise errors.CaptureError(
                 f"a tensor decides whether {function.__qualname__}() is called",
                 session.here(),

@@ -41,7 +41,7 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
             return function(values, **kwargs)
         if key is None and all(isinstance(v, (int, float, torch.SymInt, torch.SymFloat)) for v in values):
             kinds = {"float" if number_kind(value) == "float" else "int" for value in values}
-            if len(kinds) < 2 or tensor_traits.NUMBER not in session.apart:
+            if len(kinds) < 2 or tensor_traits.NUMBER not in session.traits.apart:
                 lattice.mix_numbers(kinds)
                 return session.number(target, values, "float" if "float" in kinds else "int")
         score: Any = (lambda item: item) if key is None else functools.partial(session.call, key)
@@ -210,7 +210,7 @@ def _as_it_is(item: Any, then: Any, live: Any, test: Any) -> None:
 @handles(next)
 def _next(session: Session, iterator: Any, *default: Any) -> Any:
     if isinstance(iterator, RuntimeIterable):
-        session.spend(iterator)
+        session.iterators.spend(iterator)
         return _first(session, Stream(iterator, _as_it_is), default)
     if not isinstance(iterator, Stream) or iterator.has_begun:
         return iterators.next_(iterator, *default)
@@ -219,13 +219,13 @@ def _next(session: Session, iterator: Any, *default: Any) -> Any:
     if not _is_plain(iterator.source):
         return iterators.next_(iterator, *default)
     before, iterator.source = itertools.tee(iterator.source)
-    attempt = session.begin_attempt(())
+    attempt = session.blocks.begin_attempt(())
     try:
         item = iterators.next_(iterator, *default)
     except errors.CaptureError:  # the first item is another one on each way
-        session.roll_back(attempt)
+        session.blocks.roll_back(attempt)
         return _first(session, Stream(before, iterator.through, iterator.bound), default)
-    session.commit(attempt)
+    session.blocks.commit(attempt)
     return item
 
 
@@ -242,7 +242,7 @@ def _is_plain(iterator: Any) -> bool:
 def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:
     """What ``next`` gives, of a generator of which a tensor decides what is left then."""
     found = session.call(written_out.first_or if default else written_out.first, iterator, *default)
-    session.spend(iterator)
+    session.iterators.spend(iterator)
     return found
 
 

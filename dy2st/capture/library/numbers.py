@@ -43,7 +43,7 @@ def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
 
 def _whole(session: Session, function: Any, value: Any) -> Any:
     """A function that makes an int of a number; what it raises for a float that is none is raised for the code around it."""
-    if session.pending and isinstance(value, torch.SymFloat):
+    if session.in_flight.pending and isinstance(value, torch.SymFloat):
         is_nan, is_infinite = (session.number(asks, (value,), "bool") for asks in (math.isnan, math.isinf))
         check(session, logical_not(is_nan), ValueError, "cannot convert float NaN to integer")
         check(session, logical_not(is_infinite), OverflowError, "cannot convert float infinity to integer")

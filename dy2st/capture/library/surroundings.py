@@ -81,9 +81,11 @@ def check_surroundings(session: Session, function: Any, args: tuple[Any, ...], k
         owner = None
     if owner is None and args and getattr(type(args[0]), _name(function), None) is function:
         owner = args[0]
-    if owner is not None and id(owner) in session.created and not isinstance(owner, (pathlib.Path, threading.Thread)):
+    if owner is not None and id(owner) in session.allocations.created and not isinstance(owner, (pathlib.Path, threading.Thread)):
         return
-    if _is_stream(owner) or any(_is_stream(value) and id(value) not in session.created for value in (*args, *kwargs.values())):
+    if _is_stream(owner) or any(
+        _is_stream(value) and id(value) not in session.allocations.created for value in (*args, *kwargs.values())
+    ):
         raise _refused(session, f"{_name(function)}() reads or writes a file or stream")
     if _acts(_module(function, owner), _name(function)):
         raise _refused(session, f"{_module(function, owner)}.{_name(function)}() reads or changes something outside of the program")
@@ -93,7 +95,7 @@ def check_manager(session: Session, manager: Any) -> None:
     """Refuse a context manager of a library that acts on the world where the program does not run."""
     kind = type(manager)
     acts = kind.__name__ in _MANAGERS.get(kind.__module__, ()) or _is_stream(manager)
-    if acts and (kind.__module__ == "contextlib" or id(manager) not in session.created):
+    if acts and (kind.__module__ == "contextlib" or id(manager) not in session.allocations.created):
         raise _refused(session, f"the context manager {kind.__name__} acts outside of the program")
 
 

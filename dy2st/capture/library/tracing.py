@@ -12,8 +12,8 @@ from torch.utils import _python_dispatch
 
 from dy2st.capture.library.registry import handles
 from dy2st.capture.recording.recorder import Recorder
-from dy2st.capture.session.function_mode import TorchFunctions
 from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions.mode import TorchFunctions
 
 _OWN = (Recorder, FakeTensorMode, TorchFunctions)
 """The modes of a capture."""

@@ -164,7 +164,7 @@ def _vjp(session: Session, func: Any, *primals: Any, has_aux: bool = False) -> A
     function = VjpFunction(
         back, captured, [outside(session, kind_of(tensor), captured.has_gradient) for tensor in given.inputs], primals
     )
-    session.created[id(function)] = function
+    session.allocations.created[id(function)] = function
     results = tree_unflatten(made[:count], captured.spec), function
     return (*results, tree_unflatten(made[count:], captured.aux_spec)) if has_aux else results
 

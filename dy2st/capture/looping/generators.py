@@ -16,8 +16,9 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.attributes import attributes
 from dy2st.capture.raising.unwinding import Handlers, passed
+from dy2st.capture.recording.in_flight import Pending
 from dy2st.capture.session.regions import Frame
-from dy2st.capture.session.session import Pending, Session, current
+from dy2st.capture.session.session import Session, current
 from dy2st.capture.writes.places import CellPlace, Place, cells_of
 
 
@@ -47,10 +48,10 @@ class UserGenerator:
         """Whether each step may be taken in another block, of which one runs only after the one before."""
         self.pending: list[Pending] = []
         """What an exception raised at the `yield` would pass."""
-        self._frame: Frame = session.new_frame(bound, written_globals)
+        self._frame: Frame = session.frames.new(bound, written_globals)
         self._generator = bound(*arguments[0], **arguments[1])
-        self._region = session.region
-        session.generators.add(self)
+        self._region = session.blocks.region
+        session.iterators.generators.add(self)
 
     def __iter__(self) -> UserGenerator:
         return self
@@ -95,7 +96,7 @@ class UserGenerator:
         Returns:
             Whether there was something to do.
         """
-        attempt = region, mark = self.session.begin_attempt([])
+        attempt = region, mark = self.session.blocks.begin_attempt([])
         try:
             with self._running():
                 self._generator.close()
@@ -104,7 +105,7 @@ class UserGenerator:
         except Exception:  # of a `finally` clause that nobody waits for
             return True
         finally:
-            self.session.roll_back(attempt)
+            self.session.blocks.roll_back(attempt)
 
     def _resumed(self, resume: Callable[..., Any], *args: Any) -> Any:
         if current() is not self.session:
@@ -118,29 +119,26 @@ class UserGenerator:
         """The block that is recorded now runs it: no other can know how far it has come."""
         session = self.session
         position = self.__dy2st_position__
-        _, builder = session.taken.get(id(position), (None, self._region.builder))
+        _, builder = session.iterators.taken.get(id(position), (None, self._region.builder))
         if self.step_by_step and builder is not None:
             return
-        if builder is None or not session.builder.is_inside(builder) or session.repeats_since(self._frame.start):
+        if builder is None or not session.builder.is_inside(builder) or session.blocks.repeats_since(self._frame.start):
             raise attributes.spent(session)
-        session.taken[id(position)] = (position, session.builder)
-        session.region.iterators.append(position)
+        session.iterators.taken[id(position)] = (position, session.builder)
+        session.blocks.region.iterators.append(position)
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
         """Its frame is the one that runs, its handlers and `finally` clauses are those around the code that runs."""
-        session, outside = self.session, len(self.session.pending)
+        session, outside = self.session, len(self.session.in_flight.pending)
         self._note_variables()
-        session.pending += self.pending
-        session.frames.append(self._frame)
-        session.depth += 1
+        session.in_flight.pending += self.pending
         try:
-            yield
+            with session.frames.resumed(self._frame):
+                yield
         finally:
-            session.depth -= 1
-            session.frames.pop()
-            self.pending = session.pending[outside:]
-            del session.pending[outside:]
+            self.pending = session.in_flight.pending[outside:]
+            del session.in_flight.pending[outside:]
 
     def _note_variables(self) -> None:
         """Its variables that blocks inside share are state of the block that runs it."""
@@ -149,8 +147,8 @@ class UserGenerator:
         for place in cells_of(*functions):
             if id(place.cell) not in self._frame.outer_cells:
                 self.session.allocations.own(place.cell, since=self._frame.start)
-                self.session.shared_cells.add(id(place.cell))
-                self.session.write(place)
+                self.session.frames.shared_cells.add(id(place.cell))
+                self.session.places.write(place)
 
     def owns(self, place: Place) -> bool:
         """Whether a place is a variable of its own."""
@@ -158,14 +156,14 @@ class UserGenerator:
 
     def unwind(self, error: BaseException) -> None:
         """Do in the block that is recorded now what an exception raised at the `yield` does on its way out."""
-        session, outer = self.session, self.session.pending
+        session, outer = self.session, self.session.in_flight.pending
         result = error
         try:
             for index in reversed(range(len(self.pending))):
-                session.pending = [*outer, *self.pending[:index]]
+                session.in_flight.pending = [*outer, *self.pending[:index]]
                 result, _ = passed(session, self.pending[index], result)
         finally:
-            session.pending = outer
+            session.in_flight.pending = outer
         if result is not error:
             raise result
 
@@ -175,14 +173,14 @@ class UserGenerator:
             return
         if current() is not self.session:
             return
-        if not self.session.is_open(self._region):
+        if not self.session.blocks.is_open(self._region):
             self.drop()
             return
         try:
             self.close()
         except errors.CaptureError as error:
             if self.drop():
-                self.session.unclosed.append(error)
+                self.session.iterators.unclosed.append(error)
         except Exception:  # what a `finally` clause raises in a generator that is gone goes nowhere
             pass
 
@@ -196,9 +194,9 @@ def check_ended(session: Session) -> None:
     Raises:
         CaptureError: there is one.
     """
-    if session.unclosed:
-        raise session.unclosed[0]
-    for generator in session.generators:
+    if session.iterators.unclosed:
+        raise session.iterators.unclosed[0]
+    for generator in session.iterators.generators:
         if generator.has_to_end and generator.drop():
             raise errors.CaptureError(
                 f"the generator {generator.__qualname__}() has a finally clause that has not run when the function ends",

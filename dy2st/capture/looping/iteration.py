@@ -52,7 +52,7 @@ def range_(*bounds: Any) -> Any:
         return range(start, stop, step)
     if isinstance(step, int) and step == 0:
         raise raised(ValueError(_NO_STEP))
-    if session.pending and is_symbolic(step):  # where nobody catches it, the program finds out when it needs the length
+    if session.in_flight.pending and is_symbolic(step):  # where nobody catches it, the program finds out when it needs the length
         check(session, step != 0, ValueError, _NO_STEP)
     return ranges.RuntimeRange(start, stop, step)
 
@@ -174,13 +174,15 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         return session.over(iterable, lambda option: capture_for(option, body, live, test))  # type: ignore[no-any-return]
     if optional.is_open(iterable, "__iter__"):
         return optional.case_split(session, iterable, lambda table: capture_for(table, body, live, test), ordered=True)  # type: ignore[no-any-return]
-    if session.key_orders.asks(iterable) is not None:
-        return session.key_orders.ordered(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]
+    if session.blocks.key_orders.asks(iterable) is not None:
+        return session.blocks.key_orders.ordered(session, iterable, lambda table: capture_for(table, body, live, test))  # type: ignore[no-any-return]
     items = as_runtime(iterable)
     if items is not None:
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
         _capture_positions(session, items, body, live, test, 0)
-    elif not (isinstance(iterable, range) and len(iterable) > session.unroll and _is_loop(session, iterable, body, live, test)):
+    elif not (
+        isinstance(iterable, range) and len(iterable) > session.request.unroll and _is_loop(session, iterable, body, live, test)
+    ):
         _unroll(session, iterable, body, live, test)
 
 
@@ -193,11 +195,13 @@ def _over_columns(made: Columns, body: Any, live: Sequence[str], test: Any) -> N
 
 def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], test: Any) -> bool:
     """Capture a long loop over known numbers; whether its body does the same in each iteration."""
-    cells = session.cells_of(body, *([test] if test is not None else []))
+    cells = session.frames.cells_of(body, *([test] if test is not None else []))
     items = _of_range(numbers)
     if not try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
         return False
-    session.site("for", "captured", f"{len(numbers)} iterations are more than {session.unroll}, so they are not written out")
+    session.site(
+        "for", "captured", f"{len(numbers)} iterations are more than {session.request.unroll}, so they are not written out"
+    )
     return True
 
 
@@ -224,7 +228,7 @@ def _capture_positions(session: Session, items: RuntimeIterable, body: Any, live
         position.cell_contents = k + 1
         body(item)
 
-    cells = [*session.cells_of(body, *([test] if test is not None else [])), place]
+    cells = [*session.frames.cells_of(body, *([test] if test is not None else [])), place]
     capture_loop(session, again(), again, iteration, cells, [*live, _POSITION])
     going = items.end is not None and (test is None or test())
     if is_symbolic(going):
@@ -250,13 +254,13 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
             if session.lists.of(iterable) is not None:  # an iteration has made it grow or shrink where a tensor decides
                 return _rest_of_list(session, iterable, body, live, test, iterations + 1)
         else:
-            attempt = session.begin_attempt(session.cells_of(body, test))
+            attempt = session.blocks.begin_attempt(session.frames.cells_of(body, test))
             body(item)
             if is_symbolic(test()):
                 changed = [write.place for write in attempt[0].undo_log.writes().values()]
-                session.roll_back(attempt)
+                session.blocks.roll_back(attempt)
                 return _capture_rest(session, _Rest(iterable, iterator, item, iterations, changed), body, live, test)
-            session.commit(attempt)
+            session.blocks.commit(attempt)
         iterations += 1
     session.site("for", "unrolled", f"{iterations} iterations over a Python {type(iterable).__name__}")
     rests.go_on(session, ())
@@ -265,22 +269,22 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
 def _over_steps(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
     """Step through an iterator of the user's; once a tensor decides about its steps, capture what is left as a loop."""
     iterator, iterations, test = rest.iterator, 0, test or _going_on(session, lambda: True)
-    cells = session.cells_of(body, test)
+    cells = session.frames.cells_of(body, test)
     while not iterations or test():
-        attempt = session.begin_attempt(cells)
+        attempt = session.blocks.begin_attempt(cells)
         item = stepping.step(iterator)
         if item is iterators.END:
-            session.commit(attempt)
+            session.blocks.commit(attempt)
             break
         if item is not stepping.DECIDED:
             body(item)
         if item is stepping.DECIDED or is_symbolic(test()):
-            session.roll_back(attempt)
+            session.blocks.roll_back(attempt)
             if try_loop(session, cells, lambda: stepping.capture_steps(session, iterator, body, live, test)):
                 return session.site("for", "captured", "a tensor decides how many items are taken")
             item = iterators.step(iterator)
             return _capture_rest(session, dataclasses.replace(rest, item=item, iterations=iterations), body, live, test)
-        session.commit(attempt)
+        session.blocks.commit(attempt)
         iterations += 1
     session.site("for", "unrolled", f"{iterations} iterations over a Python {type(rest.iterable).__name__}")
     rests.go_on(session, ())
@@ -316,7 +320,7 @@ def _guarded(session: Session, rest: _Rest, body: Any, live: Sequence[str]) -> N
         if item is iterators.END:
             return rests.go_on(session, ())
         rest = _Rest(rest.iterable, rest.iterator, item, rest.iterations + 1, None)
-        items, cells = rest.positions(), session.cells_of(body)
+        items, cells = rest.positions(), session.frames.cells_of(body)
         if items is not None and try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
             return session.site("for", "captured", "the loop may be left by an exception")
         capture_iteration = _Iteration(rest.iterator, body, item)
@@ -356,7 +360,7 @@ class _Rest:
 def _capture_rest(session: Session, rest: _Rest, body: Any, live: Sequence[str], test: Any) -> None:
     iterators.check_own(session, rest.iterator)
     items = rest.positions()
-    cells = session.cells_of(body, test)
+    cells = session.frames.cells_of(body, test)
     if items is not None and try_loop(session, cells, lambda: _capture_positions(session, items, body, live, test, 0)):
         session.site("for", "captured", "the loop may be left at run time")
         return
@@ -392,7 +396,7 @@ def _iterations(session: Session, rest: _Rest, item: Any, body: Any, live: Seque
         if iterations > _UNROLL_LIMIT and not isinstance(rest.iterable, collections.abc.Sized):
             raise _endless(session)
     if isinstance(rest.iterable, collections.abc.Iterator):
-        session.spend(rest.iterable)
+        session.iterators.spend(rest.iterable)
     session.site("for", "unrolled", f"{iterations - 1} iterations; each is skipped once the loop has been left")
     rests.go_on(session, ())
 
@@ -422,7 +426,7 @@ def _rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[
 
 def _remaining(session: Session, iterator: Any) -> list[Any]:
     """The items that an iterator of the user's still has; what it is then is known only at run time."""
-    attempt = session.begin_attempt([])
+    attempt = session.blocks.begin_attempt([])
     items = _at_most(session, iterators.over(iterator))
     for write in attempt[0].undo_log.writes().values():
         if getattr(write.place, "owner", None) is not iterator:
@@ -431,8 +435,8 @@ def _remaining(session: Session, iterator: Any) -> list[Any]:
                 session.here(),
                 fix="write a while loop",
             )
-    session.commit(attempt)
-    session.spend(iterator)
+    session.blocks.commit(attempt)
+    session.iterators.spend(iterator)
     return items
 
 

@@ -71,7 +71,7 @@ def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
     if session is None:
         return iterable
     iterable = optional.now(session, iterable)
-    in_order = not has_own(iterable, "__iter__") and session.key_orders.asks(iterable) is not None
+    in_order = not has_own(iterable, "__iter__") and session.blocks.key_orders.asks(iterable) is not None
     if in_order or optional.is_open(iterable, "__iter__"):
         iterable = optional.case_split(session, iterable, tuple, ordered=True)
     if isinstance(iterable, TaggedUnion):
@@ -148,20 +148,20 @@ def take(session: Session, iterator: Any) -> None:
     """
     if isinstance(iterator, UserGenerator):
         return  # it looks itself, at each step
-    if isinstance(iterator, io.IOBase) and id(iterator) not in session.created:
+    if isinstance(iterator, io.IOBase) and id(iterator) not in session.allocations.created:
         raise errors.CaptureError(
             f"a {type(iterator).__name__} from outside is read, and would be so only once, at capture",
             session.here(),
             fix="read it outside of the static function, and pass in what it gives as an argument",
         )
-    taken = session.taken.get(id(iterator))
+    taken = session.iterators.taken.get(id(iterator))
     if taken is not None and (taken[1] is None or not session.builder.is_inside(taken[1])):
         raise attributes.spent(session)
-    if not session.at_root:
+    if not session.blocks.at_root:
         check_pure(session, iterator)
         check_own(session, iterator)
-    session.taken[id(iterator)] = (iterator, session.builder)
-    session.region.iterators.append(iterator)
+    session.iterators.taken[id(iterator)] = (iterator, session.builder)
+    session.blocks.region.iterators.append(iterator)
 
 
 def check_pure(session: Session, iterator: Any) -> None:
@@ -209,11 +209,11 @@ def quietly(session: Session, iterator: Any, take_items: Callable[[], Any]) -> A
     """
     if not isinstance(iterator, UserGenerator):
         return take_items()
-    attempt = session.begin_attempt([])
+    attempt = session.blocks.begin_attempt([])
     items = take_items()
     if not all(iterator.owns(write.place) for write in attempt[0].undo_log.writes().values()):
         raise _impure(session, iterator)
-    session.commit(attempt)
+    session.blocks.commit(attempt)
     return items
 
 

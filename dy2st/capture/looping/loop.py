@@ -79,12 +79,12 @@ class Carry:
 
     def stays(self, session: Session) -> Callable[[Any], bool]:
         """Whether a container stays the object that it is."""
-        is_older = functools.partial(session.is_older, time=session.region.start)
+        is_older = functools.partial(session.ownership.is_older, time=session.blocks.region.start)
         return is_older if self.by_identity or self.keeps_older else lambda container: False
 
     def new_options(self, session: Session, value: Any, start: int) -> list[Any]:
         """What a value may be but an object that stays what it is."""
-        return [option for option in options_of(value) if not (self.keeps_older and session.is_older(option, start))]
+        return [option for option in options_of(value) if not (self.keeps_older and session.ownership.is_older(option, start))]
 
 
 class Carries(dict[tuple[Any, ...], Carry]):
@@ -120,8 +120,8 @@ def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
         live: the names that are read after an iteration or after the loop.
     """
     session = need()
-    session.emit_checks()
-    cells = session.cells_of(value, body)
+    session.checks.emit()
+    cells = session.frames.cells_of(value, body)
 
     def test() -> Any:
         return condition(value())
@@ -143,30 +143,30 @@ def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
             )
             rests.go_on(session, cells)
             return
-        attempt = session.begin_attempt(cells)
+        attempt = session.blocks.begin_attempt(cells)
         pred = rests.flat(session, iteration, live, join)
         iterations += 1
         if is_symbolic(pred):
-            session.roll_back(attempt)
+            session.blocks.roll_back(attempt)
             if try_loop(session, cells, lambda: loop(True)):
                 return
             pred = rests.flat(session, iteration, live, join)  # the first iteration is different: unroll it and capture the rest
             continue
-        session.commit(attempt)
+        session.blocks.commit(attempt)
     loop(pred)
 
 
 def try_loop(session: Session, cells: Sequence[Place], loop: Callable[[], None]) -> bool:
     """Record what may be no loop of the program, because its first iteration differs from the others; whether it was."""
-    attempt = session.begin_attempt(cells)
+    attempt = session.blocks.begin_attempt(cells)
     try:
         loop()
     except Exception as error:
         if not isinstance(error, (errors.CaptureError, TypeError, *TRACING_ERRORS)) and not is_about_abstracts(session, error):
             raise
-        session.roll_back(attempt)
+        session.blocks.roll_back(attempt)
         return False
-    session.commit(attempt)
+    session.blocks.commit(attempt)
     return True
 
 
@@ -186,7 +186,7 @@ def capture_loop(
         LoopVariableError: a variable changes its kind from iteration to iteration.
     """
     carries = Carries()
-    if tensor_traits.IDENTITY in session.apart:
+    if tensor_traits.IDENTITY in session.traits.apart:
         carries.begin_again()
     kinds: dict[tuple[Any, ...], lattice.Type] = {}
     while carries.attempts:
@@ -256,8 +256,8 @@ def _attempt(
 ) -> bool:  # fmt: skip
     """Capture the body with the carried values as they are typed now; record the loop if they need no change."""
     known = len(session.lists.widened)
-    with session.block(cells, repeats=True) as region, session.carried.iteration():
-        depth = session.nesting
+    with session.blocks.nested(cells, repeats=True) as region, session.carried.iteration():
+        depth = session.blocks.nesting
         inputs, united = _start_iteration(session, carries)
         dead = False
         try:
@@ -268,16 +268,16 @@ def _attempt(
         except BaseException as error:
             if not records(session, error):
                 raise
-            dead, again = session.left.read() is None, False
+            dead, again = session.in_flight.left.read() is None, False
         again, dead = rests.joined(session, depth, again, dead, live, join, False)
         again = _and(session, again, rests.going(session))
-        session.emit_checks()
-        writes = session.writes_of(region)
-        is_kept = functools.partial(session.is_older, time=region.start)
-        held = [write.new for key, write in writes.items() if key in carries or not session.is_dead(write.place, live)]
+        session.checks.emit()
+        writes = session.places.of(region)
+        is_kept = functools.partial(session.ownership.is_older, time=region.start)
+        held = [write.new for key, write in writes.items() if key in carries or not session.frames.is_dead(write.place, live)]
         narrow(session, held, is_kept)
         writes = _told(session, writes)
-        left = {} if dead else {key: write for key, write in writes.items() if not session.is_dead(write.place, live)}
+        left = {} if dead else {key: write for key, write in writes.items() if not session.frames.is_dead(write.place, live)}
         left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
         converged = True
         for key, write in left.items():
@@ -296,14 +296,14 @@ def _attempt(
             return False
         if not converged or session.lists.has_widened(known, region) or not (dead or united <= after().found):
             return False
-        session.put(session.left, None)  # what is recorded from here on runs on all ways
+        session.places.put(session.in_flight.left, None)  # what is recorded from here on runs on all ways
         outputs = [again, *_outputs(session, carries, dead)]
         builder = region.builder
         block = builder.finish(tuple(outputs))
         operands = align_operands(builder)
         assert len(inputs) == len(outputs) - 1
     for carry in carries.values():
-        session.may_alias.forget(carry.start)
+        session.blocks.may_alias.forget(carry.start)
     _record(session, pred, block, operands, carries, region.start)
     return True
 
@@ -311,11 +311,11 @@ def _attempt(
 def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[Any, ...], Write]:
     """What an iteration leaves, with what tells the order of the keys of the dicts that it has made."""
     known: dict[int, tuple[Any, Any]] = {}
-    is_kept = functools.partial(session.is_older, time=session.region.start)
+    is_kept = functools.partial(session.ownership.is_older, time=session.blocks.region.start)
     return {
         key: write
         if isinstance(write.place, ContentsPlace)
-        else dataclasses.replace(write, new=session.key_orders.told(session, write.new, is_kept, known))
+        else dataclasses.replace(write, new=session.blocks.key_orders.told(session, write.new, is_kept, known))
         for key, write in writes.items()
     }
 
@@ -350,7 +350,7 @@ def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
 def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set[Any]]:
     """Give each carried place a fresh value that an input of the body stands for; which of them are one object, too."""
     inputs: list[Any] = []
-    unite = _uniting(session, carries, session.region.start)
+    unite = _uniting(session, carries, session.blocks.region.start)
     same: dict[int, Any] = {}
     for number, carry in enumerate(carries.values()):
         made: list[Any] = []
@@ -369,11 +369,11 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
         if carry.from_outside is not None:
             session.carried.add(value, carry.from_outside, carry.tag)
         carry.which = _begin_tuples(session, carry, value, inputs)
-        session.put(carry.place, value)
-        session.key_orders.begin_iteration(carry.place, value, carry.final, inputs)
-        _link(session, carry, value, same, session.region.start)
-    if session.left.read() is not None:
-        session.put(session.left, None)  # there is no iteration after one that leaves for a handler
+        session.places.put(carry.place, value)
+        session.blocks.key_orders.begin_iteration(carry.place, value, carry.final, inputs)
+        _link(session, carry, value, same, session.blocks.region.start)
+    if session.in_flight.left.read() is not None:
+        session.places.put(session.in_flight.left, None)  # there is no iteration after one that leaves for a handler
     return inputs, unite.found
 
 
@@ -400,7 +400,7 @@ def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
 
 def _united(session: Session, carries: Carries) -> Uniting:
     """Makes the carried values one object that are one after the iteration, and tells which."""
-    unite = _uniting(session, carries, session.region.start)
+    unite = _uniting(session, carries, session.blocks.region.start)
     for number, carry in enumerate(carries.values()):
         _unite(unite, number, carry, carry.final)
     return unite
@@ -441,20 +441,20 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], star
         start: when the loop began.
         is_new: whether the value is known to have been made in the loop; what is in it may have been there.
     """
-    session.own_all(value)
-    session.copies.follow(value, carry.initial, carry.final)
+    session.ownership.own_all(value)
+    session.places.copies.follow(value, carry.initial, carry.final)
     if carry.keeps_older:
         for part in carry.new_options(session, value, start):
             for left in carry.new_options(session, carry.final, start):
-                session.may_alias.link_parts(part, left, same)
+                session.blocks.may_alias.link_parts(part, left, same)
     elif not isinstance(carry.place, ContentsPlace) and not carry.by_identity:
         pairs = [(value, carry.initial)]
         if is_new:
             rows = [shallow(option)[0] for option in options_of(carry.initial)]
             pairs = [pair for row in rows for pair in zip(shallow(value)[0], row)]
         for one, other in pairs:
-            session.may_alias.link(one, other)
-        session.may_alias.link_parts(value, carry.final, same)
+            session.blocks.may_alias.link(one, other)
+        session.blocks.may_alias.link_parts(value, carry.final, same)
 
 
 def _update(session: Session, carries: Carries, key: Any, place: Place, old: Any, new: Any) -> bool:
@@ -547,7 +547,7 @@ def _tag_after(session: Session, carry: Carry) -> Any:
 def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
     seen = _seen(session, carry, value)
     if carry.by_identity or carry.keeps_older:
-        return lattice.type_of(seen, functools.partial(session.is_older, time=session.region.start))
+        return lattice.type_of(seen, functools.partial(session.ownership.is_older, time=session.blocks.region.start))
     return lattice.type_of(seen, functools.partial(_is_kept_part, session, carry, options_of(seen)))
 
 
@@ -568,7 +568,7 @@ def _is_all_older(session: Session, place: Place, value: Any) -> bool:
         part = todo.pop()
         if isinstance(part, (TaggedUnion, tuple)):
             todo += part.options.values() if isinstance(part, TaggedUnion) else part
-        elif children(part) is not None and not session.is_older(part, session.region.start):
+        elif children(part) is not None and not session.ownership.is_older(part, session.blocks.region.start):
             return False
     return True
 
@@ -576,7 +576,7 @@ def _is_all_older(session: Session, place: Place, value: Any) -> bool:
 def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
     """An object that each iteration makes is another one each time, and of another one the program knows nothing."""
     born = session.allocations.born(new)
-    if born is None or born <= session.region.start or isinstance(new, (AbstractObject, BaseException)):
+    if born is None or born <= session.blocks.region.start or isinstance(new, (AbstractObject, BaseException)):
         return
     if not isinstance(lattice.type_of(new), lattice.SameType):
         return
@@ -645,8 +645,8 @@ def _seen(session: Session, carry: Carry, value: Any) -> Any:
     if value is MISSING:
         return abstract_values.absent(carry.place)
     if not isinstance(carry.place, ContentsPlace):
-        session.key_orders.check_parts(value, carry.stays(session), session.here())
-    is_kept = carry.by_identity or (carry.keeps_older and session.is_older(value, session.region.start))
+        session.blocks.key_orders.check_parts(value, carry.stays(session), session.here())
+    is_kept = carry.by_identity or (carry.keeps_older and session.ownership.is_older(value, session.blocks.region.start))
     return value if is_kept else session.lists.of(value) or value
 
 
@@ -691,4 +691,4 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Car
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(made), node)
     for carry, value, tag in values:
-        session.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))
+        session.places.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))

@@ -56,7 +56,7 @@ def _hold(value: Any, fact: sympy.Basic, is_kept: Callable[[Any], bool], holders
 
 def _narrow(session: Session, container: Any, fact: sympy.Basic) -> None:
     parts = children(container)
-    order = session.key_orders.of(container)
+    order = session.blocks.key_orders.of(container)
     unions = [*(parts[0] if parts is not None else ()), order]
     if not any(isinstance(part, TaggedUnion) for part in unions):
         return
@@ -66,7 +66,7 @@ def _narrow(session: Session, container: Any, fact: sympy.Basic) -> None:
     session.shapes.forget_since(before)
     with_parts(container, made)
     if known_order is not order:
-        session.key_orders.put(container, known_order)
+        session.blocks.key_orders.put(container, known_order)
 
 
 def _possible(session: Session, value: Any) -> Any:

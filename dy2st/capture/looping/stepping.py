@@ -76,7 +76,7 @@ def capture_steps(session: Session, iterator: Any, body: Any, live: Sequence[str
     use = _Use(body, lambda: item)
     session.allocations.own_variables(take)
     session.allocations.own_variables(stop)
-    cells = [*session.cells_of(body, test), CellPlace(_cell_of(stop, "going"), "going")]
+    cells = [*session.frames.cells_of(body, test), CellPlace(_cell_of(stop, "going"), "going")]
     capture_loop(session, True, again, iteration, cells, (*live, "going"))
 
 

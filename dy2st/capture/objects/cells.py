@@ -54,20 +54,20 @@ def write(session: Session, cell: Cell, value: Any) -> None:
 
 def give_attributes(session: Session, value: Any) -> None:
     """An object has been made whose attributes may be changed while it is in a list."""
-    if not session.copies.is_wanted(type(value), session.apart) or id(value) not in session.created:
+    if not session.places.copies.is_wanted(type(value), session.traits.apart) or id(value) not in session.allocations.created:
         return
     for name, item in attributes(value).items():
         if not isinstance(item, (Cell, Undefined)):
-            session.write(AttributePlace(value, name))
+            session.places.write(AttributePlace(value, name))
             storage.keep(value, name, made(session, item))
 
 
 def give_items(session: Session, table: Any) -> None:
     """The same of a dict that is put in now."""
-    if type(table) is not dict or not session.copies.is_wanted(dict, session.apart):
+    if type(table) is not dict or not session.places.copies.is_wanted(dict, session.traits.apart):
         return
     for key, item in table.items():
-        if not isinstance(item, (Cell, Undefined)) and session.allocations.is_inside(ItemPlace(table, key), session.region):
+        if not isinstance(item, (Cell, Undefined)) and session.allocations.is_inside(ItemPlace(table, key), session.blocks.region):
             dict.__setitem__(table, key, made(session, item))
 
 

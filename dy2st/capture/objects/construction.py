@@ -46,7 +46,7 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
         _initialize(session, kind, made, args, kwargs)
         return made
     plain = (new is object.__new__ or is_error) and isinstance(init, types.FunctionType)
-    if plain and not is_skipped(init) and session.convert(cast(types.FunctionType, init)) is not None:
+    if plain and not is_skipped(init) and session.operators.convert(cast(types.FunctionType, init)) is not None:
         made = registered(session, new(kind, *args) if is_error else new(kind))
         session.call(types.MethodType(init, made), *args, **kwargs)
         cells.give_attributes(session, made)
@@ -68,10 +68,10 @@ def registered(session: Session, made: Any) -> Any:
     """An object that a class has made now; a constant may be older."""
     if not isinstance(made, (TaggedUnion, *CONSTANTS)) and session.tracker.source_of(made) is None:
         session.tracker.met(type(made))
-        session.created[id(made)] = made
+        session.allocations.created[id(made)] = made
         session.allocations.own(made)
         if is_plain(type(made)):
-            session.followed[id(made)] = made
+            session.allocations.followed[id(made)] = made
     return made
 
 

@@ -79,7 +79,7 @@ def changed(session: Session, value: Any) -> None:
     source = session.tracker.source_of(value)
     if source is None:
         _check_own(session, value)
-    elif not session.at_root:
+    elif not session.blocks.at_root:
         raise _refused(session, f"'{source.name}' is used, a {type(value).__name__} from outside that may change by that")
     _once(session, value)
 
@@ -116,7 +116,11 @@ def made(session: Session, value: Any) -> None:
 def _check_own(session: Session, value: Any) -> None:
     """Refuse that an object which the code has made is changed in a block that has begun since."""
     born = _born(session, value)
-    if not session.at_root and (born is None or born < session.region.start) and session.tracker.source_of(value) is None:
+    if (
+        not session.blocks.at_root
+        and (born is None or born < session.blocks.region.start)
+        and session.tracker.source_of(value) is None
+    ):
         raise _refused(session, "an object is changed that was made before", seen=f"a {type(value).__name__}")
 
 

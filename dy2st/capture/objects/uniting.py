@@ -96,7 +96,7 @@ class Uniting:
         )
 
     def _is_new_container(self, value: Any) -> bool:
-        return _is_container(value) and (self._start is None or not self._session.is_older(value, self._start))
+        return _is_container(value) and (self._start is None or not self._session.ownership.is_older(value, self._start))
 
     def _of_structure(self, structure: Structure, value: Any) -> Any:
         """The dict of a structure that a value is or may be; the value itself if there are several."""

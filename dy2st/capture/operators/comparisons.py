@@ -59,7 +59,7 @@ def is_(left: Any, right: Any) -> Any:
     if session is not None and left is not right:
         session.tuples.compare(left, right)
         left, right = (session.carried.told(session.tuples.told(value)) for value in (left, right))
-        session.tell_apart(left, options_of(right))
+        session.places.tell_apart(left, options_of(right))
     return _are_one(left, right)
 
 
@@ -72,10 +72,10 @@ def _are_one(left: Any, right: Any) -> Any:
         return _are_one_plain(need(), left, right)
     session = current()
     if session is not None and left is not right and any(_may_be_copy(session, value) for value in (left, right)):
-        session.copies.check_identity(left, right, session.here())
+        session.places.copies.check_identity(left, right, session.here())
     if left is not right and isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return need().number(python.is_, (left, right), "bool")  # a branch may have given either of two tensors
-    if session is not None and not session.is_new(left) and not session.is_new(right):
+    if session is not None and not session.ownership.is_new(left) and not session.ownership.is_new(right):
         session.tracker.compared(left, right)
     return left is right
 
@@ -121,7 +121,7 @@ def tell_kinds_apart(session: Session, number: Any) -> None:
     """
     if not isinstance(number, torch.SymFloat) or not lattice.has_mixed_numbers():
         return
-    if tensor_traits.NUMBER not in session.apart:
+    if tensor_traits.NUMBER not in session.traits.apart:
         raise NeedsApart(tensor_traits.NUMBER)
     raise CaptureError(
         "whether this number is an int or a float is asked where a list of the program has both, and the list does not keep it",
@@ -141,7 +141,7 @@ def _is_one_of(union: TaggedUnion, other: Any) -> Any:
 def _may_be_copy(session: Session, value: Any) -> bool:
     """Whether a value is, or has, a copy in a list of the program."""
     known = session.lists.of(value)
-    return value in session.copies or (known is not None and bool(known.places))
+    return value in session.places.copies or (known is not None and bool(known.places))
 
 
 def equal(left: Any, right: Any) -> Any:
@@ -301,7 +301,7 @@ def _are_outside(session: Session, value: torch.Tensor, container: Any) -> bool:
     if not isinstance(container, (dict, set, frozenset)):
         return False
     members = [item for item in container if isinstance(item, torch.Tensor)]
-    return not any(map(session.is_abstract, (session.outside.real(value), *members))) and not optional.has_optional(container)
+    return not any(map(session.fakes.is_abstract, (session.outside.real(value), *members))) and not optional.has_optional(container)
 
 
 def _any_runtime(value: Any, container: Any) -> bool:

@@ -60,7 +60,11 @@ def of(session: Session, value: Any) -> Any:
         return _of_union(session, value)
     known = session.outside.real(value) if isinstance(value, torch.Tensor) else value
     source = session.tracker.source_of(known)
-    is_made = session.is_abstract(known) if isinstance(known, torch.Tensor) else source is None and id(known) in session.created
+    is_made = (
+        session.fakes.is_abstract(known)
+        if isinstance(known, torch.Tensor)
+        else source is None and id(known) in session.allocations.created
+    )
     if not is_made:
         if source is not None:
             session.tracker.guards.same(source, known)

@@ -42,8 +42,8 @@ class Attempt(Handlers):
         self.handlers, self.cells = handlers, cells
         self._forgotten = {id(place.cell) for place in cells if isinstance(place, CellPlace) and place.name not in caught}
         self._born, self._start = session.allocations.born, session.allocations.now()
-        self.depth = session.nesting
-        self._grad, self._autocasts = torch.is_grad_enabled(), len(session.functions.open_autocasts)
+        self.depth = session.blocks.nesting
+        self._grad, self._autocasts = torch.is_grad_enabled(), len(session.open_autocasts)
 
     def keeps(self, place: CellPlace) -> bool:
         """Whether a variable is what it was when the exception was raised, for a handler or what follows."""
@@ -65,7 +65,7 @@ class Attempt(Handlers):
         Raises:
             Refused: they are of a kind that the program cannot leave there.
         """
-        if len(session.functions.open_autocasts) != self._autocasts:
+        if len(session.open_autocasts) != self._autocasts:
             raise refused(session, error, "an except clause, past torch.autocast,")
         if torch.is_grad_enabled() is not self._grad:
             session.builder.call(torch._C._set_grad_enabled, (self._grad,))
@@ -113,12 +113,12 @@ def _is_alone(error: BaseException) -> bool:
 def leave(session: Session, attempt: Attempt, error: BaseException, recipe: Recipe, values: Sequence[Any]) -> None:
     """An exception leaves the block that is recorded now for the handlers of a ``try`` statement."""
     attempt.restore_modes(session, error)
-    if recipe.itself is not None or (_is_alone(error) and session.is_older_than_blocks(error, attempt.depth)):
-        known = session.departures.setdefault((id(attempt), id(error)), Departure(attempt))
-        session.put(session.left, known.left(error, recipe, ()))  # it is there where the handler is
+    if recipe.itself is not None or (_is_alone(error) and session.blocks.is_older(error, attempt.depth)):
+        known = session.in_flight.departures.setdefault((id(attempt), id(error)), Departure(attempt))
+        session.places.put(session.in_flight.left, known.left(error, recipe, ()))  # it is there where the handler is
         return
-    known = session.departures.setdefault(_key(attempt, error, recipe), Departure(attempt))
-    session.put(session.left, known.left(error, recipe, [_passed(session, value) for value in values]))
+    known = session.in_flight.departures.setdefault(_key(attempt, error, recipe), Departure(attempt))
+    session.places.put(session.in_flight.left, known.left(error, recipe, [_passed(session, value) for value in values]))
 
 
 def departure(option: Any) -> Departure | None:

@@ -45,9 +45,9 @@ def raised(error: Any) -> Any:
     if not isinstance(error, BaseException):
         error = TypeError("exceptions must derive from BaseException")
     _raise_each(session, error)
-    session.raised.append(error)
+    session.in_flight.raised.append(error)
     before = {name: getattr(error, name) for name in CHAIN}
-    session.chains.append((error, session.allocations.now(), before))
+    session.in_flight.chains.append((error, session.allocations.now(), before))
     return error
 
 
@@ -61,7 +61,7 @@ def _raise_each(session: Session, error: BaseException) -> None:
 
 def _raise_with(session: Session, error: BaseException, name: str, value: Any) -> None:
     place = AttributePlace(error, name)
-    session.write(place)
+    session.places.write(place)
     place.write(value)
     raise raised(error)
 
@@ -104,7 +104,7 @@ def records(session: Session, error: BaseException) -> bool:
         raise before
     if isinstance(error, Signal) or not is_users(session, error):
         return False
-    if session.at_root and not wording.has_runtime_parts(session, error.args) and not _acts_before(session):
+    if session.blocks.at_root and not wording.has_runtime_parts(session, error.args) and not _acts_before(session):
         return False
     location = user_line(session, error) or session.here()
     try:
@@ -119,13 +119,13 @@ def records(session: Session, error: BaseException) -> bool:
         return True
     if outcome is not error:
         error, location = outcome, user_line(session, outcome) or location
-    session.emit_checks()
+    session.checks.emit()
     behind = None if error.__context__ is None else handled(session, error.__context__)
     place = None if location is None else Location(location.file, location.line, location.function, behind=behind)
     with session.position.located(place):
-        session.before_raise()
-        if session.failed is not None and session.failed[0] is error:
-            _record_failing(session, error, *session.failed[1:])
+        session.in_flight.before_raise()
+        if session.in_flight.failed is not None and session.in_flight.failed[0] is error:
+            _record_failing(session, error, *session.in_flight.failed[1:])
         else:
             values = []
             make = maker(session, error, values)
@@ -152,7 +152,7 @@ def _given(session: Session, error: BaseException, values: list[Any]) -> list[An
 
 def handled(session: Session, error: BaseException) -> Callable[[], BaseException] | None:
     """What makes an exception that is being handled: one of the user's, of which nothing is known at run time only."""
-    if not any(error is known for known in session.raised):
+    if not any(error is known for known in session.in_flight.raised):
         return None
     values: list[Any] = []
     make = maker(session, error, values)
@@ -161,11 +161,11 @@ def handled(session: Session, error: BaseException) -> Callable[[], BaseExceptio
 
 def _unchain(session: Session, error: BaseException) -> None:
     """An exception has been raised in a block: another block may raise the same object, which is behind nothing there."""
-    for position, (known, time, before) in reversed([*enumerate(session.chains)]):
-        if known is error and time > session.region.start:
+    for position, (known, time, before) in reversed([*enumerate(session.in_flight.chains)]):
+        if known is error and time > session.blocks.region.start:
             for name in CHAIN:  # the last one, since a cause sets it
                 setattr(error, name, before[name])
-            del session.chains[position]
+            del session.in_flight.chains[position]
             return
 
 
@@ -175,7 +175,7 @@ def _acts_before(session: Session) -> bool:
     controls = (target.effect for target in targets if isinstance(target, control.Control))
     operators = [target for target in targets if isinstance(target, torch._ops.OpOverload)]
     changes = any(target._schema.is_mutable or torch.Tag.nondeterministic_seeded in target.tags for target in operators)
-    return changes or any(controls) or session.has_written()
+    return changes or any(controls) or session.in_flight.has_written()
 
 
 def _record_failing(session: Session, error: BaseException, operation: Any, args: Any, kwargs: Any) -> None:
@@ -206,7 +206,9 @@ def _recipe(session: Session, error: BaseException, values: list[Any], depth: in
     shares = error.__cause__ is error.__context__ is not None
     names = ("__cause__", "__context__")[: 1 if shares else 2] if depth else ()
     links = [(name, getattr(error, name)) for name in names]
-    linked = [(name, link) for name, link in links if isinstance(link, Exception) and id(link) not in session.handled_around]
+    linked = [
+        (name, link) for name, link in links if isinstance(link, Exception) and id(link) not in session.in_flight.handled_around
+    ]
     return Recipe(
         kind=type(error),
         count=0 if known else len(args),
@@ -240,7 +242,7 @@ def _about(session: Session, error: BaseException, depth: int | None) -> dict[st
     if obj is None:
         return found
     given = not isinstance(obj, torch.Tensor) and session.tracker.source_of(obj) is not None
-    if given or (depth is not None and session.is_older_than_blocks(obj, depth)):
+    if given or (depth is not None and session.blocks.is_older(obj, depth)):
         found["obj"] = obj
     elif depth is not None:
         message = "the object without the attribute, which an AttributeError has as its obj, is not known where it is caught"
@@ -257,7 +259,7 @@ def from_outside(session: Session, error: BaseException) -> bool:
     source = session.tracker.source_of(error)
     if source is None:
         return False
-    before = next((before for known, _, before in session.chains if known is error), None)
+    before = next((before for known, _, before in session.in_flight.chains if known is error), None)
     if before is not None and any(getattr(error, name) is not before[name] for name in CHAIN):
         raise errors.CaptureError(
             f"a {type(error).__name__} from outside is raised where a tensor decides, and gets a cause or context there",

@@ -27,7 +27,7 @@ Join = Callable[..., Any]
 
 def going(session: Session) -> Any:
     """Whether no exception is on its way to a handler: a Python bool, or a symbolic one."""
-    left = session.left.read()
+    left = session.in_flight.left.read()
     if not isinstance(left, TaggedUnion):
         return left is None
     tag = next((tag for tag, option in left.options.items() if option is None), None)
@@ -50,9 +50,9 @@ def go_on(session: Session, cells: Sequence[Place]) -> None:
     test = going(session)
     if test is True:
         return
-    session.emit_checks()
-    session.open_rest(test, cells)
-    session.put(session.left, None)
+    session.checks.emit()
+    session.blocks.open_rest(test, cells)
+    session.places.put(session.in_flight.left, None)
     if test is False:
         raise Unreachable
 
@@ -70,20 +70,20 @@ def run(session: Session, depth: int, function: Callable[[], Any]) -> tuple[Any,
     try:
         return function(), False
     except Unreachable:
-        if not session.has_rest(depth):
+        if not session.blocks.has_rest(depth):
             raise
         return abstract_values.ABSENT, True
     except BaseException as error:
-        if not session.has_rest(depth) or not records(session, error):
+        if not session.blocks.has_rest(depth) or not records(session, error):
             raise
-        return abstract_values.ABSENT, session.left.read() is None
+        return abstract_values.ABSENT, session.in_flight.left.read() is None
 
 
 def flat(session: Session, iteration: Callable[[], Any], live: Sequence[str], join: Join) -> Any:
     """Run one iteration of a loop and close the rests that it opens; its value, false where an exception has been left."""
-    depth = session.nesting
+    depth = session.blocks.nesting
     value, dead = run(session, depth, iteration)
-    return joined(session, depth, value, dead, live, join, False)[0] if session.has_rest(depth) else value
+    return joined(session, depth, value, dead, live, join, False)[0] if session.blocks.has_rest(depth) else value
 
 
 def joined(
@@ -96,20 +96,20 @@ def joined(
     otherwise: Any = abstract_values.ABSENT,
 ) -> tuple[Any, bool]:
     """Close the rests that have been opened since a number of blocks were open; the value then, and whether there is none."""
-    while session.nesting > depth:
-        if isinstance(session.region, Rest):
-            value, dead = _closed(session, session.region, value, dead, live, join, otherwise), False
+    while session.blocks.nesting > depth:
+        if isinstance(session.blocks.region, Rest):
+            value, dead = _closed(session, session.blocks.region, value, dead, live, join, otherwise), False
         else:  # an attempt that an exception has left open
-            session.commit((session.region, None))
+            session.blocks.commit((session.blocks.region, None))
     return value, dead
 
 
 def _closed(session: Session, rest: Rest, value: Any, dead: bool, live: Sequence[str] | None, join: Join, otherwise: Any) -> Any:
     if otherwise is False and isinstance(value, torch.Tensor):
         value = session.number(scalars.to_bool, (value,), "bool")
-    session.emit_checks()
-    writes = session.writes_of(rest)
-    session.close_block(rest)
+    session.checks.emit()
+    writes = session.places.of(rest)
+    session.blocks.close(rest)
     if rest.test is False:
         return otherwise
     here = Outcome(rest.start, rest.builder, writes, value, dead)
@@ -127,16 +127,16 @@ def _closed(session: Session, rest: Rest, value: Any, dead: bool, live: Sequence
 
 def _is_empty(session: Session, rest: Rest, writes: dict[tuple[Any, ...], Write]) -> bool:
     calls = any(node.op == "call_function" for node in rest.builder.graph.nodes)
-    return not calls and writes.keys() <= {session.left.key} and session.left.read() is not None
+    return not calls and writes.keys() <= {session.in_flight.left.key} and session.in_flight.left.read() is not None
 
 
 def _skipped(session: Session, rest: Outcome, value: Any) -> Outcome:
     """The way on which there is an exception: what no handler of it sees may hold anything."""
-    with session.block(()) as region:
-        left = session.left.read()
+    with session.blocks.nested(()) as region:
+        left = session.in_flight.left.read()
         going_on = next(tag for tag, option in left.options.items() if option is None)
-        session.put(session.left, departures.without(left, going_on))
-        writes = session.writes_of(region)
+        session.places.put(session.in_flight.left, departures.without(left, going_on))
+        writes = session.places.of(region)
         attempts = departures.attempts(left)
         for key, write in rest.writes.items():
             if _is_forgotten(session, write.place, attempts):
@@ -145,7 +145,7 @@ def _skipped(session: Session, rest: Outcome, value: Any) -> Outcome:
 
 
 def _is_forgotten(session: Session, place: Place, attempts: Sequence[departures.Attempt]) -> bool:
-    if not isinstance(place, CellPlace) or not session.is_local(place) or id(place.cell) in session.shared_cells:
+    if not isinstance(place, CellPlace) or not session.places.is_local(place) or id(place.cell) in session.frames.shared_cells:
         return False
     return not any(attempt.keeps(place) for attempt in attempts)
 
@@ -167,7 +167,7 @@ def _lists(session: Session, rest: Outcome) -> None:
         if not session.lists.owner_is_here(items):
             raise NeedsRuntimeList(items)
         session.lists.make(items)
-        with session.recording_into(rest.builder):
+        with session.blocks.recording_into(rest.builder):
             new = write.new if runtime is None else session.lists.copy(runtime)
             session.call(items.clear)
             session.call(items.extend, new)

@@ -32,15 +32,15 @@ def unwound(session: Session, error: BaseException) -> tuple[BaseException, Any]
     Raises:
         Refused: something would catch it that is no function.
     """
-    pending = session.pending
+    pending = session.in_flight.pending
     try:
         for position in reversed(range(len(pending))):
-            session.pending = pending[:position]
+            session.in_flight.pending = pending[:position]
             error, taken = passed(session, pending[position], error)
             if taken is not None:
                 return error, taken
     finally:
-        session.pending = pending
+        session.in_flight.pending = pending
     return error, None
 
 
@@ -123,7 +123,7 @@ class Final:
     """
 
     def __init__(self, function: FunctionType, session: Session) -> None:
-        self._function, self._frame = function, session.frames[-1]
+        self._function, self._frame = function, session.frames.open[-1]
 
     def catches(self, error: BaseException) -> bool:
         """It sends every exception on."""
@@ -136,12 +136,12 @@ class Final:
     def unwind(self, session: Session, error: BaseException) -> None:
         """Run it in the block that is recorded now."""
         for place in cells_of(self._function):
-            session.region.undo_log.note(place)
-        session.frames.append(self._frame)
+            session.blocks.region.undo_log.note(place)
+        session.frames.open.append(self._frame)
         try:
             self._function()
         finally:
-            session.frames.pop()
+            session.frames.open.pop()
 
 
 @contextlib.contextmanager
@@ -151,7 +151,7 @@ def handled(kinds: Callable[[], tuple[Any, ...]], in_groups: bool = False) -> It
     if session is None:
         yield
         return
-    with session.around(Handlers(kinds, in_groups)):
+    with session.in_flight.around(Handlers(kinds, in_groups)):
         try:
             yield
         except Exception as error:
@@ -194,7 +194,7 @@ def outstanding(error: BaseException) -> Signal | errors.Dy2stError | None:
 def finalized(function: FunctionType) -> contextlib.AbstractContextManager[Any]:
     """A scope with a ``finally`` clause, which ``function`` runs where an exception leaves a block of the program inside."""
     session = current()
-    return contextlib.nullcontext() if session is None else session.around(Final(function, session))
+    return contextlib.nullcontext() if session is None else session.in_flight.around(Final(function, session))
 
 
 class Suppress(contextlib.suppress):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
-from torch._subclasses import FakeTensorMode
 
 from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.recording.fake_values import FakeValues
+from dy2st.capture.recording.in_flight import InFlight
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
 
@@ -18,11 +19,16 @@ class _Outside(tensor_traits.Outside, Protocol):
     def check_kind(self, real: torch.Tensor) -> None: ...
 
 
+class _Checks(Protocol):
+    def emit(self) -> None: ...
+
+
 class Capturing(tensor_traits.Capturing, Protocol):
     """What the recorder needs of the session, besides what the traits of tensors need."""
 
     shapes: CaptureShapes
-    fake: FakeTensorMode
+    fakes: FakeValues
+    in_flight: InFlight
 
     @property
     def builder(self) -> BlockBuilder: ...
@@ -30,10 +36,5 @@ class Capturing(tensor_traits.Capturing, Protocol):
     @property
     def outside(self) -> _Outside: ...
 
-    failed: Any
-    asks_strides: bool
-    graph_is_partial: bool
-    pending: Any
-    before_raise: Any
-
-    def emit_checks(self) -> None: ...
+    @property
+    def checks(self) -> _Checks: ...

@@ -50,7 +50,7 @@ def check(session: Capturing, func: Any, args: Any) -> None:
     Raises:
         CaptureError: an ``except`` clause around it is for the error.
     """
-    if not session.pending:
+    if not session.in_flight.pending:
         return
     packet = func.overloadpacket
     if packet in _LINALG:
@@ -66,7 +66,7 @@ def check(session: Capturing, func: Any, args: Any) -> None:
 
 def check_number(session: Capturing, target: Any, args: Any) -> None:
     """The same for a function of numbers."""
-    if not session.pending:
+    if not session.in_flight.pending:
         return
     if target in _DIVISIONS and not isinstance(args[-1], (int, float)):
         _refuse(session, ZeroDivisionError(), "a division", "test the divisor with an if statement")
@@ -88,12 +88,12 @@ def check_assumption(session: Capturing, text: str) -> None:
 
 
 def _refuse_if_named(session: Capturing, error: Exception, what: str, fix: str) -> None:
-    if any(step.catches(error) and not step.catches(Exception()) for step in session.pending):
+    if any(step.catches(error) and not step.catches(Exception()) for step in session.in_flight.pending):
         _refuse(session, error, what, fix)
 
 
 def _refuse(session: Capturing, error: Exception, what: str, fix: str) -> None:
-    if any(step.catches(error) for step in session.pending):
+    if any(step.catches(error) for step in session.in_flight.pending):
         raise CaptureError(
             f"{what} may fail when the program runs, and no program enters the except clause around it, which is for such errors "
             f"({type(error).__name__.lstrip('_')})",

@@ -48,6 +48,11 @@ class Position:
             frame = frame.f_back  # type: ignore[assignment]
         return None
 
+    def here(self) -> errors.Location | None:
+        """The user's line that runs now, for an error."""
+        location = self.locate()
+        return errors.Location(location.file, location.line, location.function) if location else None
+
     @contextlib.contextmanager
     def located(self, location: Location | None) -> Iterator[None]:
         """What is recorded inside belongs to another line of the user's than the one that runs."""

@@ -92,7 +92,7 @@ class Recorder(ProxyTorchDispatchMode):
             func = torch.ops.aten.lift_fresh_copy.default
         args, kwargs = tree_map_only(torch.Tensor, self._abstract, (args, kwargs))
         shapes = self.session.shapes
-        self.session.fake.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
+        self.session.fakes.mode.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
         before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
         try:
@@ -102,7 +102,7 @@ class Recorder(ProxyTorchDispatchMode):
             if refused is not None:
                 raise refused
         except Exception as error:
-            self.session.failed = (error, func, args, kwargs)
+            self.session.in_flight.failed = (error, func, args, kwargs)
             raise
         finally:
             shapes.operation_start = None
@@ -116,7 +116,7 @@ class Recorder(ProxyTorchDispatchMode):
         failing.check(self.session, func, args)
         tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
-        self.session.emit_checks()
+        self.session.checks.emit()
         return result
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -133,15 +133,15 @@ class Recorder(ProxyTorchDispatchMode):
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
                 raise of_eager(func, args, kwargs, error) from None
-            if self.session.pending:
+            if self.session.in_flight.pending:
                 raise CaptureError(
                     "torch may refuse a view here, which some ways to here make stale, and a try or with statement would see it",
                     self.session.here(),
                     seen=str(error),
                     fix="use the view before the tensor is modified, or modify a clone of it",
                 ) from None
-            self.session.before_raise()
-            self.session.graph_is_partial = True
+            self.session.in_flight.before_raise()
+            self.session.traits.graph_is_partial = True
             return without_autograd(func, args, kwargs)
         finally:
             self.is_running = outer
@@ -149,7 +149,7 @@ class Recorder(ProxyTorchDispatchMode):
     def _check_overlap(self, func: Any, args: Any) -> None:
         message = refused_overlap(func, args)
         if message is not None:
-            self.session.asks_strides = True  # it is so for arguments that lie in memory as these do
+            self.session.traits.asks_strides = True  # it is so for arguments that lie in memory as these do
             raise RuntimeError(message)
 
     def _abstract(self, tensor: torch.Tensor) -> torch.Tensor:

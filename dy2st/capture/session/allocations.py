@@ -12,9 +12,16 @@ from dy2st_runtime.ir.structure import children
 
 
 class Allocations:
-    """The clock of one capture, and the times at which objects were made by it."""
+    """The clock of one capture, and the times at which objects were made by it.
+
+    Attributes:
+        created: the lists, exceptions and objects that the capture has made, by identity.
+        followed: those of plain classes: containers of their attributes.
+    """
 
     def __init__(self) -> None:
+        self.created: dict[int, Any] = {}
+        self.followed: dict[int, Any] = {}
         self._clock = itertools.count()
         self._allocations: dict[int, tuple[Any, int]] = {}
 
@@ -35,6 +42,11 @@ class Allocations:
         """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""
         found = self._allocations.get(id(made))
         return found[1] if found is not None else None
+
+    def is_since(self, time: int, made: Any) -> bool:
+        """Whether an object has been made at a time or later."""
+        born = self.born(made)
+        return born is not None and born >= time
 
     def is_inside(self, place: Place, region: Region) -> bool:
         """Whether a place is part of what a block has made itself, so that nobody outside can see that it is written."""

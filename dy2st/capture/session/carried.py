@@ -13,14 +13,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dy2st.capture.values.symbolic import TaggedUnion, is_mutable, options_of
+from dy2st.capture.environment.tracking import Tracker
+from dy2st.capture.values.symbolic import Choosing, TaggedUnion, is_mutable, options_of
 from dy2st_runtime.ir.structure import children
 from dy2st_runtime.primitives import scalars
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +32,12 @@ class Carried:
     """What the loops carry whose iterations are recorded now.
 
     Args:
-        session: the capture.
+        session: what makes tagged unions.
+        tracker: where objects from outside come from.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Choosing, tracker: Tracker) -> None:
+        self._session, self._tracker = session, tracker
         self._known: dict[int, _Carried] = {}
 
     def add(self, value: Any, before: Any, tag: Any) -> None:
@@ -58,7 +57,7 @@ class Carried:
 
     def may_be_outside(self, value: Any) -> bool:
         """Whether a value is a list, dict or object from outside, or may be one."""
-        return id(value) in self._known or (is_mutable(value) and self._session.tracker.source_of(value) is not None)
+        return id(value) in self._known or (is_mutable(value) and self._tracker.source_of(value) is not None)
 
     def told(self, value: Any, but: Iterable[Any] = ()) -> Any:
         """A value, as a tagged union of objects where it is not known which it is; ``but`` some that are left as they are."""
@@ -75,7 +74,7 @@ class Carried:
         return flat(self._session, self._session.new_union(tag, {0: before, 1: value}), [before, value])
 
 
-def flat(session: Session, union: TaggedUnion, parts: Sequence[Any]) -> TaggedUnion:
+def flat(session: Choosing, union: TaggedUnion, parts: Sequence[Any]) -> TaggedUnion:
     """A tagged union, with parts in the places of its options that may be tagged unions themselves."""
     if not any(isinstance(part, TaggedUnion) for part in parts):
         return union

@@ -10,20 +10,27 @@ starts again, and has a number that tells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from dy2st import errors
+from dy2st.capture.environment.tracking import Tracker
+from dy2st.capture.recording.fake_values import FakeValues
+from dy2st.capture.recording.position import Position
+from dy2st.capture.session.allocations import Allocations
+from dy2st.capture.session.blocks import Blocks
 from dy2st.capture.session.carried import flat
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.types.abstract_values import ABSENT
+from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import (
     CAPTURE_VALUES,
     SYMBOLIC_NUMBERS,
     AbstractTuple,
+    Choosing,
     TaggedUnion,
     contents,
     options_of,
@@ -32,10 +39,6 @@ from dy2st.capture.values.symbolic import (
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.ir.structure import children, shallow
 from dy2st_runtime.primitives import scalars
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
-
 
 Path = tuple[int, ...]
 """A place in a value: the positions of the parts that lead there."""
@@ -54,11 +57,27 @@ class ChosenTuples:
     """Which tuples may be the same.
 
     Args:
-        session: the capture.
+        session: what makes tagged unions.
+        blocks: those that are open.
+        allocations: when objects were made.
+        tracker: where objects from outside come from.
+        fakes: the abstract tensors of the capture.
+        position: where it is in the user's code.
+        traits: what is told apart.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(
+        self,
+        session: Choosing,
+        blocks: Blocks,
+        allocations: Allocations,
+        tracker: Tracker,
+        fakes: FakeValues,
+        position: Position,
+        traits: Traits,
+    ) -> None:
+        self._session, self._blocks, self._allocations, self._tracker = session, blocks, allocations, tracker
+        self._fakes, self._position, self._traits = fakes, position, traits
         self._made: dict[int, _Made] = {}
         self._taken: dict[int, Any] = {}
         self._met: dict[int, tuple[Any, int]] = {}
@@ -68,7 +87,7 @@ class ChosenTuples:
     @property
     def are_told(self) -> bool:
         """Whether numbers tell which they are."""
-        return tensor_traits.TUPLES in self._session.apart
+        return tensor_traits.TUPLES in self._traits.apart
 
     def meet(self, places: Iterable[Place]) -> None:
         """A block begins: what its variables hold is older."""
@@ -76,7 +95,7 @@ class ChosenTuples:
             held = place.read() if isinstance(place, CellPlace) else MISSING
             for option in options_of(held):
                 if _has_identity(option) and id(option) not in self._met:
-                    self._met[id(option)] = option, self._session.allocations.now()
+                    self._met[id(option)] = option, self._allocations.now()
 
     def add_older(self, tuples: dict[Path, list[Any]], values: Iterable[Any], start: int) -> bool:
         """Find the tuples from before a time that some values, or what is at a place in them, may be.
@@ -111,11 +130,11 @@ class ChosenTuples:
 
     def is_known_here(self, value: Any) -> bool:
         """Whether the block that is recorded now has all that is in a tuple: one that a branch has made is known by its place."""
-        builder = self._session.builder
+        builder = self._blocks.builder
         if id(value) in self._gone:
             return False
         if isinstance(value, torch.Tensor):
-            return builder.knows(value) or not self._session.is_abstract(value)
+            return builder.knows(value) or not self._fakes.is_abstract(value)
         if isinstance(value, SYMBOLIC_NUMBERS):
             return builder.can_express(value.node.expr)
         if isinstance(value, TaggedUnion):
@@ -135,9 +154,9 @@ class ChosenTuples:
                 yield from self._before(other, start)
 
     def _is_older(self, value: Any, start: int) -> bool:
-        if self._session.tracker.source_of(value) is not None:
+        if self._tracker.source_of(value) is not None:
             return True
-        times = (self._session.allocations.born(value), self._met.get(id(value), (None, None))[1])
+        times = (self._allocations.born(value), self._met.get(id(value), (None, None))[1])
         return any(time is not None and time < start for time in times)
 
     def link(self, value: Any, others: Sequence[Any], tag: Any = None) -> None:
@@ -226,7 +245,7 @@ class ChosenTuples:
                 if is_item and one is not other and _has_identity(one) and _has_identity(other):
                     raise errors.CaptureError(
                         "whether two names hold the same tuple out of a list that changes length is not known",
-                        self._session.here(),
+                        self._position.here(),
                         fix="compare what is in them, or their positions in the list",
                     )
 
@@ -237,7 +256,7 @@ class ChosenTuples:
             NeedsApart: it may be one that the caller has, or one of the others.
         """
         if self._made and not self.are_told and _has_identity(value):
-            if any(one is not value and self._session.tracker.source_of(one) is not None for one in self._reached(value)):
+            if any(one is not value and self._tracker.source_of(one) is not None for one in self._reached(value)):
                 raise NeedsApart(tensor_traits.TUPLES)
             self._ask(value, others)
 

@@ -15,20 +15,31 @@ import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 
 from dy2st import errors
 from dy2st.capture.values import storage
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import Order, TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.structure import children, shallow, unflatten
 
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
+
+class _Lists(Protocol):
+    def of(self, value: Any) -> Any: ...
+
+
+class Asking(Choosing, Protocol):
+    """What the order of a dict needs of the session."""
+
+    @property
+    def lists(self) -> _Lists: ...
+
+    def here(self) -> errors.Location | None: ...
+
 
 Known = dict[int, tuple[dict[Any, Any], Any]]
 """Dicts whose keys may be in another order than those of the Python object, with that order: one, or a tagged union."""
@@ -308,7 +319,7 @@ class KeyOrders:
         before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
         return self._order_of_attributes(table, mark, before)
 
-    def ordered(self, session: Session, table: Any, use: Callable[[Any], Any]) -> Any:
+    def ordered(self, session: Asking, table: Any, use: Callable[[Any], Any]) -> Any:
         """Do something with a dict, once for each order that its keys may have."""
         order = self.asks(table)
         if order is None:
@@ -320,7 +331,7 @@ class KeyOrders:
             return use(reordered(table, next(iter(order.options.values()))))
         return session.over(order, lambda option: use(reordered(table, option)))
 
-    def told(self, session: Session, value: Any, is_kept: Callable[[Any], bool], known: dict[int, tuple[Any, Any]]) -> Any:
+    def told(self, session: Asking, value: Any, is_kept: Callable[[Any], bool], known: dict[int, tuple[Any, Any]]) -> Any:
         """A value of which another is made, with what tells their order for the dicts in it: one of several, each with one order.
 
         Args:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.session.allocations import Allocations
+from dy2st.capture.session.blocks import Blocks
 from dy2st.capture.session.regions import Region
+from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import lattice
 from dy2st.capture.values.symbolic import RuntimeList, Stale
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
 
 
 class ListTable:
     """The lists of one capture.
 
     Args:
-        session: the capture.
-        made: turns a Python list into a list of the program.
+        blocks: those that are open.
+        allocations: when objects were made.
+        places: what is written.
+        make: turns a Python list into a list of the program, here and now.
 
     Attributes:
         widened: the lists of the program whose items have come to be of further kinds, in order.
     """
 
-    def __init__(self, session: Session, made: Callable[[Session, list[Any]], RuntimeList]) -> None:
-        self.session, self._made = session, made
+    def __init__(
+        self, blocks: Blocks, allocations: Allocations, places: WrittenPlaces, make: Callable[[list[Any]], RuntimeList]
+    ) -> None:
+        self._blocks, self._allocations, self._places, self._make = blocks, allocations, places, make
         self.widened: list[list[Any]] = []
         self._by_id: dict[int, RuntimeList] = {}
         self._kept: dict[int, Any] = {}
@@ -36,40 +40,40 @@ class ListTable:
 
     def own(self, items: list[Any]) -> None:
         """A list has been made by the code that runs now."""
-        self._owner[id(items)] = self.session.builder
-        self.session.created[id(items)] = items
-        self.session.allocations.own(items)
+        self._owner[id(items)] = self._blocks.builder
+        self._allocations.created[id(items)] = items
+        self._allocations.own(items)
 
     def new(self, element: Any, alone: bool = False) -> RuntimeList:
         """A list of the program; ``alone`` where it is made here, and no other handle stands for it."""
         items: list[Any] = []
         made = RuntimeList(items, element, alone)
-        self.session.allocations.own(items)
+        self._allocations.own(items)
         items.append(Stale(made))
         self._by_id[id(items)] = made
-        self.session.created[id(items)] = items
+        self._allocations.created[id(items)] = items
         return made
 
     def owner_is_here(self, items: list[Any]) -> bool:
         """Whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
-        return self.session.is_at(self._owner.get(id(items), self.session.root.builder))
+        return self._blocks.is_at(self._owner.get(id(items), self._blocks.root.builder))
 
     def make(self, items: list[Any]) -> RuntimeList:
         """Turn a Python list into a list of the program, here and now."""
-        return self._made(self.session, items)
+        return self._make(items)
 
     def has_widened(self, since: int, region: Region) -> bool:
         """Whether the items of a list that is older than a region have come to be of further kinds."""
-        allocations = [self.session.allocations.born(items) for items in self.widened[since:]]
+        allocations = [self._allocations.born(items) for items in self.widened[since:]]
         return any(born is None or born <= region.start for born in allocations)
 
     def turn(self, items: list[Any], element: lattice.Type | None) -> RuntimeList:
         """A Python list stands for a list of the program from now on."""
         made = RuntimeList(items, element, alone=True)
         self._by_id[id(items)] = made
-        self.session.region.lists.append(id(items))
+        self._blocks.region.lists.append(id(items))
         self._kept[id(items)] = items
-        self.session.write(ContentsPlace(items))
+        self._places.write(ContentsPlace(items))
         stale = [Stale(made)] * (list.__len__(items) + 1)
         list.__setitem__(items, slice(None), stale)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
         return made
@@ -77,14 +81,14 @@ class ListTable:
     def copy(self, items: RuntimeList) -> list[Any]:
         """A new list of the program with the same items."""
         made = self.new(items.element, alone=True)
-        self.session.builder.call(control.list_copy, (items,), {}, made)
+        self._blocks.builder.call(control.list_copy, (items,), {}, made)
         return made.items
 
     def of(self, value: Any) -> RuntimeList | None:
         """The list of the program that a Python list has become, if it has."""
         return self._by_id.get(id(value)) if isinstance(value, list) else None
 
-    def forget(self, lists: list[int]) -> None:
+    def forget(self, region: Region) -> None:
         """Lists of a block that is undone are Python lists again."""
-        for made in lists:
+        for made in region.lists:
             self._by_id.pop(made, None)

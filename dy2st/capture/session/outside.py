@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import Source
+from dy2st.capture.environment.tracking import Tracker
+from dy2st.capture.recording.fake_values import FakeValues, quiet
+from dy2st.capture.recording.position import Position
 from dy2st.capture.recording.recorder import fresh_number
+from dy2st.capture.session.allocations import Allocations
+from dy2st.capture.session.blocks import Blocks
 from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.signals import NeedsAbstract
 from dy2st.capture.values.storage import MISSING
@@ -19,9 +25,6 @@ from dy2st.capture.values.symbolic import AbstractObject, AbstractSet, contents,
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.program import StateSlot
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
 
 _OF_MODULES = ("_parameters", "_buffers")
 """The steps to tensors of which the guard of their module knows whether they are there."""
@@ -40,24 +43,42 @@ class State:
 class Outside:
     """The tensors, numbers and objects from outside that one capture has met.
 
+    Args:
+        position: where the capture is in the user's code.
+        fakes: what makes abstract tensors.
+        traits: what is known about traits of tensors.
+        allocations: when objects were made.
+        blocks: those that are open.
+        makers: how an abstract value is made for a set or deque.
+        changed: the names of those that need one, since blocks change them.
+        dynamic_state: the names of tensors from outside whose sizes differ from call to call, with the dimensions.
+
     Attributes:
         states: the inputs of the program that are no arguments, in order.
-        dynamic_state: the names of tensors from outside whose sizes differ from call to call, with the dimensions.
+        tracker: sources and guards.
         cells: the variables of enclosing functions that existed before the capture and are written by it.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(
+        self,
+        position: Position,
+        fakes: FakeValues,
+        traits: Traits,
+        allocations: Allocations,
+        blocks: Blocks,
+        makers: Mapping[type, Callable[[Any], AbstractObject]],
+        changed: Collection[str],
+        dynamic_state: Mapping[str, Collection[int] | None],
+    ) -> None:
+        self._position, self._fakes, self._traits, self._allocations = position, fakes, traits, allocations
+        self._blocks = blocks
+        self.makers, self.changed, self.dynamic_state = makers, changed, dynamic_state
+        self.tracker = Tracker(self)
         self.states: list[State] = []
-        self.dynamic_state: Mapping[str, Collection[int] | None] = {}
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
         self.arguments: dict[int, tuple[torch.Tensor, torch.Tensor, Source]] = {}
         """The abstract values of arguments by their identity, with the tensors and where they come from."""
-        self.makers: dict[type, Callable[[Any], AbstractObject]] = {}
-        """How an abstract value is made for a set or deque."""
-        self.changed: Collection[str] = ()
-        """The names of those that need one, since blocks change them."""
         self.hidden: set[int] = set()
         """The identities of those that are held where nothing can stand for them."""
         self._collections: dict[int, tuple[Any, AbstractObject]] = {}
@@ -65,23 +86,23 @@ class Outside:
 
     def adopt(self, real: torch.Tensor) -> torch.Tensor:
         """The abstract value of a real tensor: it becomes an input of the program, fetched anew at each call."""
-        if self.session.is_abstract(real):
+        if self._fakes.is_abstract(real):
             raise CaptureError(
                 "a tensor computed in a branch or loop is used outside of it, through an object that is not followed",
-                self.session.here(),
+                self._position.here(),
                 fix="keep it in a variable, attribute or list of converted code, not in a generator or a library's object",
             )
         state = self._state_by_id.get(id(real))
         if state is None:
-            source = self.session.tracker.source_of(real)
+            source = self.tracker.source_of(real)
             dims = self.dynamic_state.get(source.name) if source else None
             if dims or torch._C._functorch.is_functorch_wrapped_tensor(real):
                 abstract = self.abstract(real, dims or ())
             else:
                 self.check_kind(real)
                 self._check_class(real)
-                with self.session.quiet():
-                    abstract = self.session.fake.from_tensor(real, static_shapes=True)
+                with quiet():
+                    abstract = self._fakes.mode.from_tensor(real, static_shapes=True)
             name = source.name if source else f"constant_{len(self.states)}"
             kind = "constant" if source is None else "attribute"
             shape = tuple(size if isinstance(size, int) else str(size) for size in abstract.shape)
@@ -91,7 +112,7 @@ class Outside:
             tensor_traits.mark_attributes(abstract, real)
             tensor_traits.give_class(abstract, tensor_traits.class_of(real))
             if source is not None:
-                self.session.tracker.guards.tensor(source, real, dims or frozenset())
+                self.tracker.guards.tensor(source, real, dims or frozenset())
         return state.abstract  # type: ignore[no-any-return]
 
     def abstracts_of(self, real: torch.Tensor) -> list[torch.Tensor]:
@@ -106,36 +127,36 @@ class Outside:
 
     def adopted(self, value: Any) -> Any:
         """A value with an abstract value in the place of a real tensor."""
-        return self.adopt(value) if isinstance(value, torch.Tensor) and not self.session.is_abstract(value) else value
+        return self.adopt(value) if isinstance(value, torch.Tensor) and not self._fakes.is_abstract(value) else value
 
     def asked(self, real: torch.Tensor) -> torch.Tensor:
         """A tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
-        source = self.session.tracker.source_of(real)
-        if source is None or self.session.is_abstract(real) or refused_kind(real) is not None:
+        source = self.tracker.source_of(real)
+        if source is None or self._fakes.is_abstract(real) or refused_kind(real) is not None:
             return real
         if self.dynamic_state.get(source.name):
             return self.adopt(real)
-        self.session.tracker.guards.tensor(source, real)
+        self.tracker.guards.tensor(source, real)
         return real
 
     def guard_kinds(self) -> None:
         """Of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
-        for tensor, source in self.session.tracker.tensors():
-            used = id(tensor) in self._state_by_id or self.session.is_abstract(tensor)
+        for tensor, source in self.tracker.tensors():
+            used = id(tensor) in self._state_by_id or self._fakes.is_abstract(tensor)
             if not used and source.key[0] not in _OF_MODULES:
-                self.session.tracker.guards.same_type(source, tensor)
+                self.tracker.guards.same_type(source, tensor)
 
     def check_kind(self, tensor: torch.Tensor) -> None:
         """Refuse a tensor of a kind that programs do not have."""
         refused = refused_kind(tensor)
         if refused is not None:
-            raise CaptureError(f"{refused[0]} cannot be captured", self.session.here(), fix=refused[1])
+            raise CaptureError(f"{refused[0]} cannot be captured", self._position.here(), fix=refused[1])
 
     def _check_class(self, tensor: torch.Tensor) -> None:
         if type(tensor) is not torch.Tensor and not isinstance(tensor, (torch.nn.Parameter, torch.nn.Buffer)):
             raise CaptureError(
                 f"a tensor of the class {type(tensor).__name__} that is made outside cannot be captured",
-                self.session.here(),
+                self._position.here(),
                 fix="keep a plain tensor there (as_subclass(torch.Tensor)), or pass it as an argument",
             )
 
@@ -144,23 +165,23 @@ class Outside:
         self.check_kind(real)
         sizes = tuple(lattice.DYNAMIC if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
-        before = self.session.graph_is_partial
+        before = self._traits.graph_is_partial
         autograd = tensor_traits.autograd_of(real)
         kind = tensor_traits.class_of(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
-        made = self.session.new_value(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
-        self.session.graph_is_partial = before  # it is a leaf, or stands for one
-        return made  # type: ignore[no-any-return]
+        made = self._fakes.tensor(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
+        self._traits.graph_is_partial = before  # it is a leaf, or stands for one
+        return made
 
     def dynamic_number(self, source: Source, value: Any) -> Any:
         """What stands for a Python number that differs from call to call: it is an input of the program."""
         slot = StateSlot(source.name, "number")
-        self.session.tracker.guards.same_type(source, value)
-        return self._add_state(State(slot, source, value, fresh_number(self.session.shapes, type(value).__name__))).abstract
+        self.tracker.guards.same_type(source, value)
+        return self._add_state(State(slot, source, value, fresh_number(self._fakes.shapes, type(value).__name__))).abstract
 
     def stand_at(self, place: Place, abstract: Any) -> None:
         """What stands for a number, or for a tuple with such numbers, stands in its place from now on."""
         CAPTURE_LOCK.go_alone()
-        self.session.root.undo_log.abstract(place, abstract)
+        self._blocks.root.undo_log.abstract(place, abstract)
 
     def collection(self, value: Any, place: Place | None) -> None:
         """What stands for something during the capture, if something has to, goes into the place that holds it.
@@ -168,8 +189,8 @@ class Outside:
         Args:
             value: a set or deque, or a container that is among the arguments too.
         """
-        if id(value) in self.session.tracker.given:
-            self._put(self.session.tracker.given[id(value)][1], value, place)
+        if id(value) in self.tracker.given:
+            self._put(self.tracker.given[id(value)][1], value, place)
             return
         if place is None and id(value) not in self._collections:
             self.hidden.add(id(value))
@@ -183,7 +204,7 @@ class Outside:
             raise self._out_of_reach(value, "a tuple")
         CAPTURE_LOCK.go_alone()
         try:
-            self.session.root.undo_log.abstract(place, shown)
+            self._blocks.root.undo_log.abstract(place, shown)
         except (AttributeError, TypeError):
             raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
 
@@ -192,12 +213,12 @@ class Outside:
         if id(abstract) not in self.arguments:
             return self.real(abstract)  # type: ignore[no-any-return]
         _, tensor, source = self.arguments[id(abstract)]
-        self.session.tracker.know(tensor, source)
+        self.tracker.know(tensor, source)
         return tensor
 
     def is_of_call(self, value: Any) -> bool:
         """Whether the captured code has made an object."""
-        return id(value) in self.session.created
+        return id(value) in self._allocations.created
 
     def real(self, value: Any) -> Any:
         """The tensor that an abstract value stands for, if it is a state; any other value as it is."""
@@ -205,17 +226,17 @@ class Outside:
 
     def _out_of_reach(self, value: Any, where: str) -> CaptureError:
         kind = type(value).__name__
-        if id(value) in self.session.tracker.given:
+        if id(value) in self.tracker.given:
             what = f"a {kind} that is an argument, or in one,"
         else:
             what = f"a {kind} from outside that is changed where a tensor decides"
         return CaptureError(
-            f"{what} is reached through {where}", self.session.here(), fix="keep it in an attribute, variable, list or dict"
+            f"{what} is reached through {where}", self._position.here(), fix="keep it in an attribute, variable, list or dict"
         )
 
     def shown(self, value: Any, is_hidden: bool = False) -> AbstractObject | None:
         """What stands for a set or deque that has been met, if something has to."""
-        source = self.session.tracker.source_of(value)
+        source = self.tracker.source_of(value)
         if source is None or source.name not in self.changed:
             return None
         if is_hidden or id(value) in self.hidden:
@@ -226,8 +247,8 @@ class Outside:
             if isinstance(made, AbstractSet):
                 self._tables[id(inside)] = made
             self._collections[id(value)] = value, made
-            self.session.tracker.stand_for(made, value, source)
-            self.session.tracker.know(inside, source)
+            self.tracker.stand_for(made, value, source)
+            self.tracker.know(inside, source)
         return self._collections[id(value)][1]
 
     def given(self, value: Any) -> Any:
@@ -242,7 +263,7 @@ class Outside:
         Raises:
             NeedsAbstract: it is one from outside.
         """
-        source = self.session.tracker.source_of(value) if type(value) in self.makers else None
+        source = self.tracker.source_of(value) if type(value) in self.makers else None
         if source is not None and source.name not in self.changed:
             raise NeedsAbstract(source.name)
 
@@ -251,17 +272,17 @@ class Outside:
         return self._tables.get(id(table))
 
     def _add_state(self, state: State) -> State:
-        root = self.session.root.builder
+        root = self._blocks.root.builder
         self.states.append(state)
         root.bind(state.abstract, root.placeholder(state.slot.name.replace(".", "_"), state.abstract))
         return state
 
     def source_of(self, place: Place) -> Source | None:
         """Where a place came from, if it came from outside."""
-        table = self.session.tracker.table
+        table = self.tracker.table
         if isinstance(place, CellPlace):
             return self.cells.get(id(place.cell))
-        owner = self.session.tracker.source_of(place.owner)
+        owner = self.tracker.source_of(place.owner)
         if owner is None or isinstance(place, ContentsPlace) or id(place.owner) in self._tables:
             return None  # what is in a set is guarded as a whole
         if isinstance(place, ItemPlace):
@@ -272,7 +293,7 @@ class Outside:
 
     def read(self, place: Place, source: Source | None = None) -> None:
         """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
-        if self.session.was_written(place.key) and not (isinstance(place, CellPlace) and self.session.is_only_noted(place)):
+        if self._blocks.was_written(place.key) and not (isinstance(place, CellPlace) and self._blocks.is_only_noted(place)):
             return
         source = source or self.source_of(place)
         if source is not None:
@@ -280,15 +301,15 @@ class Outside:
 
     def read_at(self, place: Place, value: Any, source: Source) -> None:
         """The same of a value that is found at a place, and is held somewhere else."""
-        if not self.session.was_written(place.key):
-            self.session.tracker.read(value, source, place)
+        if not self._blocks.was_written(place.key):
+            self.tracker.read(value, source, place)
 
     def _found(self, place: Place, source: Source) -> None:
         value = place.read()
         if value is MISSING:
-            self.session.tracker.guards.missing(source)
+            self.tracker.guards.missing(source)
         else:
-            self.session.tracker.read(value, source, place)
+            self.tracker.read(value, source, place)
 
     def writes_variable(self, place: CellPlace, source: Source) -> None:
         """A function that is called now may write a variable from outside; blocks around may have noted it, but nobody wrote it."""
@@ -299,4 +320,4 @@ class Outside:
     def is_carried(self, place: Place) -> bool:
         """Whether what a place holds is an input of the program: what it held at the capture says nothing then."""
         source = self.source_of(place)
-        return source is not None and source.name in self.session.tracker.dynamic
+        return source is not None and source.name in self.tracker.dynamic

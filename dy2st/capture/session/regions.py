@@ -22,9 +22,9 @@ class Region:
     Attributes:
         start: when it began; what was made later is no state of it.
         builder: the block that is recorded into.
-        undo log: what was written since the region began.
+        undo_log: what was written since the region began.
         facts: what was known about sizes when it began.
-        objects that may be one: how many changes had told of other objects when it began.
+        may_alias: how many changes had told of other objects when it began.
         orders: what was known about the order of dicts' keys when it began.
         repeats: whether it is the body of a loop; what an iteration makes is gone at its end, but an object made in a branch
             may be used after.

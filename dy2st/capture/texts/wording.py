@@ -235,7 +235,7 @@ _AGAIN: dict[Any, str] = {list.__repr__: "[...]", tuple.__repr__: "(...)", dict.
 
 
 def _is_table_of_ways(session: Session, table: Any) -> bool:
-    return any(map(may_be_undefined, dict.values(table))) or session.key_orders.asks(table) is not None
+    return any(map(may_be_undefined, dict.values(table))) or session.blocks.key_orders.asks(table) is not None
 
 
 def _represented(session: Session, value: Any) -> Sequence[Any]:

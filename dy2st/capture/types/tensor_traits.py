@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
+from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.signals import NeedsApart
 
 AUTOGRAD, CLASS = "autograd", "class"
@@ -55,9 +56,7 @@ class _Builder(Protocol):
 class Capturing(Protocol):
     """What is needed of the session."""
 
-    apart: frozenset[str]
-    asked_traits: set[str]
-    has_mixed: bool
+    traits: Traits
 
     @property
     def outside(self) -> Outside: ...
@@ -134,10 +133,10 @@ def ask(session: Capturing, tensor: torch.Tensor, trait: str) -> None:
         NeedsApart: the ways disagree, and a capture that tells them apart has the answer.
         CaptureError: they disagree in what no capture tells apart: an operation in a branch has changed the tensor itself.
     """
-    session.asked_traits.add(trait)
+    session.traits.asked.add(trait)
     if trait not in mixed(tensor):
         return
-    if trait not in session.apart:
+    if trait not in session.traits.apart:
         raise NeedsApart(trait)
     raise errors.CaptureError(
         f"{_WORDS[trait]} is decided by a tensor, where a branch or loop changes it in place or puts it in a list",
@@ -181,8 +180,8 @@ def follow(session: Capturing, func: Any, operands: Any, result: Any, changed: S
     for tensor, known in changed:
         if autograd_of(tensor) != known:
             mark(tensor, (AUTOGRAD,))
-            session.has_mixed = True
-    if session.has_mixed:
+            session.traits.has_mixed = True
+    if session.traits.has_mixed:
         _spread(func, operands, result)
 
 
@@ -190,7 +189,7 @@ def changed_in_place(session: Capturing, tensor: torch.Tensor) -> None:
     """What autograd says of a tensor is changed by a call, which only some ways may make."""
     if session.builder.is_operand(tensor):
         mark(tensor, (AUTOGRAD,))
-        session.has_mixed = True
+        session.traits.has_mixed = True
 
 
 def autograd_of(tensor: torch.Tensor) -> tuple[bool, bool]:

@@ -75,6 +75,8 @@ class Choosing(Protocol):
 
     def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString: ...
 
+    def new_union(self, tag: Any, options: dict[int, Any]) -> TaggedUnion: ...
+
 
 class TaggedUnion:
     """A value that is one of several which no single value stands for: ``None`` or a tensor, one string or another.

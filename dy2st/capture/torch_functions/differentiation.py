@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.recorder import fresh_number
+from dy2st.capture.session.session import Session
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.gradients import gradients
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
 
 
 def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -41,10 +40,10 @@ def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) ->
     sizes = list(tensor.shape)
     if values["is_grads_batched"]:
         sizes.insert(0, _tuple(values["grad_outputs"])[0].shape[0])
-    with session.quiet(), torch.enable_grad():
+    with quiet(), torch.enable_grad():
         made = torch.empty(sizes, dtype=tensor.dtype, device=tensor.device)
         if values["create_graph"]:
-            session.graph_is_partial = True
+            session.traits.graph_is_partial = True
             made = made.requires_grad_().clone()
     return made
 
@@ -52,7 +51,7 @@ def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) ->
 def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any, ...], values: dict[str, Any]) -> list[bool | None]:
     """Whether each input has a gradient; ``None`` where the graph of the abstract values does not tell."""
     given = [session.outside.adopted(tensor) for tensor in outputs]
-    with session.quiet(), session.suspended():
+    with quiet(), session.suspended():
         found = torch.autograd.grad(
             given,
             [session.outside.adopted(tensor) for tensor in inputs],
@@ -60,4 +59,4 @@ def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any,
             retain_graph=True,
             allow_unused=True,
         )
-    return [True if gradient is not None else None if session.graph_is_partial else False for gradient in found]
+    return [True if gradient is not None else None if session.traits.graph_is_partial else False for gradient in found]

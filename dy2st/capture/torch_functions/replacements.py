@@ -5,15 +5,13 @@ A program calls kernels; which ones was decided by the functions that stood in t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional
 
 from dy2st.capture.environment.tracking import PATCH_MARK
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
+from dy2st.capture.session.session import Session
 
 _OWNERS: tuple[Any, ...] = (torch.Tensor, torch, torch.nn.functional)
 

@@ -12,7 +12,7 @@ import operator as python
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -23,18 +23,16 @@ from torch.utils._pytree import tree_any, tree_leaves
 
 import dy2st_runtime
 from dy2st import errors
-from dy2st.capture.recording import indexing
-from dy2st.capture.session import differentiation, replacements
+from dy2st.capture.recording.fake_values import quiet
+from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions import differentiation, indexing, replacements
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, OfEachCall
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime.primitives import control, scalars
 
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
-
-_Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]
+_Handler = Callable[[Session, Any, tuple[Any, ...], dict[str, Any]], Any]
 _HANDLERS: dict[Any, _Handler] = {}
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OWN_FOLDERS = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (errors, dy2st_runtime))
@@ -46,7 +44,6 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
     def __init__(self, session: Session) -> None:
         super().__init__(None)  # type: ignore[arg-type]  # the tracer is only used by the methods that are replaced here
         self.session = session
-        self.open_autocasts: list[Any] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """One call of torch."""
@@ -76,7 +73,7 @@ def _tell_numbers_apart(session: Session, args: tuple[Any, ...], kwargs: dict[st
     Raises:
         NeedsApart: it may be an int on one path and a float on another.
     """
-    if tensor_traits.NUMBER in session.apart or not lattice.has_mixed_numbers() or kwargs.get("dtype") is not None:
+    if tensor_traits.NUMBER in session.traits.apart or not lattice.has_mixed_numbers() or kwargs.get("dtype") is not None:
         return
     parts = tree_leaves((args, kwargs))
     floats = any(isinstance(part, torch.Tensor) and (part.is_floating_point() or part.is_complex()) for part in parts)
@@ -124,12 +121,12 @@ def _initialize(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
 
 @handles_torch(torch.amp.autocast_mode._enter_autocast)
 def _enter_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    session.functions.open_autocasts.append(session.builder.call(func, args, kwargs))
+    session.open_autocasts.append(session.builder.call(func, args, kwargs))
 
 
 @handles_torch(torch.amp.autocast_mode._exit_autocast)
 def _exit_autocast(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    session.builder.call_raw(func, (session.functions.open_autocasts.pop(),))
+    session.builder.call_raw(func, (session.open_autocasts.pop(),))
 
 
 @handles_torch(
@@ -143,7 +140,7 @@ def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dic
         is_whole and all(isinstance(size, torch.SymInt) or size == 1 for size in tensor.shape)
     ):
         error = TypeError("only integer tensors of a single element can be converted to an index")
-        session.raised.append(error)
+        session.in_flight.raised.append(error)
         raise error
     raise data_dependent(session, f"Tensor.{getattr(func, '__name__', func)}()")
 
@@ -182,7 +179,7 @@ def _internal(file: str) -> bool:
 @handles_torch(torch.Tensor.stride, torch.Tensor.is_contiguous)
 def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if session.position.asked_by_user_code():
-        session.asks_strides = True
+        session.traits.asks_strides = True
     return func(*args, **kwargs)
 
 
@@ -268,14 +265,14 @@ def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwar
     It matters where eager tells the two apart: then the result is one of them.
     """
     (operand,) = args[:1]
-    with session.quiet():
+    with quiet():
         made = func(*args, **kwargs)
         made = made.view_as(made) if made is operand else made
     session.builder.call(operator, (operand,), options, made)
     differing = tensor_traits.differing(operand, made)
-    if not differing & session.apart:
+    if not differing & session.traits.apart:
         tensor_traits.mark(made, differing)
-        session.has_mixed = session.has_mixed or bool(differing)
+        session.traits.has_mixed = session.traits.has_mixed or bool(differing)
         return made
     same = session.number(python.is_, (made, operand), "bool")
     return session.new_union(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: made})
@@ -345,7 +342,7 @@ def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
     if not isinstance(momentum, torch.SymFloat):
         return func(*args, **kwargs)
     image, mean, variance, weight, bias = map(session.outside.adopted, (image, mean, variance, weight, bias))
-    with session.quiet():
+    with quiet():
         made = func(image, mean, variance, weight, bias, training, 0.5, eps)
     cudnn = torch.backends.cudnn.enabled
     operands = (image, weight, bias, mean, variance, training, momentum, eps, cudnn)

@@ -11,53 +11,21 @@ from __future__ import annotations
 import abc
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from dy2st.capture.environment.users_code import is_users_function
-
-if TYPE_CHECKING:
-    from dy2st.capture.session.session import Session
+from dy2st.capture.session.session import Session
 
 _DEEP = 8
 _OF_CLASS = ("__dict__", "__weakref__", "_abc_impl")
 """What Python puts into the dict of each class anew."""
 
 
-class Codes:
-    """The code of the functions that have been called in one capture."""
-
-    def __init__(self) -> None:
-        self._roots: dict[int, types.CodeType] = {}
-
-    def enter(self, function: types.FunctionType) -> None:
-        """A converted function is called."""
-        self._roots[id(function.__code__)] = function.__code__
-
-    def around(self, function: types.FunctionType) -> list[types.CodeType]:
-        """The code around the definition of a function that has been made in one of these, outside first; nothing for others."""
-        for root in self._roots.values():
-            found = _way(root, function.__code__)
-            if found:
-                return found
-        return []
-
-
-def _way(code: types.CodeType, wanted: types.CodeType) -> list[types.CodeType]:
-    for const in code.co_consts:
-        if const is wanted:
-            return [code]
-        if isinstance(const, types.CodeType):
-            found = _way(const, wanted)
-            if found:
-                return [code, *found]
-    return []
-
-
 def own_cells(session: Session, function: types.FunctionType) -> list[types.CellType]:
     """The variables of a made function that the call has made, too."""
-    around = session.codes.around(function)
+    around = session.frames.codes.around(function)
     if not around:
         return [cell for cell in function.__closure__ or () if _is_bound(cell) and _comes_from_call(session, cell.cell_contents, 0)]
     own = {name for code in around for name in code.co_cellvars}
@@ -68,11 +36,11 @@ def own_cells(session: Session, function: types.FunctionType) -> list[types.Cell
 def _comes_from_call(session: Session, value: Any, depth: int) -> bool:
     """Whether a function that a library or a decorator has made holds something of this call."""
     if isinstance(value, torch.Tensor):
-        return session.is_abstract(value)
+        return session.fakes.is_abstract(value)
     if not isinstance(value, types.FunctionType) or session.tracker.source_of(value) is not None or depth > _DEEP:
         return False
     held = [cell.cell_contents for cell in value.__closure__ or () if _is_bound(cell)]
-    return bool(session.codes.around(value)) or any(_comes_from_call(session, part, depth + 1) for part in held)
+    return bool(session.frames.codes.around(value)) or any(_comes_from_call(session, part, depth + 1) for part in held)
 
 
 def without_variables(function: types.FunctionType) -> types.FunctionType:
@@ -90,7 +58,7 @@ def is_made(session: Session, value: Any) -> bool:
         return False
     if isinstance(value, types.FunctionType):
         return _comes_from_call(session, value, 0) and _is_known(session, value)
-    return isinstance(value, type) and id(value) in session.created and _is_plain(value)
+    return isinstance(value, type) and id(value) in session.allocations.created and _is_plain(value)
 
 
 def _is_known(session: Session, function: types.FunctionType) -> bool:

@@ -1,0 +1,72 @@
+"""Abstract values of one capture: fake tensors and symbolic numbers that nothing has computed yet."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+from dy2st.capture.recording.shapes import CaptureShapes
+from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.types.traits import Traits
+
+ACTS_FOR_USER = False
+
+
+def quiet() -> contextlib.AbstractContextManager[Any]:
+    """Torch calls inside are not recorded."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(disable_proxy_modes_tracing())
+    stack.enter_context(torch._C.DisableTorchFunction())
+    return stack
+
+
+class FakeValues:
+    """Makes the fake tensors and symbolic ints of one capture.
+
+    Args:
+        shapes: its symbols.
+        traits: what it knows about traits of tensors.
+
+    Attributes:
+        mode: the mode of torch that its fake tensors belong to.
+    """
+
+    def __init__(self, shapes: CaptureShapes, traits: Traits) -> None:
+        self.shapes, self._traits = shapes, traits
+        self.mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
+
+    def is_abstract(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is a fake one of this capture."""
+        return getattr(tensor, "fake_mode", None) is self.mode
+
+    def tensor(self, kind: lattice.TensorType) -> torch.Tensor:
+        """A tensor of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
+        sizes = [self._new_size(size) for size in kind.sizes]
+        with quiet(), torch.enable_grad():
+            if kind.strides is None or not all(type(s) is int for s in sizes):
+                made = torch.empty(sizes, dtype=kind.dtype, device=kind.device)
+            else:
+                strides = [self.symbolic_int(stride) for stride in kind.strides]
+                made = torch.empty_strided(sizes, strides, dtype=kind.dtype, device=kind.device)
+            self._traits.graph_is_partial = self._traits.graph_is_partial or kind.requires_grad
+            if kind.requires_grad:
+                made.requires_grad_()
+                made = made if kind.is_leaf and tensor_traits.AUTOGRAD not in kind.mixed else made.clone()
+        tensor_traits.give_class(made, kind.kind)
+        tensor_traits.mark(made, kind.mixed)
+        self._traits.has_mixed = self._traits.has_mixed or bool(kind.mixed)
+        tensor_traits.made(made)
+        return made
+
+    def _new_size(self, size: Any) -> Any:
+        return self.shapes.fresh_int(size=True) if size is lattice.DYNAMIC else self.symbolic_int(size)
+
+    def symbolic_int(self, expr: Any) -> Any:
+        """The symbolic int of an expression."""
+        if isinstance(expr, int):
+            return expr
+        return int(expr) if expr.is_number else self.shapes.create_symintnode(expr, hint=None)

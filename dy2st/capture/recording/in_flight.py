@@ -1,0 +1,77 @@
+"""Exceptions of one capture: those on their way, what they pass, and what is done before an operation that may raise one."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from types import CellType
+from typing import Any, Protocol
+
+from dy2st import names
+from dy2st.capture.writes.places import CellPlace
+
+ACTS_FOR_USER = False
+
+
+class Pending(Protocol):
+    """What an exception passes on its way out of the captured code."""
+
+    def catches(self, error: BaseException) -> bool: ...
+
+    def keeps(self, place: CellPlace) -> bool: ...
+
+    def unwind(self, session: Any, error: BaseException) -> Any: ...
+
+
+class InFlight:
+    """The exceptions of one capture.
+
+    Attributes:
+        pending: the handlers, `finally` clauses and context managers that the captured code is in, outside first.
+        left: the exception that is on its way to a handler (see departures.py); ``None`` in code that runs.
+        departures: what stands for these exceptions, by where they are raised.
+        raised: what `raise` statements of the user's have raised.
+        chains: these, with when that was, and what they were raised behind before.
+        handled_around: the identities of what the caller is handling: the next call may be made where nothing is handled.
+        failed: the last operation of torch that failed on abstract values: its error, function and arguments.
+        before_raise: called before an operation that raises is recorded.
+        before_failing: called before an operation that may fail when the program runs, if the program has to record what was
+            written by then.
+        has_written: tells whether the program has written something outside by now that can be seen when it raises.
+    """
+
+    def __init__(self) -> None:
+        self.pending: list[Pending] = []
+        self.left = CellPlace(CellType(None), names.LEFT)
+        self.departures: dict[tuple[Any, ...], Any] = {}
+        self.raised: list[BaseException] = []
+        self.chains: list[tuple[BaseException, int, dict[str, Any]]] = []
+        self.handled_around = set(map(id, _handled()))
+        self.failed: tuple[BaseException, Any, Any, Any] | None = None
+        self.before_raise: Callable[[], None] = lambda: None
+        self.before_failing: Callable[[], None] | None = None
+        self.has_written: Callable[[], bool] = lambda: False
+
+    @contextlib.contextmanager
+    def around(self, step: Pending) -> Iterator[None]:
+        """An exception that leaves a block inside passes a step."""
+        self.pending.append(step)
+        try:
+            yield
+        finally:
+            self.pending.pop()
+
+    def forget(self) -> None:
+        """The capture is over: let go of what it raised."""
+        self.raised.clear()
+        self.chains.clear()
+        self.failed = None
+
+
+def _handled() -> Iterator[BaseException]:
+    """The exceptions that are being handled."""
+    error = sys.exc_info()[1]
+    while error is not None:
+        yield error
+        error = error.__context__

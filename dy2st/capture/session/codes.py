@@ -1,0 +1,37 @@
+"""The code of the functions that one capture has entered: which function made which."""
+
+from __future__ import annotations
+
+import types
+
+ACTS_FOR_USER = False
+
+
+class Codes:
+    """The code of the functions that have been called in one capture."""
+
+    def __init__(self) -> None:
+        self._roots: dict[int, types.CodeType] = {}
+
+    def enter(self, function: types.FunctionType) -> None:
+        """A converted function is called."""
+        self._roots[id(function.__code__)] = function.__code__
+
+    def around(self, function: types.FunctionType) -> list[types.CodeType]:
+        """The code around the definition of a function that has been made in one of these, outside first; nothing for others."""
+        for root in self._roots.values():
+            found = _way(root, function.__code__)
+            if found:
+                return found
+        return []
+
+
+def _way(code: types.CodeType, wanted: types.CodeType) -> list[types.CodeType]:
+    for const in code.co_consts:
+        if const is wanted:
+            return [code]
+        if isinstance(const, types.CodeType):
+            found = _way(const, wanted)
+            if found:
+                return [code, *found]
+    return []

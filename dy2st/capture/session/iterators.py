@@ -1,0 +1,48 @@
+"""Iterators from outside the blocks of one capture, and generators: who may go on taking from them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.values import storage
+from dy2st.errors import CaptureError
+
+ACTS_FOR_USER = False
+
+
+class Iterators:
+    """The iterators and generators of one capture.
+
+    Attributes:
+        taken: iterators with the block that took items from them last; ``None`` once nobody may.
+        generators: the generators of the user's that are alive.
+        unclosed: errors for those that nobody could close.
+    """
+
+    def __init__(self) -> None:
+        self.taken: dict[int, tuple[Any, BlockBuilder | None]] = {}
+        self.generators: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.unclosed: list[CaptureError] = []
+
+    def spend(self, iterator: Any) -> None:
+        """A tensor decides what is left in an iterator: nobody may take from it any more."""
+        held = _position(iterator)
+        self.taken[id(held)] = (held, None)
+
+    def is_spent(self, iterator: Any) -> bool:
+        """Whether a tensor decides what is left in an iterator."""
+        held = _position(iterator)
+        return id(held) in self.taken and self.taken[id(held)][1] is None
+
+    def drop_suspended(self) -> None:
+        """The capture is over: generators that stand at a `yield` do not go on."""
+        for generator in [*self.generators]:
+            if generator.is_suspended:
+                generator.drop()
+
+
+def _position(iterator: Any) -> Any:
+    """What stands for where an iterator is; itself, for one of Python's own."""
+    return (storage.table_of(iterator) or {}).get("__dy2st_position__", iterator)

@@ -1,0 +1,51 @@
+"""Which objects the captured code has made, and which were there before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dy2st.capture.environment.tracking import Tracker
+from dy2st.capture.session.allocations import Allocations
+from dy2st.capture.session.list_table import ListTable
+from dy2st.capture.values.symbolic import TaggedUnion, is_mutable
+from dy2st_runtime.ir.structure import children
+
+ACTS_FOR_USER = False
+
+
+class Ownership:
+    """Tells objects of one capture from those that are older.
+
+    Args:
+        allocations: when objects were made.
+        tracker: where objects from outside come from.
+        lists: the lists of the capture.
+    """
+
+    def __init__(self, allocations: Allocations, tracker: Tracker, lists: ListTable) -> None:
+        self._allocations, self._tracker, self._lists = allocations, tracker, lists
+
+    def own_all(self, made: Any) -> None:
+        """A value has been made now, with every container in it that does not come from outside."""
+        if self._tracker.source_of(made) is not None:
+            return
+        parts = made.options.values() if isinstance(made, TaggedUnion) else (children(made) or ((),))[0]
+        if isinstance(made, list):
+            self._lists.own(made)
+        elif parts or is_mutable(made):  # an empty one may be filled
+            self._allocations.own(made)
+        for part in parts:
+            if self._allocations.born(part) is None:
+                self.own_all(part)
+
+    def is_new(self, value: Any) -> bool:
+        """Whether a value is an object that the captured code has made."""
+        made = id(value) in self._allocations.created
+        return made or (self._allocations.born(value) is not None and self._tracker.source_of(value) is None)
+
+    def is_older(self, value: Any, time: int) -> bool:
+        """Whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""
+        if not (is_mutable(value) or isinstance(value, list)):  # a list of a class of the user's has no parts
+            return False
+        born = self._allocations.born(value)
+        return born <= time if born is not None else self._tracker.source_of(value) is not None
