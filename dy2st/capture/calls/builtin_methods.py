@@ -1,0 +1,141 @@
+"""Methods of builtin types: called as eager calls them, or for what stands for such an object."""
+
+from __future__ import annotations
+
+import collections
+import io
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.attributes import access, special_methods
+from dy2st.capture.branching import keys, optional
+from dy2st.capture.calls.container_methods import CONTAINERS, call_container
+from dy2st.capture.calls.looked_into import READING_WRAPPERS
+from dy2st.capture.calls.plain import call_plain, replaced
+from dy2st.capture.collections import ordering, tables
+from dy2st.capture.containers import lists, ranges
+from dy2st.capture.library import (
+    handler_of,
+    surroundings_method,
+)
+from dy2st.capture.looping import iteration
+from dy2st.capture.objects import construction
+from dy2st.capture.operators import comparisons
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import text
+from dy2st.capture.values.symbolic import (
+    AbstractSet,
+)
+from dy2st.capture.writes.places import ContentsPlace
+
+MAKES_TEXTS_FOR_USER = True
+CALLS_METHODS_FOR_USER = True
+
+
+def call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    """A method written in C: of tensors, strings and containers."""
+    statement = special_methods.statement(method.__self__, method.__name__, args)
+    if statement is not None:
+        return session.call(statement, method.__self__, *args, **kwargs)
+    if method.__name__ in ("__contains__", "__getitem__", "__reversed__") and isinstance(method.__self__, CONTAINERS):
+        return _call_special(session, method, args, kwargs)
+    return _call_ordinary_method(session, method, args, kwargs)
+
+
+def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    owner = method.__self__
+    if isinstance(owner, torch.Tensor):
+        handler = handler_of(getattr(torch.Tensor, method.__name__, None))
+        return call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
+    if isinstance(owner, torch.Generator) or (
+        isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.allocations.created
+    ):
+        return surroundings_method(session, owner, method, args, kwargs)
+    if isinstance(owner, str) and method.__name__ in _STRING_METHODS:
+        return _STRING_METHODS[method.__name__](session, owner, *args, **kwargs)
+    if isinstance(owner, tuple) and method.__name__ in ("index", "count") and keys.any_open((*owner, *args)):
+        return ordering.search(session, owner, method.__name__, *args)
+    if isinstance(owner, (set, frozenset)) and any(isinstance(value, AbstractSet) for value in args):
+        return _with_sets(session, owner, method, args)
+    if isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys":
+        return tables.from_keys(session, owner, *args, **kwargs)
+    if len(args) == 1 and not kwargs and method.__name__ in ranges.METHODS and ranges.is_asked_at_runtime(owner, *args):
+        return ranges.METHODS[method.__name__](session, owner, args[0])
+    if isinstance(owner, (list, dict, set, collections.deque, types.MappingProxyType)):
+        return call_container(session, owner, method, args, kwargs)
+    if isinstance(owner, BaseException) and method.__name__ == "add_note":
+        return session.call(getattr(BaseException, method.__name__), owner, *args, **kwargs)
+    made = call_plain(session, method, args, kwargs)
+    return construction.registered(session, made) if method.__name__ == "__new__" and isinstance(owner, type) else made
+
+
+def _connected(session: Session, separator: str, items: Any) -> Any:
+    return text.connected(separator, iteration.collected(items))
+
+
+_STRING_METHODS: dict[str, Callable[..., Any]] = {
+    "format": lambda session, template, *args, **kwargs: text.formatted(session, template, args, kwargs),
+    "format_map": lambda session, template, mapping: text.formatted(session, template, (), mapping),
+    "join": _connected,
+}
+"""What strings do with values that they get."""
+
+
+def call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    """A special method of a class written in C, bound to an object: it does what the statement does that calls it."""
+    unbound, owner = getattr(method.__objclass__, method.__name__), method.__self__
+    if isinstance(owner, type) and method.__name__ == "__call__":
+        return construction.made_by_type(session, owner, args, kwargs, call_plain)
+    handler = handler_of(unbound)
+    if handler is not None:
+        return handler(session, owner, *args, **kwargs)
+    if not isinstance(owner, CONTAINERS):
+        return call_plain(session, method, args, kwargs)
+    statement = special_methods.statement(owner, method.__name__, args)
+    return _call_special(session, method, args, kwargs) if statement is None else session.call(statement, owner, *args, **kwargs)
+
+
+def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    """A special method that a container has from Python, past the one of the user's class."""
+    owner = method.__self__
+    if method.__name__ in special_methods.READING and optional.has_optional(owner):
+        return optional.case_split(session, owner, lambda known: session.call(getattr(known, method.__name__), *args), ordered=True)
+    step = access.OF_CONTAINERS.get(method.__name__)
+    if step is not None and not kwargs:
+        return step(session, owner, *args)
+    if session.lists.of(owner) is not None:
+        return _call_of_list(session, owner, method.__name__, args)
+    special_methods.check(session, owner, method.__name__)
+    if method.__name__ not in READING_WRAPPERS:
+        session.places.write(ContentsPlace(owner))
+    return call_plain(session, method, args, kwargs)
+
+
+def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
+    """A special method of ``list``, past the one that a class of the user's has, of a list of the program."""
+    known = lists.required(session, owner)
+    match name:
+        case "__delitem__":
+            return lists.del_item(session, known, *args)
+        case "__eq__":
+            return comparisons.equal_lists(session, owner, *args) if isinstance(args[0], list) else NotImplemented
+        case "__contains__":
+            return ordering.is_in(session, owner, *args)
+        case "__add__":
+            return lists.concat(session, owner, *args)
+    raise errors.CaptureError(
+        f"list.{name}() is called of a list that changes length inside a captured block",
+        session.here(),
+        fix="use indexing, len, a for loop, or the methods append, extend, insert and pop",
+    )
+
+
+def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...]) -> Any:
+    """A method of a set that gets a set of which the members may be known only at run time."""
+    table = next(value for value in args if isinstance(value, AbstractSet))
+    return optional.case_split(session, table, lambda one: call_builtin_method(session, method, replaced(args, table, one), {}))

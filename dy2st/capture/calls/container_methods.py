@@ -1,0 +1,94 @@
+"""Methods of Python's containers: what they change is noted, what they give is followed."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+from dy2st import errors
+from dy2st.capture.attributes import access, attribute_tables
+from dy2st.capture.branching import keys, optional
+from dy2st.capture.calls.looked_into import KEEPING, READING_METHODS
+from dy2st.capture.collections import ordering, tables
+from dy2st.capture.objects import cells, construction
+from dy2st.capture.session.session import Session
+from dy2st.capture.writes.places import ContentsPlace
+
+MAKES_TEXTS_FOR_USER = True
+CALLS_METHODS_FOR_USER = True
+
+_OF_ORDER = frozenset(("keys", "values", "items", "copy"))
+
+
+CONTAINERS = (list, dict, set, collections.deque)
+
+
+def call_container(session: Session, owner: Any, function: Any, args: Any, kwargs: Any) -> Any:
+    if isinstance(owner, list) or cells.holds(owner):
+        method = ordering.method if isinstance(owner, list) else _call_of_cells
+        return method(session, owner, function.__name__, args, kwargs)
+    of_attributes = _method_of_attributes(session, owner, function.__name__)
+    if of_attributes is not None:
+        return of_attributes(session, owner, function.__name__, args, kwargs)
+    if isinstance(owner, dict) and function.__name__ in _OF_ORDER and session.blocks.key_orders.asks(owner) is not None:
+        return _with_order(session, owner, function)
+    if tables.is_keyed(owner, function.__name__, args) or (function.__name__ == "setdefault" and optional.has_optional(owner)):
+        return tables.method(session, owner, function, args, kwargs)
+    if isinstance(owner, collections.OrderedDict) and function.__name__ == "move_to_end":
+        return tables.move_to_end(session, owner, *args, **kwargs)
+    if isinstance(owner, dict) and function.__name__ == "update":
+        return tables.update(session, owner, *args, **kwargs)
+    if isinstance(owner, (set, collections.deque)) and keys.has_union(args):
+        return keys.over_unions(session, args, lambda known: call_container(session, owner, function, known, kwargs))
+    _check_counted(session, owner, function.__name__, args)
+    if isinstance(owner, dict) and function.__name__ in (optional.METHODS if optional.has_optional(owner) else optional.TAKING):
+        return optional.method(session, owner, function.__name__, args, kwargs)
+    if function.__name__ not in READING_METHODS:
+        session.places.write(ContentsPlace(owner))
+    return _given_by_container(session, owner, function, function(*args, **kwargs))
+
+
+def _given_by_container(session: Session, owner: Any, function: Any, result: Any) -> Any:
+    """What a method of a container has given: a copy is made now, and a view is remembered."""
+    return construction.registered(session, result) if function.__name__ == "copy" else session.places.views.added(owner, result)
+
+
+def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """A method of a dict that is in a list of the program, and is changed there."""
+    if name == "update":
+        for key, item in dict(*args, **kwargs).items():
+            access.set_item(owner, key, item)
+        return None
+    if name not in READING_METHODS:
+        raise errors.CaptureError(
+            f"dict.{name}() changes the keys of a dict that is in a list of a length that a tensor decides",
+            session.here(),
+            fix="give it all its keys where it is made, and set their values",
+        )
+    return getattr(cells.as_read(session, owner), name)(*args, **kwargs)
+
+
+def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[..., Any] | None:
+    """What a method of a container does that is the dict of a class, or changes the attributes of an object."""
+    if id(owner) in session.places.class_tables:
+        return attribute_tables.call_of_class
+    return attribute_tables.call if id(owner) in session.places.tables and name not in READING_METHODS else None
+
+
+def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...]) -> None:
+    """A deque whose method compares or counts with numbers that only the program knows, as what stands for it does.
+
+    Raises:
+        NeedsAbstract: it is one from outside.
+    """
+    if isinstance(owner, collections.deque) and name not in KEEPING and keys.any_open((*args, *owner)):
+        session.outside.check_changed(owner)
+
+
+def _with_order(session: Session, table: Any, method: Any) -> Any:
+    """A method of a dict that gives its keys in their order, which is not that of the Python object."""
+    name = method.__name__
+    if name == "copy":
+        return optional.copied(session, table)
+    return optional.of_each_way(session, table, name)

@@ -1,0 +1,143 @@
+"""Tables whose keys a tensor decides, given to functions that look into them: what is there is decided first."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+import types
+from typing import Any
+
+import torch
+
+from dy2st.capture.attributes import attribute_tables, special_methods
+from dy2st.capture.branching import optional
+from dy2st.capture.collections.tables import FAMILY
+from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.session.session import Session
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import (
+    AbstractSet,
+)
+
+MAKES_TEXTS_FOR_USER = True
+CALLS_METHODS_FOR_USER = True
+
+READING_METHODS = frozenset(
+    ("get", "keys", "values", "items", "copy", "index", "count", "union", "intersection", "difference", "symmetric_difference",
+     "issubset", "issuperset", "isdisjoint")
+)  # fmt: skip
+"""The methods of dicts, sets and deques that leave them as they are."""
+
+
+READING_WRAPPERS = frozenset(
+    f"__{name}__" for name in (
+        "contains", "len", "iter", "reversed", "eq", "ne", "lt", "le", "gt", "ge", "add", "mul", "rmul", "or", "ror", "and", "sub",
+        "xor", "getattribute", "repr", "str", "hash", "sizeof", "format", "bool")
+)  # fmt: skip
+
+
+_SETTLING = (len, list, tuple, set, frozenset, sorted, iter, enumerate, bool)
+"""What needs to know the keys of a dict, and has no handler or one that does not need it."""
+
+
+WITHOUT_ORDER: tuple[Any, ...] = (
+    len,
+    bool,
+    sorted,
+    set,
+    frozenset,
+    getattr,
+    setattr,
+    hasattr,
+    isinstance,
+    type,
+    id,
+    sum,
+    any,
+    all,
+)
+"""What asks a dict for something else than the order of its keys."""
+
+
+_ASKING: tuple[Any, ...] = (list, tuple, iter, enumerate, reversed, zip, map, filter, str, repr, print, min, max, next)
+"""What goes through the keys of a dict in their order."""
+
+
+PASSING_ON: tuple[Any, ...] = (enumerate, zip, reversed, map, filter)
+"""What gives the items of what it gets as they are, so that one of them may be one of several."""
+
+
+_STEPPING = frozenset(("join", "extend"))
+"""Methods that go through what they get."""
+
+
+KEEPING = frozenset(("append", "appendleft", "insert", "setdefault", "get", "pop", "add", "update"))
+"""Methods of containers that keep a dict as it is, or know its order themselves."""
+
+
+_IN_PYTHON = (types.FunctionType, types.MethodType)
+
+
+_OF_OBJECTS: tuple[Any, ...] = (
+    getattr, setattr, hasattr, delattr, isinstance, type, vars, operator.is_, operator.is_not, operator.setitem, operator.getitem,
+    operator.delitem, functools.reduce, next, torch.utils.checkpoint.checkpoint,
+    *(getattr(kind, name) for kind in (object, type, torch.nn.Module) for name in ("__setattr__", "__delattr__")),
+    object.__getattribute__, type.__getattribute__, super, id, callable, min, max, itertools.repeat,
+    operator.iadd, operator.iand, operator.iconcat, operator.imul, operator.ior, operator.isub, operator.ixor,
+)  # fmt: skip
+"""What asks for the object, or passes it on; of those that look into it, the statements know how."""
+
+
+def _look_into_classes(session: Session, function: Any, args: tuple[Any, ...]) -> None:
+    """What a function that is not the user's may read from dicts of classes is guarded."""
+    if not isinstance(function, _IN_PYTHON) and all(function is not known for known in WITHOUT_ORDER):
+        attribute_tables.look_into(session, args)
+
+
+def looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, ...]) -> Any:
+    """The dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
+    if session.places.class_tables:
+        _look_into_classes(session, function, args)
+    table = next((value for value in args if isinstance(value, AbstractSet) or optional.has_optional(value)), None)
+    if table is not None and _looks_into(function, handler, table):
+        return table
+    return _asked_for_order(session, function, args)
+
+
+def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> Any:
+    """The dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
+    written = function.__func__ if isinstance(function, types.MethodType) else function
+    if isinstance(function, types.MethodType) and isinstance(function.__self__, torch.nn.Module) and written.__name__ in _OF_TABLES:
+        _check_tables(session, function.__self__)
+    if type(written) is types.FunctionType or any(function is known for known in WITHOUT_ORDER):
+        return None
+    tables = [value for value in args if session.blocks.key_orders.asks(value) is not None]
+    if not tables:
+        return None
+    if any(function is known for known in _ASKING) or getattr(function, "__name__", None) in _STEPPING:
+        return tables[0]
+    if getattr(function, "__name__", None) not in KEEPING and function not in FAMILY:
+        session.blocks.key_orders.check(tables[0], session.here())
+    return None
+
+
+_OF_TABLES = frozenset(
+    f"{named}{what}" for named in ("", "named_") for what in ("children", "modules", "parameters", "buffers")
+) | {"state_dict"}
+"""The methods of modules that go through the tables of all that are in one."""
+
+
+def _check_tables(session: Session, module: torch.nn.Module) -> None:
+    """The order in which modules have their parameters, buffers and modules is asked by a method that takes one order."""
+    for table in (table for part in module.modules() for table in storage.tables(part)):
+        session.blocks.key_orders.check_order(session.blocks.key_orders.of(table), session.here(), lambda order: order is not None)
+
+
+def _looks_into(function: Any, handler: Any, table: Any) -> bool:
+    """Whether a function needs to know what is in a dict or set."""
+    if any(has_own(table, name) for name in special_methods.answering(function)):
+        return False  # the user's method looks into it
+    if handler is not None:
+        return optional.has_optional(table) and function not in _OF_OBJECTS
+    return function in _SETTLING or getattr(function, "__name__", None) in _STEPPING

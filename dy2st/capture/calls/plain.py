@@ -1,0 +1,110 @@
+"""Calls of functions that know nothing of symbolic values: once for each option of their arguments, and as Python would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from dy2st import errors
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.calls.looked_into import PASSING_ON
+from dy2st.capture.calls.numbers_given import given_numbers, watched
+from dy2st.capture.library import (
+    check_surroundings,
+)
+from dy2st.capture.looping import iterators, spreading
+from dy2st.capture.objects import hidden_state
+from dy2st.capture.session.session import Session
+from dy2st.capture.texts import wording
+from dy2st.capture.values import storage
+from dy2st.capture.values.symbolic import (
+    AbstractDeque,
+    TaggedUnion,
+    contents,
+    with_option,
+)
+
+MAKES_TEXTS_FOR_USER = True
+CALLS_METHODS_FOR_USER = True
+
+TEXT_METHODS = frozenset(("__repr__", "__str__", "__format__"))
+
+
+def replaced(args: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
+    return tuple(new if value is old else value for value in args)
+
+
+def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call as it is; lists of the program cannot go where nobody knows them."""
+    union = union_among(function, args, kwargs)
+    if union is not None:
+        return over_argument(session, union, function, args, kwargs)
+    if getattr(function, "__name__", None) in TEXT_METHODS and not kwargs:
+        return wording.of_method(session, function, args)
+    check_surroundings(session, function, args, kwargs)
+    hidden_state.called(session, function, args)
+    if not session.blocks.at_root:
+        iterators.check_own(session, function, *args, *kwargs.values())
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, spreading.Rest):
+            raise spreading.refused(session, function)
+        if session.lists.of(contents(value)) is not None and not isinstance(value, AbstractDeque):
+            kind = "list" if isinstance(value, list) else "tuple"
+            raise errors.CaptureError(
+                f"{getattr(function, '__qualname__', function)}() gets a {kind} that changes length inside a captured block",
+                session.here(),
+                fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
+            )
+    flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
+    with hidden_state.watched(session, (*args, *kwargs.values())):
+        result = (
+            given_numbers(session, function, args, kwargs)
+            if flag is None
+            else _call_with_flag(session, flag, function, args, kwargs)
+        )
+    if isinstance(result, (list, tuple, dict)):
+        session.ownership.own_all(result)
+    hidden_state.made(session, result)
+    return result
+
+
+def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call with a bool of the program; where the function needs to know which it is, in a branch for each."""
+    attempt = session.blocks.begin_attempt([])
+    try:
+        result = watched(session, function, args, kwargs)
+    except BaseException as error:
+        session.blocks.roll_back(attempt)
+        if not isinstance(error, GuardOnDataDependentSymNode) and not (isinstance(error, TypeError) and "SymBool" in str(error)):
+            raise
+    else:
+        session.blocks.commit(attempt)
+        return result
+
+    def once(known: bool) -> Any:
+        named = {name: known if value is flag else value for name, value in kwargs.items()}
+        return session.call(function, *replaced(args, flag, known), **named)
+
+    return capture_if_exp(flag, lambda: once(True), lambda: once(False))
+
+
+def union_among(function: Any, args: Any, kwargs: Any) -> TaggedUnion | None:
+    passes_on = any(function is known for known in PASSING_ON)
+    for value in (*args, *kwargs.values()):
+        parts = storage.plain(value) if isinstance(value, (list, tuple)) and not passes_on else (value,)
+        for part in parts:
+            if isinstance(part, TaggedUnion):
+                return part
+    return None
+
+
+def over_argument(session: Session, union: TaggedUnion, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call once for each option of an argument."""
+
+    def once(option: Any) -> Any:
+        given, named = (with_option(part, union, option) for part in (args, kwargs))
+        return session.call(function, *given, **named)
+
+    return session.over(union, once)
