@@ -14,8 +14,9 @@ from dy2st.capture.looping.truth import condition, decided, logical_not, truth_v
 from dy2st.capture.raising.exceptions import raised, raised_from
 from dy2st.capture.raising.unwinding import finalized, handled
 from dy2st.capture.session.session import current, report_site
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import Signal
-from dy2st.capture.values.symbolic import Undefined, is_symbolic
+from dy2st.capture.values.symbolic import Undefined
 
 ACTS_FOR_USER = True
 

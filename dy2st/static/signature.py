@@ -22,8 +22,8 @@ from torch.nn.modules import module as _module
 from dy2st.capture.environment.tracking import CONSTANTS
 from dy2st.capture.types.lattice import same_constant
 from dy2st.capture.values import storage
+from dy2st.capture.values.kinds import own_meaning
 from dy2st.capture.values.number_arguments import KINDS, NumberArgument
-from dy2st.capture.values.symbolic import own_meaning
 from dy2st.errors import Location, SignatureError
 from dy2st_runtime.ir.structure import (
     Const,

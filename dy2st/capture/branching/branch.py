@@ -23,6 +23,7 @@ from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, lattice
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values import storage
+from dy2st.capture.values.kinds import is_mutable, number_kind
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import (
@@ -32,8 +33,6 @@ from dy2st.capture.values.symbolic import (
     AbstractTuple,
     TaggedUnion,
     Undefined,
-    is_mutable,
-    number_kind,
     options_of,
     unpack_list,
 )

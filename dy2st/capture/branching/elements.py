@@ -25,6 +25,7 @@ from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice
+from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
@@ -35,9 +36,7 @@ from dy2st.capture.values.symbolic import (
     Stale,
     TaggedUnion,
     Text,
-    is_number,
     may_be_undefined,
-    number_kind,
     unpack_list,
 )
 from dy2st_runtime.ir.items import is_plain_object

@@ -17,7 +17,8 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Text, is_number
+from dy2st.capture.values.kinds import is_number
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Text
 
 MAPPINGS = (dict, types.MappingProxyType)
 """Where Python itself looks a key up."""

@@ -21,7 +21,8 @@ from dy2st.capture.calls import call as calls
 from dy2st.capture.looping.truth import condition, logical_not, truth_value
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import need
-from dy2st.capture.values.symbolic import TaggedUnion, contents, is_symbolic
+from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.values.symbolic import TaggedUnion, contents
 
 Found: TypeAlias = dict[str, Any]
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)

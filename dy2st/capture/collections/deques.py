@@ -22,7 +22,8 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import need
 from dy2st.capture.texts import text
 from dy2st.capture.types import absent_attributes
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractDeque, contents, is_symbolic
+from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractDeque, contents
 
 
 class CapturedDeque(AbstractDeque):

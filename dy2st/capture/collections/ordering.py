@@ -21,8 +21,9 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList
-from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text, contents, is_symbolic
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text, contents
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control, scalars
 

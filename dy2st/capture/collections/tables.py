@@ -18,7 +18,8 @@ from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import AbstractSet, TaggedUnion, is_symbolic, may_be_undefined
+from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.values.symbolic import AbstractSet, TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 
 _KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))

@@ -22,7 +22,7 @@ from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.types.lattice import same_constant
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import is_spread
+from dy2st.capture.values.kinds import is_spread
 from dy2st_runtime.ir.structure import exact
 
 ACTS_FOR_USER = False

@@ -19,8 +19,8 @@ from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.torch_functions.mode import handles_torch
+from dy2st.capture.values.kinds import own_meaning
 from dy2st.capture.values.signals import Signal
-from dy2st.capture.values.symbolic import own_meaning
 
 _MHA = torch.backends.mha
 _plain_encoder: Callable[..., Any] = torch.nn.TransformerEncoder.forward

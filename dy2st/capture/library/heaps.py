@@ -10,7 +10,7 @@ from dy2st import errors
 from dy2st.capture.library.registry import handles
 from dy2st.capture.operators import relations
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import is_symbolic
+from dy2st.capture.values.kinds import is_symbolic
 
 
 @handles(heapq.merge)

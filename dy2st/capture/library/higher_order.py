@@ -19,7 +19,8 @@ from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iteration import as_runtime
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, is_symbolic
+from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 
 _NOTHING: Any = object()
 

@@ -25,7 +25,8 @@ from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
-from dy2st.capture.values.symbolic import TaggedUnion, is_symbolic, number_kind
+from dy2st.capture.values.kinds import is_symbolic, number_kind
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import scalars
 
 

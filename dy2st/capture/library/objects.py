@@ -23,7 +23,8 @@ from dy2st.capture.operators import comparisons, identities
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, AbstractTuple, TaggedUnion, number_kind
+from dy2st.capture.values.kinds import number_kind
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, AbstractTuple, TaggedUnion
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.primitives import control
 

@@ -18,7 +18,8 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, number_kind
+from dy2st.capture.values.kinds import number_kind
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.primitives import scalars
 
 _ARITHMETIC = {

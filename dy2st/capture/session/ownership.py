@@ -7,7 +7,8 @@ from typing import Any
 from dy2st.capture.environment.tracking import Tracker
 from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.list_table import ListTable
-from dy2st.capture.values.symbolic import TaggedUnion, is_mutable
+from dy2st.capture.values.kinds import is_mutable
+from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.ir.structure import children
 
 ACTS_FOR_USER = False

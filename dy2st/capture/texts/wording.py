@@ -25,6 +25,7 @@ from dy2st.capture.environment.users_code import as_written, has_own
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts.marks import Marks, answering
 from dy2st.capture.values import storage
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import (
     AbstractDeque,
     AbstractSet,
@@ -33,7 +34,6 @@ from dy2st.capture.values.symbolic import (
     TaggedUnion,
     Text,
     Undefined,
-    is_symbolic,
     may_be_undefined,
 )
 from dy2st_runtime.primitives import control, scalars, text

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.types import tensor_traits
+from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.symbolic import (
     AbstractDeque,
     AbstractSet,
@@ -30,8 +31,6 @@ from dy2st.capture.values.symbolic import (
     TaggedUnion,
     Text,
     Undefined,
-    is_number,
-    number_kind,
     runtime_list,
 )
 from dy2st_runtime.ir.structure import AbstractOf, DictOf, Structure, TupleOf, children, exact, shallow

@@ -1,0 +1,77 @@
+"""Which kind of value something is: symbolic, a number, an object that can be changed, a tensor that cannot be captured."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st_runtime.ir.structure import children
+
+_QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4))
+
+
+_PLAIN = (torch._C._disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__)  # type: ignore[attr-defined]  # a classmethod
+
+
+_WITHOUT_SHAPE = (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
+
+
+def own_meaning(tensor: torch.Tensor) -> type | None:
+    """The class of a tensor that says what functions of torch do with it; ``None`` for one that does as tensors do."""
+    function = type(tensor).__torch_function__
+    if getattr(function, "__func__", function) in _PLAIN or isinstance(tensor, _WITHOUT_SHAPE):
+        return None
+    return type(tensor)
+
+
+def is_spread(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a DTensor, which is there only where its module has been imported."""
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return kind is not None and isinstance(tensor, kind)
+
+
+def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """For a tensor of a kind that programs do not have: what it is, and what to use."""
+    with torch._C.DisableTorchFunction():
+        if tensor.is_nested:
+            return "a nested tensor", "pad to one length: to_padded_tensor()"
+        if is_spread(tensor):
+            return (
+                "a DTensor, which is spread over processes,",
+                "use its full_tensor() or to_local() outside of the static function",
+            )
+        if own_meaning(tensor) is not None:
+            return (
+                f"a {type(tensor).__qualname__}, which has a __torch_function__ of its own,",
+                "use as_subclass(torch.Tensor) outside",
+            )
+        if tensor.layout != torch.strided:
+            return f"a tensor of layout {tensor.layout}", "use to_dense()"
+        if tensor.dtype in _QUANTIZED:
+            return "a quantized tensor", "use dequantize() outside of the static function, or torch.fake_quantize_per_tensor_affine"
+    return None
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether a value is a list, dict or dataclass, which others may hold and change."""
+    return children(value) is not None and not isinstance(value, tuple)
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is known only when the program runs."""
+    return isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a Python number or a symbolic one."""
+    return isinstance(value, (bool, int, float, *SYMBOLIC_NUMBERS))
+
+
+def number_kind(value: Any) -> str:
+    """``"bool"``, ``"int"`` or ``"float"`` for a number, symbolic or not."""
+    if isinstance(value, (bool, torch.SymBool)):
+        return "bool"
+    return "int" if isinstance(value, (int, torch.SymInt)) else "float"
