@@ -26,8 +26,8 @@ from dy2st.capture.branching.optional import has_optional
 from dy2st.capture.containers import originals
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
+from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sources import Source, referent
-from dy2st.capture.environment.tracking import CONSTANTS
 from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.objects import cells, made_functions
@@ -37,21 +37,11 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractObject, AbstractSet, AbstractTuple
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import (
-    SYMBOLIC_NUMBERS,
-    AbstractDeque,
-    AbstractObject,
-    AbstractSet,
-    AbstractTuple,
-    RuntimeList,
-    Stale,
-    TaggedUnion,
-    Text,
-    Undefined,
-    may_be_undefined,
-)
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, Text, Undefined, may_be_undefined
+from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Effect, Location
@@ -235,8 +225,8 @@ def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
     for owner, order in session.blocks.key_orders.last(writes):
         place: Any = key_order.LastPlace(owner)
         if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
-            session.blocks.key_orders.check_order(order, session.here(), key_order.is_unknown)
-            yield Write(place, None, key_order.moved(order))
+            session.blocks.key_orders.check_order(order, session.here(), orders.is_unknown)
+            yield Write(place, None, orders.moved(order))
 
 
 def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
@@ -486,21 +476,21 @@ class _Describer:
 
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
         """A dict whose keys are in one of several orders: one of as many dicts."""
-        self.session.blocks.key_orders.check(table, self.session.here(), key_order.is_unknown)
+        self.session.blocks.key_orders.check(table, self.session.here(), orders.is_unknown)
         order = self.session.blocks.key_orders.of(table)
         if not isinstance(order, TaggedUnion):
-            return self._known(key_order.reordered(table, order), what)
-        ways = tuple(self._known(key_order.reordered(table, option), what) for option in order.options.values())
+            return self._known(orders.reordered(table, order), what)
+        ways = tuple(self._known(orders.reordered(table, option), what) for option in order.options.values())
         return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
 
     def _each_order_of_attributes(self, value: Any, order: Any, what: str) -> Structure:
         """An object whose attributes are in one of several orders: one of as many objects."""
-        self.session.blocks.key_orders.check_order(order, self.session.here(), key_order.is_unknown)
+        self.session.blocks.key_orders.check_order(order, self.session.here(), orders.is_unknown)
         if isinstance(order, TaggedUnion):
             ways = tuple(self._each_order_of_attributes(value, option, what) for option in order.options.values())
             return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
         found = attributes(value)
-        names = tuple(key_order.in_order(found, order))
+        names = tuple(orders.in_order(found, order))
         return ObjectOf(type(value), names, tuple(self.describe(found[name], what) for name in names))
 
     def _set(self, table: dict[Any, Any], what: str) -> Structure:

@@ -40,9 +40,9 @@ from dy2st.capture.torch_functions import replacements
 from dy2st.capture.torch_functions.mode import TorchFunctions
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.number_arguments import NumberArgument
 from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
-from dy2st.capture.values.symbolic import AbstractObject
 from dy2st_runtime.call.binding import parameters_of
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
 from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf, attributes, children, unflatten

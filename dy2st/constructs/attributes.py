@@ -9,7 +9,7 @@ from typing import Any
 
 import gast
 
-from dy2st.capture.attributes import attributes
+from dy2st.capture.attributes import assignment, attributes
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 from dy2st.source import template
@@ -33,10 +33,10 @@ def attr(value: Any, name: str) -> Any:
 @operator("set_attr")
 def set_attr(target: Any, name: str, value: Any) -> None:
     """`target.name = value`."""
-    attributes.set_attr(target, name, value)
+    assignment.set_attr(target, name, value)
 
 
 @operator("del_attr")
 def del_attr(target: Any, name: str) -> None:
     """`del target.name`."""
-    attributes.del_attr(target, name)
+    assignment.del_attr(target, name)

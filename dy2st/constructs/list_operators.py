@@ -21,7 +21,7 @@ from dy2st.capture.collections import tables
 from dy2st.capture.containers import lists, tuples
 from dy2st.capture.looping import spreading
 from dy2st.capture.texts.text import percent
-from dy2st.capture.values.symbolic import AbstractTuple
+from dy2st.capture.values.abstract_objects import AbstractTuple
 from dy2st.constructs.context import Context
 from dy2st.constructs.registry import Phase, operator, rewrites
 

@@ -34,8 +34,8 @@ from torch.nn.modules import module as _module
 
 from dy2st.capture import on_raise
 from dy2st.capture.environment.guards import HOOKS, MAPPINGS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen, same_keys
+from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
-from dy2st.capture.environment.tracking import CONSTANTS
 from dy2st.capture.trace import Captured
 from dy2st.capture.types.lattice import same_constant
 from dy2st.capture.values import expressions

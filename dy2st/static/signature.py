@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as _module
 
-from dy2st.capture.environment.tracking import CONSTANTS
+from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.types.lattice import same_constant
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import own_meaning

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import enum
 import operator as python
 import types
 from collections.abc import Callable
@@ -16,38 +15,26 @@ from typing import Any, NoReturn
 
 import torch
 
-from dy2st import errors
 from dy2st.capture.attributes import attribute_tables
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import LIBRARIES, call_own
+from dy2st.capture.attributes.runtime_items import is_runtime, item_at_runtime, length
 from dy2st.capture.branching import keys, lookup, optional, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if, capture_if_exp
-from dy2st.capture.containers import lists, ranges, tuples
+from dy2st.capture.containers import lists, tuples
 from dy2st.capture.environment.sources import behind
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, user_method
 from dy2st.capture.objects import cells, hidden_state
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.texts import text
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import (
-    SYMBOLIC_NUMBERS,
-    AbstractObject,
-    AbstractTuple,
-    TaggedUnion,
-    Undefined,
-    is_number,
-    may_be_undefined,
-)
+from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 from dy2st_runtime.primitives.cells import Cell
-
-_OF_MODULES = (torch.nn.ModuleList, torch.nn.Sequential)
-_FEW = 8
-"""Of so many lists the one at a position known only at run time is one of several values."""
 
 
 def ld(value: Any, kind: type[NameError], message: str) -> Any:
@@ -135,9 +122,9 @@ def _item(session: Session, value: Any, key: Any) -> Any:
         key = session.call(python.index, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
         return value[lists.as_index(session, key)]
-    at_runtime = lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else _is_runtime(key)
+    at_runtime = lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else is_runtime(key)
     if at_runtime and not is_users_function(getattr(type(value), "__getitem__", None)):
-        return _item_at_runtime(session, value, key)
+        return item_at_runtime(session, value, key)
     if isinstance(getattr(type(value), "__getitem__", None), types.FunctionType) and not isinstance(value, type):
         return call_own(session, value, "__getitem__", key)
     return _plain_item(session, value, key)
@@ -157,8 +144,8 @@ def _item_of_container(session: Session, value: Any, key: Any) -> Any:
     known = session.lists.of(value)
     if known is not None:
         return lists.get(session, known, key)
-    if _is_runtime(key) and not isinstance(value, dict):
-        return _item_at_runtime(session, value, key)
+    if is_runtime(key) and not isinstance(value, dict):
+        return item_at_runtime(session, value, key)
     return _plain_item(session, value, key, storage.base_of(value).__getitem__)
 
 
@@ -197,72 +184,6 @@ def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]
         capture_if(there, lambda: None, put, ())
     elif not there:
         put()
-
-
-def _is_runtime(key: Any) -> bool:
-    if isinstance(key, slice):
-        return any(map(_is_runtime, (key.start, key.stop, key.step)))
-    return isinstance(key, (torch.Tensor, *SYMBOLIC_NUMBERS))
-
-
-def _item_at_runtime(session: Session, value: Any, key: Any) -> Any:
-    if isinstance(value, range):
-        return ranges.item(session, value, key)
-    session.outside.check_changed(value)
-    if isinstance(value, (list, tuple, str)):
-        key = ranges.index_of(session, key, value)
-    if isinstance(value, (list, tuple, str)) and value and not isinstance(key, slice):
-        few_lists = len(value) <= _FEW and all(type(part) is list for part in value)  # a list of the program would have copies
-        if few_lists or not _fits_list(value):
-            return _at_position(session, value, key)
-    if isinstance(value, _OF_MODULES) and len(value) and not isinstance(key, slice):
-        return _module_at(session, value, key)
-    if isinstance(value, (list, tuple)) and value:
-        if isinstance(value, tuple) and not isinstance(key, slice):
-            key = _in_tuple(session, key, len(value))
-        copied = list(value)
-        session.lists.own(copied)
-        return lists.get(session, session.lists.make(copied), key)
-    if isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key):
-        return lookup.item(session, value, key)
-    raise errors.CaptureError(
-        f"a {type(value).__name__} is indexed with a number that is known only at run time",
-        session.here(),
-        fix="stack what is in it into a tensor, or choose with if statements",
-    )
-
-
-def _in_tuple(session: Session, key: Any, length: int) -> Any:
-    """A position in a tuple, checked: the list that the program makes of it has other words."""
-    position = session.to_number(key)
-    for holds in (position < length, position >= -length):
-        check(session, holds, IndexError, "tuple index out of range")
-    return position
-
-
-def _fits_list(items: Any) -> bool:
-    """Whether the items can be those of a list of the program."""
-    parts = [part for item in items for part in (item if type(item) is tuple else (item,))]
-    return all(isinstance(part, (torch.Tensor, list)) or (is_number(part) and not isinstance(part, enum.Enum)) for part in parts)
-
-
-def _at_position(session: Session, items: Any, key: Any) -> Any:
-    """The item of a sequence of Python objects at a position known only at run time."""
-    position, length = session.to_number(key), len(items)
-    wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
-    error = IndexError(f"{'string' if isinstance(items, str) else type(items).__name__} index out of range")
-    return lookup.position(items, wanted, error)
-
-
-def _module_at(session: Session, value: Any, key: Any) -> Any:
-    """One of the modules of a ``ModuleList`` or ``Sequential``."""
-    position, length = session.to_number(key), len(value)
-    wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
-
-    def missing() -> NoReturn:
-        raise raised(session.call(IndexError, text.fstring("index ", (position, None, ""), " is out of range")))
-
-    return lookup.first(range(length), lambda place: wanted == place, lambda place: value[place], missing)
 
 
 def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
@@ -327,10 +248,10 @@ def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> Non
 def _set_plainly(
     session: Session, target: Any, key: Any, value: Any, put: Callable[[Any, Any, Any], None] = python.setitem
 ) -> None:
-    if isinstance(target, list) and (_is_runtime(key) or (isinstance(key, slice) and session.lists.of(value) is not None)):
+    if isinstance(target, list) and (is_runtime(key) or (isinstance(key, slice) and session.lists.of(value) is not None)):
         lists.set_item(session, lists.required(session, target), key, value)
         return
-    if _is_runtime(key):
+    if is_runtime(key):
         session.outside.check_changed(target)
     if isinstance(target, dict) and lookup.is_runtime(key):
         lookup.put(session, target, key, lambda known: _set_plainly(session, target, known, value, put))
@@ -355,11 +276,6 @@ def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> No
         lists.set_item(session, known, key, value)
         return
     _set_plainly(session, target, key, value, storage.base_of(target).__setitem__)
-
-
-def _length(session: Session, owner: Any) -> Any:
-    known = session.lists.of(owner)
-    return storage.base_of(owner).__len__(owner) if known is None else lists.length(session, known)
 
 
 def _note_items(session: Session, target: Any, key: Any) -> None:
@@ -424,7 +340,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
                 raise raised(KeyError(key))
             optional.remove(session, target, key)
             return
-        if isinstance(target, list) and _is_runtime(key):
+        if isinstance(target, list) and is_runtime(key):
             lists.del_item(session, lists.required(session, target), key)
             return
         if isinstance(target, (list, collections.deque)) and not isinstance(target, AbstractObject):
@@ -436,7 +352,7 @@ def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
 
 
 OF_CONTAINERS: dict[str, Callable[..., Any]] = {
-    "__getitem__": _item_of_container, "__setitem__": _set_in_container, "__len__": _length,
+    "__getitem__": _item_of_container, "__setitem__": _set_in_container, "__len__": length,
     "__delitem__": _del_in_container,
 }  # fmt: skip
 """What special methods do that a container has from the class of Python's own."""

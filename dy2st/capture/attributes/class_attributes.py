@@ -14,8 +14,9 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.users_code import definition, is_library, user_method
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
 
 LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "itertools", "collections", "typing", "dy2st")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.environment.tracking import CONSTANTS
+from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values import storage

@@ -25,12 +25,11 @@ from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import (
     SYMBOLIC_NUMBERS,
-    AbstractObject,
-    AbstractTuple,
     RuntimeList,
     RuntimeString,
     Stale,

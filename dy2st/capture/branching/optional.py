@@ -19,9 +19,10 @@ from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import AbstractSet, TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
 
 _ABSENT = object()

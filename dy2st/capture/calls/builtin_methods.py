@@ -28,7 +28,7 @@ from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
-from dy2st.capture.values.symbolic import AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.writes.places import ContentsPlace
 
 MAKES_TEXTS_FOR_USER = True

@@ -57,7 +57,8 @@ from dy2st.capture.texts import text
 from dy2st.capture.texts.marks import TEXTS
 from dy2st.capture.torch_functions.mode_stack import own_mode_stack
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import AbstractObject, AbstractTuple, TaggedUnion, options_of
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
+from dy2st.capture.values.symbolic import TaggedUnion, options_of
 from dy2st.capture.writes.places import ItemPlace
 
 MAKES_TEXTS_FOR_USER = True

@@ -16,7 +16,7 @@ from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import AbstractSet
+from dy2st.capture.values.abstract_objects import AbstractSet
 
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True

@@ -21,8 +21,9 @@ from dy2st.capture.calls import call as calls
 from dy2st.capture.looping.truth import condition, logical_not, truth_value
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import need
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import TaggedUnion, contents
+from dy2st.capture.values.symbolic import TaggedUnion
 
 Found: TypeAlias = dict[str, Any]
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)

@@ -19,7 +19,8 @@ from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import AbstractDeque, TaggedUnion, contents, with_option
+from dy2st.capture.values.abstract_objects import AbstractDeque, contents
+from dy2st.capture.values.symbolic import TaggedUnion, with_option
 
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True

@@ -17,12 +17,13 @@ import torch
 from dy2st import errors
 from dy2st.capture.calls import opaque
 from dy2st.capture.environment.guards import module_hooks
-from dy2st.capture.environment.tracking import CONSTANTS
+from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.users_code import is_library
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, AbstractObject
+from dy2st.capture.values.symbolic import CAPTURE_VALUES
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace
 
 MAKES_TEXTS_FOR_USER = True

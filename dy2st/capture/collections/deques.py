@@ -16,14 +16,15 @@ from dy2st.capture.attributes import access
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
-from dy2st.capture.looping import iteration
+from dy2st.capture.looping import iteration, runtime_iterables
 from dy2st.capture.operators import comparisons
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import need
 from dy2st.capture.texts import text
 from dy2st.capture.types import absent_attributes
+from dy2st.capture.values.abstract_objects import AbstractDeque, contents
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractDeque, contents
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 
 
 class CapturedDeque(AbstractDeque):
@@ -150,7 +151,7 @@ class CapturedDeque(AbstractDeque):
         return iter(self.items)
 
     def __reversed__(self) -> Any:
-        return iteration.reversed_(self.items)
+        return runtime_iterables.reversed_(self.items)
 
     def __contains__(self, item: Any) -> Any:
         return comparisons.in_(item, self.items)

@@ -12,7 +12,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import Stream
-from dy2st.capture.looping import comprehensions, iteration
+from dy2st.capture.looping import comprehensions, iteration, runtime_iterables
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import relations
 from dy2st.capture.operators.comparisons import position, same
@@ -21,9 +21,10 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList
-from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text, contents
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control, scalars
 
@@ -158,7 +159,7 @@ def _not_there(session: Session, items: Any, name: str, value: Any) -> NoReturn:
 def _with_known_end(session: Session, values: Any) -> Any:
     """What a list is extended by: if its length is known only at run time, a list of the program."""
     values = contents(values)
-    runtime = isinstance(values, Stream) or iteration.as_runtime(values) is not None
+    runtime = isinstance(values, Stream) or runtime_iterables.as_runtime(values) is not None
     return iteration.collected(values) if runtime and session.lists.of(values) is None else values
 
 

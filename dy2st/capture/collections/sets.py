@@ -18,7 +18,8 @@ from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.values.symbolic import AbstractSet, may_be_undefined
+from dy2st.capture.values.abstract_objects import AbstractSet
+from dy2st.capture.values.symbolic import may_be_undefined
 from dy2st.capture.writes.places import ItemPlace
 
 

@@ -18,8 +18,9 @@ from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import AbstractSet, TaggedUnion, may_be_undefined
+from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace, ItemPlace
 
 _KEYED = frozenset(("get", "pop", "setdefault", "__getitem__", "__setitem__", "__delitem__", "__contains__", "move_to_end"))

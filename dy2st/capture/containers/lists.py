@@ -22,8 +22,9 @@ from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.signals import NeedsRuntimeList
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, contents
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control
 

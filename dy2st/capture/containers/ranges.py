@@ -14,8 +14,9 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
+from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.kinds import is_number, number_kind
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, Text
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Text
 from dy2st_runtime.primitives import scalars
 
 _OUT = "range object index out of range"

@@ -11,7 +11,7 @@ from typing import Any
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import AbstractTuple, contents
+from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 
 
 def of(session: Session, items: list[Any]) -> Any:

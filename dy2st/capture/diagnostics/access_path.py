@@ -13,7 +13,7 @@ import torch
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import AbstractObject, AbstractSet, contents
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractSet, contents
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ItemPlace, Place
 
 ACTS_FOR_USER = False

@@ -5,9 +5,7 @@ from __future__ import annotations
 import array
 import collections.abc
 import copy
-import enum
 import functools
-import io
 import os
 import sys
 import types
@@ -20,6 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.environment.guards import GuardTable
+from dy2st.capture.environment.plain_values import CONSTANTS, gives_once, held, is_plain_value, is_tuple, tables
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable, referent
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
@@ -28,10 +27,6 @@ from dy2st.errors import CaptureError
 
 ACTS_FOR_USER = False
 
-CONSTANTS = (
-    bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,
-    range, slice, enum.Enum,
-)  # fmt: skip
 _IDENTITIES = (types.FunctionType, type, types.ModuleType)
 _DESCRIBING = (property, classmethod, staticmethod)
 _BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
@@ -100,7 +95,7 @@ class Tracker:
         if self.source_of(value) is not None:
             return False
         if isinstance(value, types.FunctionType):
-            return any(isinstance(held, (FakeTensor, *CAPTURE_VALUES)) for held in map(_held, value.__closure__ or ()))
+            return any(isinstance(held, (FakeTensor, *CAPTURE_VALUES)) for held in map(held, value.__closure__ or ()))
         return isinstance(value, (np.ndarray, torch._C.Future)) or gives_once(value)
 
     def stand_for(self, made: Any, value: Any, source: Source) -> None:
@@ -184,7 +179,7 @@ class Tracker:
     def _other(self, value: Any, source: Source, place: Place | None) -> None:
         if self._is_known(value, source):
             return
-        if place is not None and _is_tuple(value) and self._is_dynamic(value, source):
+        if place is not None and is_tuple(value) and self._is_dynamic(value, source):
             self._made.stand_at(place, self._with_numbers(value, source))
             return
         if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
@@ -204,7 +199,7 @@ class Tracker:
         """Whether a tuple holds a number that is an input of the program."""
         steps = [(item, self.table.item(source, key)) for key, item in enumerate(storage.plain(value))]
         return any(
-            self._is_dynamic(item, step) if _is_tuple(item) else type(item) in (int, float) and step.name in self.dynamic
+            self._is_dynamic(item, step) if is_tuple(item) else type(item) in (int, float) and step.name in self.dynamic
             for item, step in steps
         )
 
@@ -217,7 +212,7 @@ class Tracker:
             step = self.table.item(source, key)
             if type(item) in (int, float) and step.name in self.dynamic:
                 items[key] = self._made.dynamic_number(step, item)
-            elif _is_tuple(item) and self._is_dynamic(item, step):
+            elif is_tuple(item) and self._is_dynamic(item, step):
                 items[key] = self._with_numbers(item, step)
             else:
                 self.read(item, step)
@@ -301,7 +296,7 @@ class Tracker:
             self.guards.same_type(source, value)
             for name in ("func", "args", "keywords"):
                 self.read(getattr(value, name), self.table.attribute(source, name))
-        elif _is_plain_value(value):
+        elif is_plain_value(value):
             self.guards.same_value(source, value)
         elif isinstance(value, torch.Generator) or (callable(value) and not isinstance(type(value).__call__, types.FunctionType)):
             self.guards.same(source, value)
@@ -343,7 +338,7 @@ class Tracker:
             return
         self._check_whole(module, source)
         self.met(type(module))
-        self._modules[id(module)] = module, [dict(table) for table in _tables(module)]
+        self._modules[id(module)] = module, [dict(table) for table in tables(module)]
         self._objects.setdefault(id(module), (module, source))
         self.guards.same_module(source, module)
         for kind in ("_parameters", "_buffers"):
@@ -384,7 +379,7 @@ class Tracker:
         """
         found = None
         for module, kept in self._modules.values():
-            for table, before in zip(_tables(module), kept):
+            for table, before in zip(tables(module), kept):
                 for name, now in list(table.items()):
                     if not isinstance(now, torch.Tensor) or not is_abstract(now):
                         continue
@@ -394,35 +389,3 @@ class Tracker:
                         del table[name]
                     found = found if table is module.__dict__ else name
         return found
-
-
-def _tables(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
-    return module._parameters, module._buffers, module.__dict__
-
-
-def _held(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None  # not bound yet
-
-
-def gives_once(value: Any) -> bool:
-    """Whether a value is an iterator, not one of the user's: what has read it is right once."""
-    if not isinstance(value, collections.abc.Iterator) or isinstance(value, io.IOBase):
-        return False
-    return isinstance(value, types.GeneratorType) or not isinstance(type(value).__next__, types.FunctionType)
-
-
-def _is_tuple(value: Any) -> bool:
-    """Whether a value is a plain tuple or a named one, which can be made anew with other items."""
-    return type(value) is tuple or (isinstance(value, tuple) and hasattr(type(value), "_make"))
-
-
-def _is_plain_value(value: Any) -> bool:
-    """Whether a value is like a number: of numpy or of the standard library, hashable, equal by content."""
-    if isinstance(value, np.generic):
-        return True
-    kind: Any = type(value)
-    known = kind.__module__.partition(".")[0] in sys.stdlib_module_names
-    return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__

@@ -18,7 +18,7 @@ from dy2st.capture.library.registry import handles
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.torch_functions.mode import handles_torch
+from dy2st.capture.torch_functions.registry import handles_torch
 from dy2st.capture.values.kinds import own_meaning
 from dy2st.capture.values.signals import Signal
 

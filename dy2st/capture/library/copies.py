@@ -27,8 +27,9 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, RuntimeList, TaggedUnion, Text, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, Text, may_be_undefined
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.ir.structure import HOLDERS, attributes, empty_like
 from dy2st_runtime.primitives.cells import Cell

@@ -20,7 +20,7 @@ from dy2st.capture.containers import lists, tuples
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.looping import comprehensions, iteration, iterators
+from dy2st.capture.looping import comprehensions, iteration, iterators, runtime_iterables
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.session.session import Session
@@ -102,7 +102,7 @@ def _sum(session: Session, values: Any, start: Any = 0) -> Any:
         nonlocal total
         total = total + item
 
-    if not isinstance(values, Stream) and iteration.as_runtime(values) is None:
+    if not isinstance(values, Stream) and runtime_iterables.as_runtime(values) is None:
         return sum(iteration.iterated(values), start)
     session.allocations.own_variables(add)
     iteration.capture_for(values, add, ("total",), None)
@@ -152,7 +152,7 @@ def _zip(session: Session, *iterables: Any, **kwargs: Any) -> Any:
 
 @handles(reversed)
 def _reversed(session: Session, iterable: Any) -> Any:
-    return iteration.reversed_(iterable)
+    return runtime_iterables.reversed_(iterable)
 
 
 @handles(list, takes_unions=True)
@@ -200,7 +200,7 @@ def _until(session: Session, function: Callable[[], Any], sentinel: Any) -> Iter
 def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     if sentinel:
         return _until(session, value, *sentinel)
-    runtime = iteration.as_runtime(value)
+    runtime = runtime_iterables.as_runtime(value)
     return iterators.started(value) if runtime is None else Stream(runtime, _as_it_is)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dy2st.capture.attributes import attributes
+from dy2st.capture.attributes import assignment, attributes
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.library.registry import handles
 from dy2st.capture.raising.exceptions import raised
@@ -17,7 +17,7 @@ def _add_note(session: Session, error: BaseException, note: Any) -> None:
         raise raised(TypeError(f"note must be a str, not '{type(note).__name__}'"))
 
     def begin() -> None:
-        attributes.set_attr(error, "__notes__", [note])
+        assignment.set_attr(error, "__notes__", [note])
 
     def go_on() -> None:
         session.call(list.append, attributes.attr(error, "__notes__"), note)

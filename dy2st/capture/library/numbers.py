@@ -24,8 +24,9 @@ from dy2st.capture.operators import identities
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice
+from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic, number_kind
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, contents
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale
 from dy2st_runtime.primitives import scalars
 
 _NO_SCALAR = "only one element tensors can be converted to Python scalars"

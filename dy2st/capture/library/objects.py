@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.attributes import attributes, class_attributes
+from dy2st.capture.attributes import assignment, attributes, class_attributes, reading
 from dy2st.capture.branching import unions
 from dy2st.capture.diagnostics.user_frames import FromUserFrames
 from dy2st.capture.environment.users_code import is_users_function
@@ -23,8 +23,9 @@ from dy2st.capture.operators import comparisons, identities
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
 from dy2st.capture.types import tensor_traits
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.kinds import number_kind
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractObject, AbstractTuple, TaggedUnion
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.writes.places import AttributePlace
 from dy2st_runtime.primitives import control
 
@@ -121,47 +122,47 @@ def _getattr_static(session: Session, value: Any, name: str, *default: Any) -> A
 
 @handles(setattr)
 def _setattr(session: Session, target: Any, name: str, value: Any) -> None:
-    attributes.set_attr(target, name, value)
+    assignment.set_attr(target, name, value)
 
 
 @handles(delattr)
 def _delattr(session: Session, target: Any, name: str) -> None:
-    attributes.del_attr(target, name)
+    assignment.del_attr(target, name)
 
 
 @handles(object.__getattribute__, type.__getattribute__)
 def _getattribute(session: Session, value: Any, name: str) -> Any:
-    return attributes.plain(session, value, name, fallback=False)
+    return reading.plain(session, value, name, fallback=False)
 
 
 @handles(object.__setattr__)
 def _object_setattr(session: Session, target: Any, name: str, value: Any) -> None:
-    attributes.put(session, target, name, value, object.__setattr__)
+    assignment.put(session, target, name, value, object.__setattr__)
 
 
 @handles(type.__setattr__)
 def _type_setattr(session: Session, target: Any, name: str, value: Any) -> None:
-    attributes.put(session, target, name, value, type.__setattr__)
+    assignment.put(session, target, name, value, type.__setattr__)
 
 
 @handles(torch.nn.Module.__setattr__)
 def _module_setattr(session: Session, target: Any, name: str, value: Any) -> None:
-    attributes.put(session, target, name, value, torch.nn.Module.__setattr__)
+    assignment.put(session, target, name, value, torch.nn.Module.__setattr__)
 
 
 @handles(object.__delattr__)
 def _object_delattr(session: Session, target: Any, name: str) -> None:
-    attributes.remove(session, target, name, object.__delattr__)
+    assignment.remove(session, target, name, object.__delattr__)
 
 
 @handles(type.__delattr__)
 def _type_delattr(session: Session, target: Any, name: str) -> None:
-    attributes.remove(session, target, name, type.__delattr__)
+    assignment.remove(session, target, name, type.__delattr__)
 
 
 @handles(torch.nn.Module.__delattr__)
 def _module_delattr(session: Session, target: Any, name: str) -> None:
-    attributes.remove(session, target, name, torch.nn.Module.__delattr__)
+    assignment.remove(session, target, name, torch.nn.Module.__delattr__)
 
 
 @handles(print, takes_unions=True)

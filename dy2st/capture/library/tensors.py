@@ -11,7 +11,8 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import RuntimeList, contents
+from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.primitives import scalars
 
 

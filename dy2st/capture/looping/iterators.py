@@ -20,7 +20,7 @@ import torch
 from dy2st import errors
 from dy2st.capture.attributes import access, attributes, class_attributes
 from dy2st.capture.branching import optional
-from dy2st.capture.environment.tracking import gives_once
+from dy2st.capture.environment.plain_values import gives_once
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.raising.exceptions import raised

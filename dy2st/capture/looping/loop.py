@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dy2st import errors, names
-from dy2st.capture.branching.branch import in_words, join
+from dy2st.capture.branching.branch import join
+from dy2st.capture.branching.joiner import in_words
 from dy2st.capture.containers import tuples
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
@@ -27,9 +28,11 @@ from dy2st.capture.session.chosen_tuples import Path
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, lattice, tensor_traits
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.values.kinds import is_mutable, is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import AbstractObject, RuntimeList, TaggedUnion, is_mutable, is_symbolic, options_of, unpack_list
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, options_of, unpack_list
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.structure import children, shallow

@@ -23,7 +23,7 @@ from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists, tuples
 from dy2st.capture.containers.iterables import Columns, Stream
-from dy2st.capture.looping import comprehensions, iteration, iterators
+from dy2st.capture.looping import comprehensions, iteration, iterators, runtime_iterables
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
@@ -53,7 +53,7 @@ def spread(session: Session, value: Any) -> Any:
         value = session.call(list, value)
     if isinstance(value, TaggedUnion):
         value = iterators.over(value, "Value after * must be an iterable, not {}")
-    runtime = isinstance(value, (Stream, Columns, TaggedUnion)) or iteration.as_runtime(value) is not None
+    runtime = isinstance(value, (Stream, Columns, TaggedUnion)) or runtime_iterables.as_runtime(value) is not None
     if not runtime:
         return iteration.iterated(value)
     items = iteration.collected(value)

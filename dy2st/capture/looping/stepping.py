@@ -20,8 +20,8 @@ from dy2st.capture.branching.trying import capture_try
 from dy2st.capture.looping import iterators
 from dy2st.capture.looping.loop import capture_loop
 from dy2st.capture.session.session import Session
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import Refused
-from dy2st.capture.values.symbolic import is_symbolic
 from dy2st.capture.writes.places import CellPlace
 
 DECIDED: Any = object()

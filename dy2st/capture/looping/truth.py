@@ -16,7 +16,9 @@ from dy2st.capture.environment.users_code import is_users_function, user_method
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text
-from dy2st.capture.values.symbolic import AbstractObject, TaggedUnion, Text, is_symbolic
+from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.values.kinds import is_symbolic
+from dy2st.capture.values.symbolic import TaggedUnion, Text
 from dy2st_runtime.primitives import scalars
 
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 import torch
 from torch.utils._pytree import tree_leaves
 
+from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.standard_library import is_followed_class
-from dy2st.capture.environment.tracking import CONSTANTS
 from dy2st.capture.environment.users_code import is_heap_type, is_library, is_skipped, is_users_function
 from dy2st.capture.objects import cells
 from dy2st.capture.session.session import Session

@@ -30,9 +30,10 @@ from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractSet, contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsApart
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, AbstractSet, TaggedUnion, Text, contents, may_be_undefined, options_of
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, Text, may_be_undefined, options_of
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime.primitives import scalars
 

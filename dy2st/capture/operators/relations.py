@@ -22,8 +22,9 @@ from dy2st.capture.looping.iteration import by_position, capture_for, zip_
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session, current
+from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractTuple
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import AbstractDeque, AbstractTuple, TaggedUnion, runtime_list
+from dy2st.capture.values.symbolic import TaggedUnion, runtime_list
 from dy2st_runtime.primitives import scalars
 
 RELATIONS: dict[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

@@ -24,18 +24,10 @@ from dy2st.capture.session.carried import flat
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.types.traits import Traits
+from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import (
-    CAPTURE_VALUES,
-    SYMBOLIC_NUMBERS,
-    AbstractTuple,
-    Choosing,
-    TaggedUnion,
-    contents,
-    options_of,
-    runtime_list,
-)
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS, Choosing, TaggedUnion, options_of, runtime_list
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.ir.structure import children, shallow
 from dy2st_runtime.primitives import scalars

@@ -11,7 +11,6 @@ tagged union has options nobody knows which it is, and what asks is refused.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
@@ -21,8 +20,8 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.values import storage
-from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.writes.orders import MOVED, Known, completed, each, in_order, is_unknown, moved, order_before, reordered, same
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.structure import children, shallow, unflatten
@@ -39,14 +38,6 @@ class Asking(Choosing, Protocol):
     def lists(self) -> _Lists: ...
 
     def here(self) -> errors.Location | None: ...
-
-
-Known = dict[int, tuple[dict[Any, Any], Any]]
-"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a tagged union."""
-
-
-MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
-"""Stands in the order of an object's attributes before those that the call has put in, be it again or for the first time."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -151,7 +142,7 @@ class KeyOrders:
         """The order of a dict's keys."""
         present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
         if not self._is_of_object(table):
-            return _completed(self.of(table), present)
+            return completed(self.of(table), present)
         return self._order_of_attributes(table, self._known, present)
 
     def _is_of_object(self, table: Any) -> bool:
@@ -160,7 +151,7 @@ class KeyOrders:
 
     def _order_of_attributes(self, table: dict[Any, Any], known: Known, names: Sequence[Any]) -> Any:
         order = known.get(id(table), (None, None))[1]
-        return _completed(self._first_order(table, names) if order is None else order, names)
+        return completed(self._first_order(table, names) if order is None else order, names)
 
     def _first_order(self, table: dict[Any, Any], names: Sequence[Any]) -> Order:
         """The order of attributes of which none has been taken out."""
@@ -206,7 +197,7 @@ class KeyOrders:
     def taken_out(self, table: dict[Any, Any], name: str) -> None:
         """An attribute has been taken out of the dict that kept it: if it comes back, it comes last."""
         if self._is_of_object(table):
-            self.put(table, _each(self.now(table), lambda order: order.without(name)))
+            self.put(table, each(self.now(table), lambda order: order.without(name)))
 
     def last(self, writes: Iterable[Write]) -> list[tuple[Any, Any]]:
         """The objects whose attributes would have another order if they were written one by one; with the order.
@@ -256,11 +247,11 @@ class KeyOrders:
     def removed(self, table: dict[Any, Any], key: Any) -> None:
         """A key is taken out: if it comes back, it comes last."""
         if id(table) in self._known:
-            self.put(table, _each(self._known[id(table)][1], lambda order: order.without(key)))
+            self.put(table, each(self._known[id(table)][1], lambda order: order.without(key)))
 
     def moved(self, table: dict[Any, Any], key: Any, last: bool = True) -> None:
         """A key that is there becomes the last or first one."""
-        self.put(table, _each(self.now(table), lambda order: order.with_at(key, last)))
+        self.put(table, each(self.now(table), lambda order: order.with_at(key, last)))
 
     def begin_iteration(self, place: Place, value: Any, final: Any, loop: object) -> None:
         """What an iteration of a loop finds in a place. Keys that each one leaves are there all, or in the first none of them."""
@@ -278,8 +269,8 @@ class KeyOrders:
         if not may_be_undefined(dict.get(table, key)):
             return
         order = self.now(table)
-        after = _each(order, lambda one: one.with_at(key, True))
-        if _same(order, after) or self._are_together(table, key):
+        after = each(order, lambda one: one.with_at(key, True))
+        if same(order, after) or self._are_together(table, key):
             return
         self.put(table, choose(table[key], order, after))
 
@@ -306,14 +297,14 @@ class KeyOrders:
         for table in tables.values():
             if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
                 place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, undo_log)
-                if not _same(old, new):
+                if not same(old, new):
                     found[place.key] = Write(cast(Place, place), old, new)
         return found
 
     def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
         """The order that a block has found."""
         if not self._is_of_object(table):
-            return _before(table, mark, writes, undo_log.contents_before(table))
+            return order_before(table, mark, writes, undo_log.contents_before(table))
         owner = self._owner(table)
         names = undo_log.names_before(owner) or storage.names(owner)
         before = next((names for one, names in zip(storage.tables(owner), names) if one is table), ())
@@ -388,79 +379,3 @@ class KeyOrders:
                 here,
                 fix="write the keys in the same order on all ways, or give all of them a value before",
             )
-
-
-def is_unknown(order: Any) -> bool:
-    """Whether nobody knows which of many orders it is."""
-    options = order.options.values() if isinstance(order, TaggedUnion) else (order,)
-    return any(isinstance(option, Order) and option.keys is None for option in options)
-
-
-def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
-    """The keys of a dict; those that an order does not have come last."""
-    assert order.keys is not None
-    held = storage.keys_of(table)
-    first = [key for key in order.keys if key in held]
-    return [*first, *(key for key in held if key not in order.keys)]
-
-
-def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
-    """A copy of a dict with its keys in an order."""
-    made = storage.copy_of(table)
-    for key in in_order(table, order):
-        if isinstance(made, collections.OrderedDict):
-            made.move_to_end(key)
-        else:
-            dict.__setitem__(made, key, dict.pop(made, key))
-    return made
-
-
-def _before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:
-    """The order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
-    known = mark.get(id(table), (None, None))[1]
-    if whole is not None:
-        return _completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)])
-    olds = {
-        write.place.item: write.old
-        for write in writes.values()
-        if isinstance(write.place, ItemPlace) and write.place.owner is table
-    }
-    return _completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))])
-
-
-def _completed(order: Any, keys: Sequence[Any]) -> Any:
-    """An order of some keys: those that it does not have come last."""
-    if order is None:
-        return Order(tuple(keys))
-    return _each(order, lambda one: one if one.keys is None else _with_all(one, keys))
-
-
-def _with_all(order: Order, keys: Sequence[Any]) -> Order:
-    """An order of some keys."""
-    assert order.keys is not None
-    first = [key for key in order.keys if key in keys or key is MOVED]
-    return Order((*first, *(key for key in keys if key not in order.keys)))
-
-
-def moved(order: Any) -> Any:
-    """The attributes that come last, since the call has put them in; a tagged union where the order is one."""
-    if isinstance(order, TaggedUnion):
-        return _each(order, moved)
-    assert order.keys is not None
-    return order.keys[order.keys.index(MOVED) + 1 :]
-
-
-def _is_there(value: Any) -> bool:
-    return value is not MISSING and not isinstance(value, Undefined)
-
-
-def _each(order: Any, change: Callable[[Order], Order]) -> Any:
-    if isinstance(order, TaggedUnion):
-        return TaggedUnion(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
-    return change(order)
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, TaggedUnion) and isinstance(b, TaggedUnion):
-        return a.tag is b.tag and a.options == b.options
-    return isinstance(a, Order) and isinstance(b, Order) and a == b

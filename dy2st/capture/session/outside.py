@@ -19,10 +19,10 @@ from dy2st.capture.session.blocks import Blocks
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractSet, contents
 from dy2st.capture.values.kinds import refused_kind
 from dy2st.capture.values.signals import NeedsAbstract
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import AbstractObject, AbstractSet, contents
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.program import StateSlot

@@ -25,17 +25,9 @@ from dy2st.capture.environment.users_code import as_written, has_own
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts.marks import Marks, answering
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import (
-    AbstractDeque,
-    AbstractSet,
-    RuntimeList,
-    RuntimeString,
-    TaggedUnion,
-    Text,
-    Undefined,
-    may_be_undefined,
-)
+from dy2st.capture.values.symbolic import RuntimeList, RuntimeString, TaggedUnion, Text, Undefined, may_be_undefined
 from dy2st_runtime.primitives import control, scalars, text
 
 MAKES_TEXTS_FOR_USER = True

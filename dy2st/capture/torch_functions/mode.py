@@ -11,7 +11,6 @@ import inspect
 import operator as python
 import os
 import sys
-from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
 import torch
@@ -26,14 +25,13 @@ from dy2st import errors
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import differentiation, indexing, replacements
+from dy2st.capture.torch_functions.registry import HANDLERS, Handler, handles_torch
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, OfEachCall
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime.primitives import control, scalars
 
-_Handler = Callable[[Session, Any, tuple[Any, ...], dict[str, Any]], Any]
-_HANDLERS: dict[Any, _Handler] = {}
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OWN_FOLDERS = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (errors, dy2st_runtime))
 
@@ -49,7 +47,7 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         """One call of torch."""
         kwargs = dict(kwargs or {})
         is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
-        handler = _HANDLERS.get(func)
+        handler = HANDLERS.get(func)
         if NestedTensor in types:
             raise CaptureError(
                 "a nested tensor cannot be captured", self.session.here(), fix="pad to one length: to_padded_tensor()"
@@ -89,17 +87,6 @@ def _check_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         if isinstance(device, (str, torch.device)) and str(device).startswith("cuda") and not torch.cuda.is_available():
             with _disable_current_modes():
                 torch.empty(0, device=device)
-
-
-def handles_torch(*functions: Any) -> Callable[[_Handler], _Handler]:
-    """Register the handler of some functions and methods of torch, whoever calls them."""
-
-    def register(handler: _Handler) -> _Handler:
-        for function in functions:
-            _HANDLERS[function] = handler
-        return handler
-
-    return register
 
 
 @handles_torch(torch._C._set_grad_enabled)
@@ -231,7 +218,7 @@ def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
     return tensor
 
 
-def _trait(name: str) -> _Handler:
+def _trait(name: str) -> Handler:
     def handle(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]
         if not tensor_traits.mixed(tensor) or not session.position.asked_by_user_code() or _internal(_asker()):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.symbolic import AbstractObject, AbstractTuple
+from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 
 _OF_ITERATORS: Any = type(iter([])).__length_hint__  # type: ignore[attr-defined]
 """A method of a class that has no subclasses: it refuses any other object by the name of its class."""

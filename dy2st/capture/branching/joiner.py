@@ -1,0 +1,369 @@
+"""One value for what the two ways of a branch leave in a place."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.branching.sides import Sides
+from dy2st.capture.diagnostics.access_path import access_path
+from dy2st.capture.objects.uniting import with_parts
+from dy2st.capture.recording.block import BlockBuilder
+from dy2st.capture.session.chosen_tuples import part_of
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import abstract_values, lattice
+from dy2st.capture.types.abstract_values import ABSENT
+from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractTuple
+from dy2st.capture.values.kinds import is_mutable
+from dy2st.capture.values.signals import NeedsRuntimeList
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS, TaggedUnion, Undefined, options_of, unpack_list
+from dy2st.capture.writes.places import ContentsPlace, Place
+from dy2st_runtime.ir.structure import children, shallow, unflatten
+
+ACTS_FOR_USER = False
+
+ZEROS = {"bool": False, "int": 0, "float": 0.0}
+
+
+class Joiner:
+    """Joins values pair by pair; collects the leaves that each branch gives and the fresh values that stand for them.
+
+    A list, dict or dataclass that is older than the branches is passed on as the object that it is, since others may hold
+    it. Of two that the branches have made, one is made afresh, the same wherever these two stand.
+    """
+
+    def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder], start: int) -> None:
+        self.session, self.builders, self._start = session, builders, start
+        self._made: dict[tuple[int, ...], Any] = {}
+        """What stands for objects of the branches, by their identities."""
+        self._stands_for: dict[int, Any] = {}
+        self._ordered: dict[int, tuple[Any, Any]] = {}
+        """Dicts of the branches as what tells the order of their keys."""
+        self._kept: set[int] = set()
+        self._apart: set[int] = set()
+        self.leaves: tuple[list[Any], list[Any]] = ([], [])
+        self.fresh: list[Any] = []
+
+    def keep(self, values: Iterable[Any]) -> None:
+        """Note the containers in those objects of the branches that are passed on as they are: these are, too."""
+        waiting, seen = [(option, False) for value in values for option in options_of(value)], set[tuple[int, bool]]()
+        while waiting:
+            value, is_kept = waiting.pop()
+            parts = children(value)
+            if (id(value), is_kept) in seen or (parts is None and not isinstance(value, (dict, list))):
+                continue
+            seen.add((id(value), is_kept))
+            if is_kept:
+                self._kept.add(id(value))
+            elif self._is_older(value):
+                continue
+            if parts is None:
+                inside: Sequence[Any] = storage.contents_of(value)
+                is_kept = True
+            else:
+                inside = parts[0]
+            waiting += [(option, is_kept) for part in inside for option in options_of(part)]
+
+    def are_objects(self, a: Any, b: Any, place: Place | None) -> bool:
+        """Whether each branch leaves an object of its own: what stands for both stands for one where the other branch has none."""
+        return not isinstance(place, ContentsPlace) and self._is_object(a) and self._is_object(b)
+
+    def tell_apart(self, pairs: Iterable[tuple[Any, Any, Place | None]]) -> None:
+        """Find the objects of the branches of which none can stand for two: they are one in some places, and not in others.
+
+        if t: p = q = [x]       `p` and `q` hold one list on one way and two on the other: of the three lists each stays
+        else: p, q = [x], [x]   itself, and each of the names has one of two
+        """
+        sides = Sides(self._is_object)
+        for a, b, place in pairs:
+            sides.meet(a, b, is_object=not isinstance(place, ContentsPlace))
+        self._apart = sides.mixed()
+
+    def _is_object(self, value: Any) -> bool:
+        """Whether a branch has made an object that others may change."""
+        return is_mutable(unpack_list(value)) and not self._is_older(value)
+
+    def _are_apart(self, a: Any, b: Any) -> bool:
+        is_alone = any(value is ABSENT for value in (a, b)) and not isinstance(a, TaggedUnion) and not isinstance(b, TaggedUnion)
+        options = () if is_alone or not self._apart else (*options_of(a), *options_of(b))
+        return any(id(unpack_list(option)) in self._apart for option in options)
+
+    def _one_of_objects(self, a: Any, b: Any) -> TaggedUnion:
+        """One of the objects that the branches leave in a place, each of which stays itself."""
+        made: list[Any] = []
+        tags: list[Any] = []
+        for value, builder, is_first in ((a, self.builders[0], True), (b, self.builders[1], False)):
+            options = value.options if isinstance(value, TaggedUnion) else {} if value is ABSENT else {0: value}
+            places = {}
+            for tag, option in options.items():
+                alone = self._alone(option, is_first)
+                places[tag] = next((place for place, other in enumerate(made) if _is_one(other, alone)), len(made))
+                made += [alone] * (places[tag] == len(made))
+            with self.session.blocks.recording_into(builder):
+                tags.append(value.retagged(places) if isinstance(value, TaggedUnion) else places.get(0))
+        self.fresh.append(self.session.new_value(lattice.NumberType("int")))
+        for leaves, tag in zip(self.leaves, tags):
+            leaves.append(tag)
+        return self.session.new_union(self.fresh[-1], dict(enumerate(made)))
+
+    def _alone(self, value: Any, is_first: bool) -> Any:
+        """What stands for a value of one branch, and for nothing of the other."""
+        return self.join(value, ABSENT) if is_first else self.join(ABSENT, value)
+
+    def join(self, a: Any, b: Any, place: Place | None = None) -> Any:
+        """One value for both.
+
+        Raises:
+            BranchMismatchError: there is none.
+        """
+        a, b = (abstract_values.absent(place) if value is MISSING else value for value in (a, b))
+        if a is b:
+            return None if a is ABSENT else a
+        if self._are_apart(a, b):
+            return self._one_of_objects(a, b)
+        ways = a, b
+        if (id(a), id(b)) in self._made:
+            return self._made[id(a), id(b)]
+        a, b = (self._told(builder, value, place) for builder, value in zip(self.builders, (a, b)))
+        if (id(a), id(b)) in self._made:
+            return self._made[id(a), id(b)]
+        self._give_deques_lists(a, b)
+        are_alike = self._are_alike(a, b) or self._is_taken_apart(a, b, ways)
+        value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
+        self.session.ownership.own_all(value)
+        self.session.places.copies.follow(value, a, b)
+        self._replace(ways, value)
+        self._choose_tuple(value, ways)
+        if not are_alike:
+            self._choose_parts(value, ways)
+        if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
+            self._first((id(a), id(b)), value)
+        if any(way is ABSENT for way in ways):
+            self._made[id(ways[0]), id(ways[1])] = value
+        return value
+
+    def _choose_tuple(self, value: Any, ways: tuple[Any, Any]) -> None:
+        """A value may be one of the tuples from before the branches."""
+        if not any(isinstance(option, (tuple, AbstractTuple)) for option in options_of(value)):
+            return
+        tuples, tag = self.session.tuples, None
+        others = tuples.given(ways, self._start)
+        if others and tuples.are_told:
+            for builder, way, leaves in zip(self.builders, ways, self.leaves):
+                with self.session.blocks.recording_into(builder):
+                    leaves.append(tuples.number(way, others))
+            tag = self.session.new_value(lattice.NumberType("int"))
+            self.fresh.append(tag)
+        tuples.link(value, others, tag)
+
+    def _choose_parts(self, value: Any, ways: tuple[Any, Any]) -> None:
+        """The same of what is in it."""
+        for option in options_of(value):
+            if isinstance(option, CAPTURE_VALUES) or self._is_older(option) or children(option) is None:
+                continue
+            for index, part in enumerate(shallow(option)[0]):
+                if any(children(one) is not None for one in options_of(part)):
+                    first, second = (part_of(way, option, index) for way in ways)
+                    self._choose_tuple(part, (first, second))
+                    self._choose_parts(part, (first, second))
+
+    def _told(self, builder: BlockBuilder, value: Any, place: Place | None) -> Any:
+        """What the program can pass on of a value: of a dict that a branch has made its keys in their order."""
+        if not isinstance(place, ContentsPlace):
+            with self.session.blocks.recording_into(builder):
+                value = self.session.blocks.key_orders.told(self.session, value, self._is_older, self._ordered)
+        return value
+
+    def _are_alike(self, a: Any, b: Any) -> bool:
+        """Whether two values are containers of one structure, to be joined part by part."""
+        return self._has_parts(a) and self._has_parts(b) and bool(shallow(a)[1] == shallow(b)[1])
+
+    def _is_taken_apart(self, a: Any, b: Any, ways: tuple[Any, Any]) -> bool:
+        """Whether there is only one value, with objects in it that stay themselves."""
+        if a is not ABSENT and b is not ABSENT:
+            return False
+        return any(id(way) in self._apart and self._has_parts(value) for value, way in zip((a, b), ways))
+
+    def _has_parts(self, value: Any) -> bool:
+        return children(value) is not None and not self._is_older(value) and self._lists(value) is value
+
+    def _alike(self, a: Any, b: Any, place: Place | None) -> Any:
+        structure = shallow(b if a is ABSENT else a)[1]
+        parts, others = (itertools.repeat(ABSENT) if value is ABSENT else shallow(value)[0] for value in (a, b))
+        inside = None if isinstance(place, ContentsPlace) else place
+        return unflatten(structure, [self.join(x, y, inside) for x, y in zip(parts, others)])
+
+    def _give_deques_lists(self, *values: Any) -> None:
+        """Deques that branches make differ in their length: they have lists of the program in them then."""
+        made = [
+            (builder, option.items)
+            for builder, value in zip(self.builders, values)
+            for option in options_of(value)
+            if isinstance(option, AbstractDeque) and not self._is_older(option)
+        ]
+        kinds = {None if self.session.lists.of(items) is not None else len(items) for _, items in made}
+        for builder, items in made if len(kinds) > 1 else ():
+            if self.session.lists.of(items) is None:
+                with self.session.blocks.recording_into(builder):
+                    self.session.lists.make(items)
+
+    def _fresh(self, a: Any, b: Any, place: Place | None) -> Any:
+        a, b = self._lists(a), self._lists(b)
+        try:
+            kind = self._kind(a, b, lattice.VALUES if isinstance(place, ContentsPlace) else ())
+        except lattice.LengthMismatch as error:
+            self._need_list(place, a, b)
+            raise self._mismatch(place, a, b, error) from None
+        except lattice.Mismatch as error:
+            raise self._mismatch(place, a, b, error) from None
+        made: list[Any] = []
+        value = abstract_values.fresh(kind, self.session, made)
+        for builder, leaves, given in zip(self.builders, self.leaves, (a, b)):
+            with self.session.blocks.recording_into(builder):
+                self._take_apart(kind, given, leaves, place)
+        self.fresh += made
+        if isinstance(value, torch.SymInt):
+            self.session.shapes.one_of(value, *(given for given in (a, b) if given is not ABSENT))
+        given = [part for part in (a, b) if part is not ABSENT]
+        return self._united(kind, unpack_list(value), given, is_object=not isinstance(place, ContentsPlace))
+
+    def _united(self, kind: lattice.Type, value: Any, given: Sequence[Any], *, is_object: bool = True) -> Any:
+        """A value that has been made, with the objects in it that stand for the same ones of the branches elsewhere.
+
+        Args:
+            kind: of the value.
+            value: what has been made.
+            given: what it stands for in the branches.
+            is_object: whether it is an object itself; else what is in one.
+        """
+        options = [option for part in given for option in options_of(part)]
+        if isinstance(kind, lattice.TaggedUnionType):
+            return self._united_options(kind, value, options)
+        if not isinstance(kind, lattice.CONTAINERS):
+            return value
+        if is_object and is_mutable(value):
+            self._replace(options, value)
+            first = self._first(tuple(id(unpack_list(option)) for option in options), value)
+            if first is not value:
+                return first
+        if not isinstance(kind, lattice.ContainerType):
+            return value
+        parts = shallow(value)[0]
+        rows = zip(*(shallow(option)[0] for option in options))
+        made = [self._united(item, part, row) for item, part, row in zip(kind.items, parts, rows)]
+        if all(new is old for new, old in zip(made, parts)):
+            return value
+        return with_parts(value, made)
+
+    def _replace(self, gone: Iterable[Any], value: Any) -> None:
+        for one in gone:
+            if self._is_object(one):
+                self.session.tuples.replace(one, value)
+
+    def _first(self, key: tuple[int, ...], value: Any) -> Any:
+        """What has been made for objects of the branches before, or else ``value``.
+
+        What stands for two objects stands for each of them on its own way.
+        """
+        known = self._made.get(key, self._stands_for.get(key[0]) if len(key) == 1 else None)
+        if known is None:
+            self._made[key] = known = value
+        if not isinstance(known, TaggedUnion):
+            self._stands_for.update(dict.fromkeys(key, known))
+        return known
+
+    def _united_options(self, kind: lattice.TaggedUnionType, value: TaggedUnion, given: Sequence[Any]) -> Any:
+        by_option: dict[int, list[Any]] = {}
+        for option in given:
+            by_option.setdefault(abstract_values.place(kind.options, option), []).append(option)
+        made = {
+            tag: self._united(item, value.options[tag], by_option.get(tag, ())) if tag in by_option else value.options[tag]
+            for tag, item in enumerate(kind.options)
+        }
+        return (
+            value
+            if all(made[tag] is option for tag, option in value.options.items())
+            else TaggedUnion(value.session, value.tag, made)
+        )
+
+    def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
+        first, second = (None if value is ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
+        if first is None or second is None:
+            return second if first is None else first  # type: ignore[return-value]  # one of them gets there
+        return lattice.join(first, second, single)
+
+    def _is_older(self, container: Any) -> bool:
+        return id(container) in self._kept or self.session.ownership.is_older(container, self._start)
+
+    def _lists(self, value: Any) -> Any:
+        """The list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
+        return value if self._is_older(value) else self.session.lists.of(value) or value
+
+    def _take_apart(self, kind: lattice.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
+        try:
+            abstract_values.leaves(kind, value, leaves)
+        except lattice.Mismatch as error:
+            raise self._mismatch(place, value, value, error) from None
+
+    def _need_list(self, place: Place | None, a: Any, b: Any) -> None:
+        if isinstance(place, ContentsPlace) and isinstance(place.owner, list):
+            raise NeedsRuntimeList(place.owner)
+
+    def _mismatch(self, place: Place | None, a: Any, b: Any, error: Exception) -> errors.BranchMismatchError:
+        if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
+            kind = type(place.owner).__name__
+            name = access_path(self.session, place, a, b)
+            if self.session.ownership.is_new(place.owner):
+                base = "set" if isinstance(place.owner, set) else "deque"
+                return errors.BranchMismatchError(
+                    f"'{name}', a {base} of the class {kind}, is changed where a tensor decides",
+                    self.session.here(),
+                    seen=in_words(place, error),
+                    fix=f"keep a {base} in an attribute of the class: self.items = {base}()",
+                )
+            subject = f"a {kind} that comes from outside" if name == f"a {kind}" else f"'{name}', a {kind} from outside,"
+            return errors.BranchMismatchError(
+                f"{subject} is changed where a tensor decides",
+                self.session.here(),
+                seen=in_words(place, error),
+                fix=f"make a copy in the function, change and return that: {kind}(items); or keep a list or dict",
+            )
+        what = f"'{access_path(self.session, place, a, b)}'" if place is not None else "the value of this expression"
+        return errors.BranchMismatchError(
+            f"{what} is not the same kind of value on both branches",
+            _origin(self.session, a) or self.session.here(),
+            _origin(self.session, b) or self.session.here(),
+            seen=in_words(place, error),
+            fix=_FIX,
+        )
+
+
+def _is_one(one: Any, other: Any) -> bool:
+    """Whether two options are one: nothing is there on both ways, or the same object is."""
+    return one is other or (isinstance(one, Undefined) and isinstance(other, Undefined))
+
+
+_FIX = "make both branches give the same dtype, number of dimensions and structure, or use another name in one of them"
+
+
+def in_words(place: Place | None, error: Exception) -> str:
+    """A mismatch, in terms of the container whose contents differ."""
+    kind = type(place.owner).__name__ if isinstance(place, ContentsPlace) else "list"
+    return str(error).replace("a list of (", f"a {kind} of (")
+
+
+def _origin(session: Session, value: Any) -> errors.Location | None:
+    """The user's line that computed a value."""
+    if isinstance(value, TaggedUnion):
+        value = next(iter(value.options.values()))
+    if not isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
+        return None
+    location = session.builder.provenance.get(id(value))
+    return errors.Location(location.file, location.line, location.function) if location else None

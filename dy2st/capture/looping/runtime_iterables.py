@@ -1,0 +1,42 @@
+"""Iterables whose length is known only at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dy2st.capture.containers import lists, ranges
+from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.environment.users_code import has_own
+from dy2st.capture.session.session import need
+from dy2st.capture.values.abstract_objects import contents
+
+
+def reversed_(iterable: Any) -> Any:
+    """``reversed``."""
+    iterable = contents(iterable)
+    items = as_runtime(iterable)
+    if items is None:
+        return reversed(iterable) if not isinstance(iterable, torch.Tensor) else reversed(iterable.unbind(0))
+    return RuntimeIterable(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
+
+
+def as_runtime(iterable: Any) -> RuntimeIterable | None:
+    """The iterable as one whose length is known only at run time; ``None`` if Python knows it."""
+    session, iterable = need(), contents(iterable)
+    if isinstance(iterable, RuntimeIterable):
+        return iterable
+    if isinstance(iterable, ranges.RuntimeRange):
+        return iterable.positions()
+    known = session.lists.of(iterable)
+    if known is not None and not has_own(iterable, "__iter__"):
+        return lists.iterable(session, known)
+    if isinstance(iterable, torch.Tensor) and iterable.dim() and not isinstance(iterable.shape[0], int):
+        rows = lists.unbind(session, iterable)
+        return lists.iterable(session, rows)
+    return None
+
+
+def of_range(numbers: range) -> RuntimeIterable:
+    return RuntimeIterable(lambda: len(numbers), lambda k: numbers.start + k * numbers.step, "a range")

@@ -1,0 +1,96 @@
+"""Orders of the keys of one dict: what is known of one, and what writing makes of it."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dy2st.capture.values import storage
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.values.symbolic import Order, TaggedUnion, Undefined
+from dy2st.capture.writes.places import ItemPlace
+from dy2st.capture.writes.undo_log import Write
+
+Known = dict[int, tuple[dict[Any, Any], Any]]
+"""Dicts whose keys may be in another order than those of the Python object, with that order: one, or a tagged union."""
+
+
+MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
+"""Stands in the order of an object's attributes before those that the call has put in, be it again or for the first time."""
+
+
+def is_unknown(order: Any) -> bool:
+    """Whether nobody knows which of many orders it is."""
+    options = order.options.values() if isinstance(order, TaggedUnion) else (order,)
+    return any(isinstance(option, Order) and option.keys is None for option in options)
+
+
+def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
+    """The keys of a dict; those that an order does not have come last."""
+    assert order.keys is not None
+    held = storage.keys_of(table)
+    first = [key for key in order.keys if key in held]
+    return [*first, *(key for key in held if key not in order.keys)]
+
+
+def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
+    """A copy of a dict with its keys in an order."""
+    made = storage.copy_of(table)
+    for key in in_order(table, order):
+        if isinstance(made, collections.OrderedDict):
+            made.move_to_end(key)
+        else:
+            dict.__setitem__(made, key, dict.pop(made, key))
+    return made
+
+
+def order_before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:
+    """The order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
+    known = mark.get(id(table), (None, None))[1]
+    if whole is not None:
+        return completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)])
+    olds = {
+        write.place.item: write.old
+        for write in writes.values()
+        if isinstance(write.place, ItemPlace) and write.place.owner is table
+    }
+    return completed(known, [key for key, value in storage.plain(table).items() if _is_there(olds.get(key, value))])
+
+
+def completed(order: Any, keys: Sequence[Any]) -> Any:
+    """An order of some keys: those that it does not have come last."""
+    if order is None:
+        return Order(tuple(keys))
+    return each(order, lambda one: one if one.keys is None else _with_all(one, keys))
+
+
+def _with_all(order: Order, keys: Sequence[Any]) -> Order:
+    """An order of some keys."""
+    assert order.keys is not None
+    first = [key for key in order.keys if key in keys or key is MOVED]
+    return Order((*first, *(key for key in keys if key not in order.keys)))
+
+
+def moved(order: Any) -> Any:
+    """The attributes that come last, since the call has put them in; a tagged union where the order is one."""
+    if isinstance(order, TaggedUnion):
+        return each(order, moved)
+    assert order.keys is not None
+    return order.keys[order.keys.index(MOVED) + 1 :]
+
+
+def _is_there(value: Any) -> bool:
+    return value is not MISSING and not isinstance(value, Undefined)
+
+
+def each(order: Any, change: Callable[[Order], Order]) -> Any:
+    if isinstance(order, TaggedUnion):
+        return TaggedUnion(order.session, order.tag, {tag: change(option) for tag, option in order.options.items()})
+    return change(order)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, TaggedUnion) and isinstance(b, TaggedUnion):
+        return a.tag is b.tag and a.options == b.options
+    return isinstance(a, Order) and isinstance(b, Order) and a == b
