@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from torch import fx
 
 from dy2st import errors
-from dy2st.capture import outputs as results
 from dy2st.capture.attributes.tensor_attributes import Marks, marks_of
+from dy2st.capture.outputs import results
 from dy2st.capture.session.session import Session
 from dy2st_runtime.analyses.purity import may_fail
 from dy2st_runtime.call.on_raise import is_repeatable

@@ -15,7 +15,7 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from dy2st import errors
-from dy2st.capture import on_raise, outputs
+from dy2st.capture import on_raise
 from dy2st.capture.attributes.tensor_attributes import Marks
 from dy2st.capture.branching import optional
 from dy2st.capture.calls import call, modules
@@ -30,7 +30,9 @@ from dy2st.capture.environment.sources import Source
 from dy2st.capture.looping import generators
 from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.operators import operator_methods
-from dy2st.capture.outputs import Writer, Written
+from dy2st.capture.outputs import results
+from dy2st.capture.outputs.effects import Writer
+from dy2st.capture.outputs.results import Written
 from dy2st.capture.raising.exceptions import handled, records
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.recording.recorder import fresh_number
@@ -129,7 +131,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
     if request.leaves_early:
         session.in_flight.before_raise = on_raise.Recorder(session)
         session.in_flight.before_failing = session.in_flight.before_raise if request.leaves_always else None
-        session.in_flight.has_written = lambda: bool(outputs.outside(session, session.blocks.undo_log_until_now()))
+        session.in_flight.has_written = lambda: bool(results.outside(session, session.blocks.undo_log_until_now()))
     with (
         _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(),
         call.torch_patched(), _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
@@ -361,7 +363,7 @@ def _identifier(name: str) -> str:
 def _finish(
     session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any, training: bool
 ) -> Captured:
-    found = outputs.of(session, result)
+    found = results.of(session, result)
     session.outside.guard_kinds()
     block = root.finish(found.outputs)
     code = request.function.__code__

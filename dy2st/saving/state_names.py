@@ -18,7 +18,8 @@ import torch
 
 from dy2st.capture import on_raise
 from dy2st.capture.environment.sources import Source
-from dy2st.capture.outputs import Writer, Written
+from dy2st.capture.outputs.effects import Writer
+from dy2st.capture.outputs.results import Written
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import SaveError
 from dy2st.static.attribute_state import Taken, line_of, with_recordings

@@ -21,7 +21,8 @@ import torch
 from dy2st.capture import on_raise
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.sources import GONE, Source
-from dy2st.capture.outputs import Writer, Written
+from dy2st.capture.outputs.effects import Writer
+from dy2st.capture.outputs.results import Written
 from dy2st.capture.session.key_order import LastPlace
 from dy2st.capture.trace import Captured
 from dy2st.capture.types import lattice

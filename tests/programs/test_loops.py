@@ -668,7 +668,7 @@ def test_a_long_python_loop_with_a_break_is_not_cut():
 
 
 def test_a_long_list_left_at_run_time_is_not_cut(monkeypatch):
-    monkeypatch.setattr("dy2st.capture.looping.iteration._UNROLL_LIMIT", 3)
+    monkeypatch.setattr("dy2st.capture.looping.unrolled._UNROLL_LIMIT", 3)
     offsets = [1, 2, 3, 4, 5, 6, 7]
 
     def f(x):

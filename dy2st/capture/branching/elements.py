@@ -28,16 +28,8 @@ from dy2st.capture.types import lattice
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsRuntimeList
-from dy2st.capture.values.symbolic import (
-    SYMBOLIC_NUMBERS,
-    RuntimeList,
-    RuntimeString,
-    Stale,
-    TaggedUnion,
-    Text,
-    may_be_undefined,
-    unpack_list,
-)
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, may_be_undefined, unpack_list
+from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.items import is_plain_object
 from dy2st_runtime.ir.structure import TupleOf, children, shallow, unflatten
 from dy2st_runtime.primitives import control

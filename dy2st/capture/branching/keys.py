@@ -18,7 +18,8 @@ from dy2st import errors
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.values import storage
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, Text
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
+from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars
 
 _OPEN = (TaggedUnion, Text, *SYMBOLIC_NUMBERS)

@@ -18,7 +18,8 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.kinds import is_number
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Text
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.values.texts import Text
 
 MAPPINGS = (dict, types.MappingProxyType)
 """Where Python itself looks a key up."""

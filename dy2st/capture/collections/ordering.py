@@ -24,7 +24,8 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList
-from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion
+from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control, scalars
 

@@ -16,7 +16,8 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.kinds import is_number, number_kind
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Text
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars
 
 _OUT = "range object index out of range"

@@ -25,7 +25,8 @@ import dy2st_runtime
 from dy2st import errors
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.roles import Role, has
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, Text
+from dy2st.capture.values.symbolic import CAPTURE_VALUES
+from dy2st.capture.values.texts import Text
 from dy2st.frames import MACHINERY
 from dy2st_runtime.call.tracebacks import steps
 

@@ -12,7 +12,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts, is_about_texts, runs_in_capture
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.torch_functions.mode import data_dependent
+from dy2st.capture.torch_functions.data_dependence import data_dependent
 from dy2st.capture.types import lattice
 from dy2st.capture.values.signals import Refused
 from dy2st_runtime.call.tracebacks import chained, note, steps

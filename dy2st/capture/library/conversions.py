@@ -17,7 +17,7 @@ from dy2st.capture.environment.users_code import as_written, is_users_function
 from dy2st.capture.library.registry import handles
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import Text
+from dy2st.capture.values.texts import Text
 
 NOTHING: Any = object()
 """What :func:`given` gives where the user has written no method for it."""

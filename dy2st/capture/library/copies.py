@@ -29,7 +29,8 @@ from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, Text, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, may_be_undefined
+from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.ir.structure import HOLDERS, attributes, empty_like
 from dy2st_runtime.primitives.cells import Cell

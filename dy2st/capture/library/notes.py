@@ -9,7 +9,7 @@ from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.library.registry import handles
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.symbolic import Text
+from dy2st.capture.values.texts import Text
 
 
 def _add_note(session: Session, error: BaseException, note: Any) -> None:

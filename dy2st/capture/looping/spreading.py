@@ -28,7 +28,8 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.types import lattice
-from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion
+from dy2st.capture.values.texts import Text
 from dy2st_runtime.ir.structure import TupleOf
 
 _MOST = 8

@@ -18,7 +18,8 @@ from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import TaggedUnion, Text
+from dy2st.capture.values.symbolic import TaggedUnion
+from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars
 
 

@@ -15,7 +15,8 @@ from dy2st.capture.looping import iteration
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import contents
-from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Text
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion
+from dy2st.capture.values.texts import Text
 
 STAR = "*"
 Pattern = Any

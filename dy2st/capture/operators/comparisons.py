@@ -33,7 +33,8 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet, contents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsApart
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, Text, may_be_undefined, options_of
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined, options_of
+from dy2st.capture.values.texts import Text
 from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime.primitives import scalars
 

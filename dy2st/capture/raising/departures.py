@@ -16,7 +16,8 @@ import torch
 from dy2st.capture.raising.unwinding import Handlers, matches, refused
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
-from dy2st.capture.values.symbolic import Stale, TaggedUnion, Text
+from dy2st.capture.values.symbolic import Stale, TaggedUnion
+from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import CellPlace, Place
 from dy2st_runtime.call.tracebacks import steps
 from dy2st_runtime.primitives.raising import Recipe

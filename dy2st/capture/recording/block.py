@@ -15,7 +15,8 @@ import torch
 from torch import fx
 
 from dy2st.capture.values import expressions
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, RuntimeString, Stale
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, Stale
+from dy2st.capture.values.texts import RuntimeString
 from dy2st_runtime.ir.printing import describe
 from dy2st_runtime.ir.program import Block, Location
 from dy2st_runtime.primitives import scalars

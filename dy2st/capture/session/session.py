@@ -35,7 +35,8 @@ from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import lattice
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.abstract_objects import AbstractObject
-from dy2st.capture.values.symbolic import RuntimeList, RuntimeString, TaggedUnion, unpack_list
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
+from dy2st.capture.values.texts import RuntimeString
 from dy2st_runtime.ir.program import Location
 from dy2st_runtime.ir.structure import follow
 from dy2st_runtime.primitives import control

@@ -20,7 +20,8 @@ from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import current
 from dy2st.capture.values.roles import Role, has
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, TaggedUnion, Text, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.texts import Text
 from dy2st.errors import CaptureError
 
 _FOR_THEMSELVES = ("torch.", "sympy.", "dy2st.", "dy2st_runtime.", "logging", "pdb", "bdb", "traceback", "warnings", "_pytest.")

@@ -15,7 +15,8 @@ from torch import fx
 from dy2st import errors
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.texts.wording import flat, is_constant, node_value
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeString, TaggedUnion, Text, options_of
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, options_of
+from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.primitives import control, text
 
 _FINAL = (*SYMBOLIC_NUMBERS, RuntimeString, fx.Node)

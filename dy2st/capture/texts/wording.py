@@ -27,7 +27,8 @@ from dy2st.capture.texts.marks import Marks, answering
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet
 from dy2st.capture.values.kinds import is_symbolic
-from dy2st.capture.values.symbolic import RuntimeList, RuntimeString, TaggedUnion, Text, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.primitives import control, scalars, text
 
 MAKES_TEXTS_FOR_USER = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator as python
-import os
 import sys
 from typing import Any, NoReturn, cast
 
@@ -20,20 +19,16 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_any, tree_leaves
 
-import dy2st_runtime
-from dy2st import errors
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import differentiation, indexing, replacements
+from dy2st.capture.torch_functions.data_dependence import data_dependent, internal
 from dy2st.capture.torch_functions.registry import HANDLERS, Handler, handles_torch
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, OfEachCall
-from dy2st.errors import CaptureError, DataDependentError
+from dy2st.errors import CaptureError
 from dy2st_runtime.primitives import control, scalars
-
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_OWN_FOLDERS = tuple(os.path.dirname(module.__file__ or "") + os.sep for module in (errors, dy2st_runtime))
 
 
 class TorchFunctions(PreDispatchTorchFunctionMode):
@@ -132,37 +127,6 @@ def _value_asked(session: Session, func: Any, args: tuple[Any, ...], kwargs: dic
     raise data_dependent(session, f"Tensor.{getattr(func, '__name__', func)}()")
 
 
-_FIXES = {
-    "_detect_is_causal_mask": "say whether the mask is a causal one: src_is_causal and tgt_is_causal (of nn.Transformer), "
-    "is_causal (of nn.TransformerEncoder), tgt_is_causal (of nn.TransformerDecoder)",
-}
-"""What to write instead, by the name of the function of a library that asks."""
-
-
-def data_dependent(session: Session, what: str) -> DataDependentError:
-    """The error for code that asks for a value which only exists at run time."""
-    frame = sys._getframe(1)
-    while frame is not None and _internal(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    asker = f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})" if frame is not None else "C code"
-    return DataDependentError(
-        f"{asker} asks for the value of a tensor that is known only when the program runs",
-        session.here(),
-        seen=f"{what} in code that was not converted",
-        fix=_FIXES.get(
-            asker.split(" ")[0],
-            "use a tensor operation there, give the function source that can be converted, or call it outside of the program",
-        ),
-    )
-
-
-def _internal(file: str) -> bool:
-    """Whether a file is part of the machinery that runs captures, not one that asks questions itself."""
-    if file.startswith(_TORCH):
-        return file[len(_TORCH) :].startswith(("_", "overrides.py", "fx/", "utils/_", "autograd/"))
-    return file.startswith(_OWN_FOLDERS)
-
-
 @handles_torch(torch.Tensor.stride, torch.Tensor.is_contiguous)
 def _layout(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if session.position.asked_by_user_code():
@@ -221,7 +185,7 @@ def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
 def _trait(name: str) -> Handler:
     def handle(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor = args[0]
-        if not tensor_traits.mixed(tensor) or not session.position.asked_by_user_code() or _internal(_asker()):
+        if not tensor_traits.mixed(tensor) or not session.position.asked_by_user_code() or internal(_asker()):
             return func(*args, **kwargs)
         return tensor_traits.read(session, tensor, name)
 

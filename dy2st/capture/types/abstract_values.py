@@ -7,7 +7,8 @@ from typing import Any, Protocol
 from dy2st.capture.types import absent_attributes, lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
-from dy2st.capture.values.symbolic import TaggedUnion, Text, Undefined, runtime_list, unpack_list
+from dy2st.capture.values.symbolic import TaggedUnion, Undefined, runtime_list, unpack_list
+from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.ir.structure import children, shallow, unflatten
 

@@ -22,7 +22,8 @@ import torch
 from dy2st.capture.types import tensor_traits
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet, AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
-from dy2st.capture.values.symbolic import Order, RuntimeList, RuntimeString, TaggedUnion, Text, Undefined, runtime_list
+from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, runtime_list
+from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.structure import AbstractOf, DictOf, Structure, TupleOf, children, exact, shallow
 
 ACTS_FOR_USER = False

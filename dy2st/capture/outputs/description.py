@@ -1,15 +1,11 @@
-"""What a program leaves: its result, and what it writes outside.
-
-A container that the results hold more than once, or that comes from outside, is one object at each call, as in Python.
-"""
+"""The structure of the results: which objects they are, what is in them, and what stands in several places."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
@@ -18,21 +14,17 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from dy2st import errors
-from dy2st.capture.attributes import tensor_attributes
 from dy2st.capture.attributes.attributes import spent
-from dy2st.capture.attributes.tensor_attributes import Marks
 from dy2st.capture.branching import unions
 from dy2st.capture.branching.optional import has_optional
-from dy2st.capture.containers import originals
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.plain_values import CONSTANTS
-from dy2st.capture.environment.sources import Source, referent
+from dy2st.capture.environment.sources import referent
 from dy2st.capture.environment.users_code import is_heap_type, is_library
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.objects import cells, made_functions
 from dy2st.capture.operators import identities
-from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import lattice
@@ -40,11 +32,10 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractObject, AbstractSet, AbstractTuple
 from dy2st.capture.values.dict_views import is_view, name_of
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, Text, Undefined, may_be_undefined
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, Undefined, may_be_undefined
+from dy2st.capture.values.texts import Text
 from dy2st.capture.writes import orders
-from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
-from dy2st.capture.writes.undo_log import UndoLog, Write
-from dy2st_runtime.ir.program import Effect, Location
+from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace
 from dy2st_runtime.ir.structure import (
     HOLDERS,
     ClassOf,
@@ -75,182 +66,13 @@ _UNIQUE = (
     *SYMBOLIC_NUMBERS, frozenset, tuple,
 )  # fmt: skip
 """What is there once, or is as good as another that is equal."""
-_DEEP = 4
+
+
+DEEP = 4
 """How deep containers are nested in which numbers may differ from call to call."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Writer:
-    """How one effect of a program reaches the object it changes.
-
-    Attributes:
-        owner: gives the object, from the values of the sources.
-        place: makes the place to write from the object.
-        written: the type of what is written; ``None`` for a deletion.
-        source: where the object comes from, if it comes from outside.
-        location: the user's line that first writes there.
-        is_item: whether it writes what is in a list that may be an item of another list of the program.
-    """
-
-    owner: Callable[[Sequence[Any]], Any]
-    place: Callable[[Any], Place]
-    written: lattice.Type | None
-    source: Source | None
-    location: Location | None
-    is_item: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Written:
-    """What is written outside.
-
-    Attributes:
-        effects: how what is written is made of the outputs.
-        writers: one for each effect.
-        existing: for the numbers of containers that come from outside, the index of the source.
-    """
-
-    effects: Sequence[Effect]
-    writers: Sequence[Writer]
-    existing: Mapping[int, int]
-
-    def known(self, values: Sequence[Any]) -> dict[int, Any]:
-        """The containers that are there already, from the values of the sources."""
-        return {number: values[index] for number, index in self.existing.items()}
-
-    @functools.cached_property
-    def _items(self) -> list[tuple[int, Writer]]:
-        """The writers of lists that may be items of lists of the program, with the position of what they write."""
-        pairs = zip(self.effects, self.writers)
-        return [(effect.value.index, writer) for effect, writer in pairs if writer.is_item and isinstance(effect.value, Leaf)]
-
-    def write(self, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> Sequence[Any]:
-        """Write it, given the values of the sources and the containers that are there; gives the outputs as they are outside."""
-        if self._items:
-            outputs = originals.restored(outputs, {position: writer.owner(values) for position, writer in self._items})
-        for effect, writer in zip(self.effects, self.writers):
-            place = writer.place(writer.owner(values))
-            new = unflatten(effect.value, outputs, made)
-            if effect.kind == "delete":
-                place.write(MISSING)
-            elif effect.kind == "extend":
-                place.owner.extend(new)  # type: ignore[union-attr]
-            else:
-                place.write(new)
-        return outputs
-
-
-@dataclasses.dataclass(frozen=True)
-class Results:
-    """What a program leaves.
-
-    Attributes:
-        structure: how the result is made of the outputs.
-        outputs: of the root block.
-        effects: what it writes outside.
-        writers: one for each effect.
-        written: names of the sources that it writes.
-        existing: for the numbers of containers that come from outside, the index of the source.
-        marks: what Python knows of outputs that the program makes, by position.
-    """
-
-    structure: Structure
-    outputs: tuple[Any, ...]
-    effects: tuple[Effect, ...]
-    writers: list[Writer]
-    written: frozenset[str]
-    existing: dict[int, int]
-    marks: dict[int, Marks]
-
-
-def of(session: Session, result: Any) -> Results:
-    """Everything that the captured function leaves, given what it returns."""
-    describer = _Describer(session)
-    structure = describer.describe(result, "returns")
-    session.places.rely_on_unchanged(session.blocks.region.undo_log)
-    effects, writers, written = _effects(session, outside(session, session.blocks.region.undo_log), describer)
-    plain = describer.simplified
-    return Results(
-        plain(structure),
-        tuple(describer.outputs),
-        tuple(dataclasses.replace(effect, value=plain(effect.value)) for effect in effects),
-        writers,
-        frozenset(written),
-        describer.existing,
-        tensor_attributes.marks_of(session, describer.outputs),
-    )
-
-
-def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
-    """What has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be described."""
-    describer = _Describer(session)
-    effects: list[Effect] = []
-    writers: list[Writer] = []
-    lost: list[Write] = []
-    for write in outside(session, session.blocks.undo_log_until_now()):
-        try:
-            told = dataclasses.replace(write, new=session.carried.told(write.new))
-            effect, writer, _ = _effects(session, [told], describer)
-        except errors.CaptureError:
-            lost.append(write)
-        else:
-            effects += effect
-            writers += writer
-    plain = [dataclasses.replace(effect, value=describer.simplified(effect.value)) for effect in effects]
-    return Written(plain, writers, describer.existing), tuple(describer.outputs), lost
-
-
-def outside(session: Session, undo_log: UndoLog) -> list[Write]:
-    """The writes to places that exist before and after the call."""
-    found: dict[tuple[Any, ...], Write] = {}
-    writes = undo_log.writes()
-    for write in writes.values():
-        if _is_inside(session, write.place) or _is_of_abstract(session, write.place) or _is_in_new_table(writes, write.place):
-            continue
-        members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
-        if members is not None:
-            write = Write(ContentsPlace(members), None, members)
-        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(write.place.owner):
-            write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
-        found[write.place.key] = write
-    for table in session.blocks.key_orders.tables():  # of which the keys may have changed places only
-        place = ContentsPlace(table)
-        if session.tracker.source_of(table) is not None and not _is_inside(session, place):
-            found.setdefault(place.key, Write(place, None, table))
-    return [*found.values(), *_last(session, found.values())]
-
-
-def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
-    """The attributes of objects from outside that come last, where writing them does not give their order."""
-    for owner, order in session.blocks.key_orders.last(writes):
-        place: Any = key_order.LastPlace(owner)
-        if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
-            session.blocks.key_orders.check_order(order, session.here(), orders.is_unknown)
-            yield Write(place, None, orders.moved(order))
-
-
-def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
-    """Whether a place is an attribute of an object whose attributes are replaced as a whole."""
-    return isinstance(place, AttributePlace) and place.name != "__dict__" and AttributePlace(place.owner, "__dict__").key in writes
-
-
-def _is_of_abstract(session: Session, place: Place) -> bool:
-    """Whether a place is an attribute of a tensor that the program makes."""
-    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.fakes.is_abstract(place.owner)
-
-
-def _is_inside(session: Session, place: Place) -> bool:
-    owner = place.cell if isinstance(place, CellPlace) else place.owner
-    if isinstance(owner, FunctionType) and made_functions.is_made(session, owner):
-        return True
-    return (
-        session.places.is_local(place)
-        or id(owner) in session.allocations.created
-        or (isinstance(place, ItemPlace) and isinstance(owner, list))
-    )
-
-
-class _Describer:
+class Describer:
     """Describes values; their tensors, numbers, lists and texts become outputs of the root block."""
 
     def __init__(self, session: Session) -> None:
@@ -330,7 +152,7 @@ class _Describer:
         known = self.session.lists.of(value)
         if known is None and isinstance(value, dict):
             self.check_keys(value, what)
-        inside = known or (_items_of(self.session, value) if isinstance(value, dict) else ContentsPlace(value).read())
+        inside = known or (items_of(self.session, value) if isinstance(value, dict) else ContentsPlace(value).read())
         return self._holder_of(value, inside, attributes(value), what)
 
     def _holder_of(self, value: Any, inside: Any, found: dict[str, Any], what: str) -> Structure:
@@ -392,7 +214,7 @@ class _Describer:
             return CollectionOf("range", (self.describe((value.start, value.stop, value.step), what),))
         if isinstance(value, AbstractTuple):
             return CollectionOf("tuple", (self.describe(value.items, what),))
-        return CollectionOf(str(kind_of_table(value)), (self.described(_items_of(self.session, value), what),))
+        return CollectionOf(str(kind_of_table(value)), (self.described(items_of(self.session, value), what),))
 
     def _check_copy(self, value: Any, what: str) -> None:
         """Two that may be one object in Python, and are two in a program, must not be left both."""
@@ -553,133 +375,13 @@ def _is_record(value: Any) -> bool:
     return is_followed(value) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
 
 
-def _items_of(session: Session, table: Any) -> dict[Any, Any]:
+def items_of(session: Session, table: Any) -> dict[Any, Any]:
     """What is in a dict, in one of Python's own."""
     return session.blocks.key_orders.follow(ContentsPlace(table).read(), table)  # type: ignore[no-any-return]
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, RuntimeList)
-
-
-def _effects(session: Session, writes: Sequence[Write], describer: _Describer) -> tuple[list[Effect], list[Writer], list[str]]:
-    effects: list[Effect] = []
-    writers: list[Writer] = []
-    written: list[str] = []
-    for write in writes:
-        place = write.place
-        owner = place.cell if isinstance(place, CellPlace) else place.owner
-        if isinstance(place, ItemPlace):
-            identities.check_left(session, (place.item,))
-        source = session.tracker.source_of(owner)
-        _stay_distinct(session, owner, source)
-        name = _place_name(place, source)
-        effects.append(_effect(session, write, name, describer))
-        writers.append(_writer(session, write, owner, source))
-        written.append(name)
-        written += _names_within(name, write.new)
-    return effects, writers, written
-
-
-def _names_within(name: str, value: Any, depth: int = _DEEP) -> Iterator[str]:
-    """The names of the sources that lead into a value that is written, as the next call finds them."""
-    if isinstance(value, dict):
-        parts = {f"{name}[{key!r}]": item for key, item in storage.plain(value).items()}
-    elif isinstance(value, (list, tuple)):
-        parts = {f"{name}[{key}]": item for key, item in enumerate(value)}
-    elif is_followed(value):
-        parts = {f"{name}.{key}": item for key, item in attributes(value).items()}
-    else:
-        return
-    for step, item in parts.items():
-        yield step
-        if depth:
-            yield from _names_within(step, item, depth - 1)
-
-
-def _stay_distinct(session: Session, owner: Any, source: Source | None) -> None:
-    """The program is right as long as no other object from outside comes to be one that it writes to."""
-    if source is None or isinstance(owner, (CellType, ModuleType)):
-        return
-    relatives = session.tracker.relatives(owner)
-    if relatives:
-        session.tracker.guards.distinct(source, relatives)
-
-
-def _place_name(place: Place, source: Source | None) -> str:
-    """The place as its source is named, if the program can read it back from there."""
-    if source is None or (isinstance(place, ItemPlace) and source.name == "globals()"):
-        return str(place.item) if isinstance(place, ItemPlace) and source is not None else str(place)
-    match place:
-        case AttributePlace(_, name):
-            return f"{source.name}.{name}"
-        case ItemPlace(_, key):
-            return f"{source.name}[{key!r}]"
-        case _:
-            return source.name
-
-
-def _effect(session: Session, write: Write, name: str, describer: _Describer) -> Effect:
-    if write.new is MISSING or isinstance(write.new, Undefined):
-        return Effect(name, "delete", Const(None))
-    new, kind = write.new, "set"
-    if isinstance(write.place, ItemPlace):
-        describer.check_keys([write.place.item], f"writes to {name}")
-    elif isinstance(write.place, ContentsPlace) and isinstance(write.place.owner, (set, AbstractSet)):
-        members = new.table if isinstance(new, AbstractSet) else new
-        describer.check_keys([item for item in members if id(item) in session.outside.arguments], f"writes to {name}")
-    if isinstance(write.place, ContentsPlace):
-        new = session.lists.of(write.place.owner) or new
-    if isinstance(new, TaggedUnion):
-        new = TaggedUnion(
-            session, new.tag, {tag: MISSING if isinstance(option, Undefined) else option for tag, option in new.options.items()}
-        )
-    if isinstance(write.place, ContentsPlace) and (isinstance(new, AbstractSet) or new is write.place.owner):
-        new = _items_of(session, new) if isinstance(new, dict) else new
-        return Effect(name, kind, describer.described(new, f"writes to {name}"))
-    if isinstance(write.place, ContentsPlace) and isinstance(new, list):
-        same = len(new) >= len(write.old) and all(a is b for a, b in zip(write.old, new))
-        if same and session.tracker.source_of(write.place.owner) is None:
-            new, kind = new[len(write.old) :], "extend"
-    return Effect(name, kind, describer.describe(new, f"writes to {name}"))
-
-
-def _writer(session: Session, write: Write, owner: Any, source: Source | None) -> Writer:
-    if source is None:
-        get: Callable[[Sequence[Any]], Any] = lambda values: owner  # noqa: E731
-    else:
-        index = source.index
-        get = lambda values: values[index]  # noqa: E731
-    place = write.place
-    known = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new)
-    new = known or write.new
-    written = None if new is MISSING or isinstance(new, Undefined) else _type_of(new)
-    if isinstance(written, lattice.SameType) and session.tracker.source_of(written.value) is not None:
-        written = lattice.held_weakly(written)
-    is_item = isinstance(place, ContentsPlace) and known is not None and bool(known.places)
-    return Writer(get, _place_in(place), written, source, session.places.written_at.get(place.key), is_item)
-
-
-def _type_of(new: Any) -> lattice.Type:
-    """The type of what is written; a container that holds itself is what it is."""
-    try:
-        return lattice.type_of(new)
-    except lattice.HoldsItselfMismatch:
-        return lattice.SameType(new)
-
-
-def _place_in(place: Place) -> Callable[[Any], Any]:
-    match place:
-        case AttributePlace(_, name, table):
-            return lambda target: AttributePlace(target, name, table)
-        case ItemPlace(_, item):
-            return lambda target: ItemPlace(target, item)
-        case ContentsPlace():
-            return ContentsPlace
-        case key_order.LastPlace():
-            return key_order.LastPlace
-        case _:
-            return lambda target: place
 
 
 def _is_of_program(value: slice) -> bool:

@@ -1,0 +1,184 @@
+"""What a program leaves: its result, and what it writes outside.
+
+A container that the results hold more than once, or that comes from outside, is one object at each call, as in Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.attributes import tensor_attributes
+from dy2st.capture.attributes.tensor_attributes import Marks
+from dy2st.capture.containers import originals
+from dy2st.capture.objects import made_functions
+from dy2st.capture.outputs.description import Describer
+from dy2st.capture.outputs.effects import Writer, effects_of
+from dy2st.capture.session import key_order
+from dy2st.capture.session.session import Session
+from dy2st.capture.values.storage import MISSING
+from dy2st.capture.writes import orders
+from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
+from dy2st.capture.writes.undo_log import UndoLog, Write
+from dy2st_runtime.ir.program import Effect
+from dy2st_runtime.ir.structure import (
+    Leaf,
+    Structure,
+    unflatten,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What is written outside.
+
+    Attributes:
+        effects: how what is written is made of the outputs.
+        writers: one for each effect.
+        existing: for the numbers of containers that come from outside, the index of the source.
+    """
+
+    effects: Sequence[Effect]
+    writers: Sequence[Writer]
+    existing: Mapping[int, int]
+
+    def known(self, values: Sequence[Any]) -> dict[int, Any]:
+        """The containers that are there already, from the values of the sources."""
+        return {number: values[index] for number, index in self.existing.items()}
+
+    @functools.cached_property
+    def _items(self) -> list[tuple[int, Writer]]:
+        """The writers of lists that may be items of lists of the program, with the position of what they write."""
+        pairs = zip(self.effects, self.writers)
+        return [(effect.value.index, writer) for effect, writer in pairs if writer.is_item and isinstance(effect.value, Leaf)]
+
+    def write(self, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> Sequence[Any]:
+        """Write it, given the values of the sources and the containers that are there; gives the outputs as they are outside."""
+        if self._items:
+            outputs = originals.restored(outputs, {position: writer.owner(values) for position, writer in self._items})
+        for effect, writer in zip(self.effects, self.writers):
+            place = writer.place(writer.owner(values))
+            new = unflatten(effect.value, outputs, made)
+            if effect.kind == "delete":
+                place.write(MISSING)
+            elif effect.kind == "extend":
+                place.owner.extend(new)  # type: ignore[union-attr]
+            else:
+                place.write(new)
+        return outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What a program leaves.
+
+    Attributes:
+        structure: how the result is made of the outputs.
+        outputs: of the root block.
+        effects: what it writes outside.
+        writers: one for each effect.
+        written: names of the sources that it writes.
+        existing: for the numbers of containers that come from outside, the index of the source.
+        marks: what Python knows of outputs that the program makes, by position.
+    """
+
+    structure: Structure
+    outputs: tuple[Any, ...]
+    effects: tuple[Effect, ...]
+    writers: list[Writer]
+    written: frozenset[str]
+    existing: dict[int, int]
+    marks: dict[int, Marks]
+
+
+def of(session: Session, result: Any) -> Results:
+    """Everything that the captured function leaves, given what it returns."""
+    describer = Describer(session)
+    structure = describer.describe(result, "returns")
+    session.places.rely_on_unchanged(session.blocks.region.undo_log)
+    effects, writers, written = effects_of(session, outside(session, session.blocks.region.undo_log), describer)
+    plain = describer.simplified
+    return Results(
+        plain(structure),
+        tuple(describer.outputs),
+        tuple(dataclasses.replace(effect, value=plain(effect.value)) for effect in effects),
+        writers,
+        frozenset(written),
+        describer.existing,
+        tensor_attributes.marks_of(session, describer.outputs),
+    )
+
+
+def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
+    """What has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be described."""
+    describer = Describer(session)
+    effects: list[Effect] = []
+    writers: list[Writer] = []
+    lost: list[Write] = []
+    for write in outside(session, session.blocks.undo_log_until_now()):
+        try:
+            told = dataclasses.replace(write, new=session.carried.told(write.new))
+            effect, writer, _ = effects_of(session, [told], describer)
+        except errors.CaptureError:
+            lost.append(write)
+        else:
+            effects += effect
+            writers += writer
+    plain = [dataclasses.replace(effect, value=describer.simplified(effect.value)) for effect in effects]
+    return Written(plain, writers, describer.existing), tuple(describer.outputs), lost
+
+
+def outside(session: Session, undo_log: UndoLog) -> list[Write]:
+    """The writes to places that exist before and after the call."""
+    found: dict[tuple[Any, ...], Write] = {}
+    writes = undo_log.writes()
+    for write in writes.values():
+        if _is_inside(session, write.place) or _is_of_abstract(session, write.place) or _is_in_new_table(writes, write.place):
+            continue
+        members = None if isinstance(write.place, CellPlace) else session.outside.set_of(write.place.owner)
+        if members is not None:
+            write = Write(ContentsPlace(members), None, members)
+        if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(write.place.owner):
+            write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
+        found[write.place.key] = write
+    for table in session.blocks.key_orders.tables():  # of which the keys may have changed places only
+        place = ContentsPlace(table)
+        if session.tracker.source_of(table) is not None and not _is_inside(session, place):
+            found.setdefault(place.key, Write(place, None, table))
+    return [*found.values(), *_last(session, found.values())]
+
+
+def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
+    """The attributes of objects from outside that come last, where writing them does not give their order."""
+    for owner, order in session.blocks.key_orders.last(writes):
+        place: Any = key_order.LastPlace(owner)
+        if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
+            session.blocks.key_orders.check_order(order, session.here(), orders.is_unknown)
+            yield Write(place, None, orders.moved(order))
+
+
+def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
+    """Whether a place is an attribute of an object whose attributes are replaced as a whole."""
+    return isinstance(place, AttributePlace) and place.name != "__dict__" and AttributePlace(place.owner, "__dict__").key in writes
+
+
+def _is_of_abstract(session: Session, place: Place) -> bool:
+    """Whether a place is an attribute of a tensor that the program makes."""
+    return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.fakes.is_abstract(place.owner)
+
+
+def _is_inside(session: Session, place: Place) -> bool:
+    owner = place.cell if isinstance(place, CellPlace) else place.owner
+    if isinstance(owner, FunctionType) and made_functions.is_made(session, owner):
+        return True
+    return (
+        session.places.is_local(place)
+        or id(owner) in session.allocations.created
+        or (isinstance(place, ItemPlace) and isinstance(owner, list))
+    )
