@@ -20,7 +20,7 @@ from dy2st.static.copying import bind_copies
 from dy2st.static.signature import InputSpec, Specs
 from dy2st.static.static_function import StaticFunction
 from dy2st_runtime import executors
-from dy2st_runtime.ir.structure import HoldsItselfError, repeated_containers
+from dy2st_runtime.ir.flattening import HoldsItselfError, repeated_containers
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.passes.application import Pass
 

@@ -1,7 +1,8 @@
 """Every test starts from the same random numbers and leaves PyTorch's settings as it found them.
 
 Each call of a static function is followed by a search for values of the capture in what the user can reach
-(``DY2ST_CHECK_LEAKS=0`` in the environment switches it off). With ``DY2ST_OPTIMIZE=1`` in the environment, every captured program goes through ``optimize``.
+(``DY2ST_CHECK_LEAKS=0`` in the environment switches it off). With ``DY2ST_OPTIMIZE=1`` in the environment, every captured program goes
+through ``optimize``. With ``DY2ST_KEEP_PROGRAMS=FILE``, its blocks are written to a line of a file, for ``tests.runtime.lowerings``.
 """
 
 import os
@@ -22,6 +23,18 @@ if os.environ.get("DY2ST_OPTIMIZE"):
         return optimize(program, gradients=any(slot.requires_grad for slot in (*program.inputs, *program.states)))
 
     StaticFunction.passes = (_optimized,)
+
+if os.environ.get("DY2ST_KEEP_PROGRAMS"):
+    from tests.runtime.lowerings import described
+
+    def _kept(program: Program) -> Program:
+        line = described(program)
+        if line is not None:
+            with open(os.environ["DY2ST_KEEP_PROGRAMS"], "a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+        return program
+
+    StaticFunction.passes = (*StaticFunction.passes, _kept)
 
 
 @pytest.fixture(autouse=True)

@@ -88,7 +88,7 @@ def _check_programs(static: Any, programs: int | None) -> None:
 def _running(executor: str) -> Iterator[None]:
     """Run programs that ask for no executor with this one, also those that ran with another one before."""
     default, chosen = executors.DEFAULT, _chosen[0]
-    executors.BACKENDS["chosen"] = lambda program: lambda values: executors.runner(program, _chosen[0])(values)
+    executors.BACKENDS["chosen"] = executors.Backend(lambda program: lambda values: executors.runner(program, _chosen[0])(values))
     executors.DEFAULT, _chosen[0] = "chosen", executor
     try:
         yield

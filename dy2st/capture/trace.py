@@ -46,8 +46,10 @@ from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.number_arguments import NumberArgument
 from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
 from dy2st_runtime.call.binding import parameters_of
+from dy2st_runtime.ir.flattening import attributes, children
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
-from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf, attributes, children, unflatten
+from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf
+from dy2st_runtime.ir.unflattening import unflatten
 from dy2st_runtime.passes.dead_code import remove_dead_code
 
 ACTS_FOR_USER = False

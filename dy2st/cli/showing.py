@@ -14,8 +14,8 @@ from dy2st.cli.output import clean, console, size, table
 from dy2st_runtime.archive import archive
 from dy2st_runtime.archive.container import Container
 from dy2st_runtime.archive.state import StateValue
-from dy2st_runtime.ir.printing import format_structure, short_dtype, slot_type
-from dy2st_runtime.ir.program import Program
+from dy2st_runtime.ir.printing import format_structure, short_dtype
+from dy2st_runtime.ir.program import Program, slot_type
 from dy2st_runtime.primitives import scalars
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from dy2st.lowering.values import as_tensor
-from dy2st_runtime.ir.structure import flatten
+from dy2st_runtime.ir.flattening import flatten
 
 _TOLERANCES = {
     torch.float64: (1e-7, 1e-7),

@@ -10,7 +10,7 @@ import torch
 
 from dy2st.lowering.values import as_tensor
 from dy2st_runtime.ir.program import InputSlot, Program
-from dy2st_runtime.ir.structure import unflatten
+from dy2st_runtime.ir.unflattening import unflatten
 
 _SIZES = (3, 1, 2, 5, 4, 8, 13)
 _SCALES = (1.0, 0.1, 5.0, 0.01, 30.0)

@@ -17,7 +17,8 @@ import torch
 from dy2st.lowering.values import as_tensor
 from dy2st_runtime.call.binding import Binder
 from dy2st_runtime.ir.program import Program
-from dy2st_runtime.ir.structure import DictOf, Structure, TupleOf, unflatten
+from dy2st_runtime.ir.structure import DictOf, Structure, TupleOf
+from dy2st_runtime.ir.unflattening import unflatten
 
 
 def without_defaults(program: Program) -> Program:

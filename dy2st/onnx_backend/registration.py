@@ -18,7 +18,7 @@ _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
 def register() -> None:
     """Make the executor known by its name."""
-    executors.register(NAME, _maker, _require)
+    executors.register(NAME, executors.Backend(_maker, _require))
 
 
 @functools.cache

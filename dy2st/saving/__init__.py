@@ -31,8 +31,8 @@ from dy2st_runtime.archive import serialize, state
 from dy2st_runtime.archive.archive import FORWARD, Example, save_programs
 from dy2st_runtime.archive.state import StateValue
 from dy2st_runtime.call.binding import Binder
+from dy2st_runtime.ir.flattening import children, flatten
 from dy2st_runtime.ir.program import Location, Program
-from dy2st_runtime.ir.structure import children, flatten
 from dy2st_runtime.passes.application import Pass
 from dy2st_runtime.primitives import control
 

@@ -25,9 +25,10 @@ from dy2st.errors import SaveError
 from dy2st.static.attribute_state import Taken, line_of, with_recordings
 from dy2st_runtime.archive.state import StateValue
 from dy2st_runtime.call.on_raise import Leave
-from dy2st_runtime.ir import paths, structure
+from dy2st_runtime.ir import paths, structure_json
+from dy2st_runtime.ir.flattening import HoldsItselfError, children, repeated_containers
 from dy2st_runtime.ir.program import Effect, ObjectPlace, Program, StateSlot, copy_block
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf, children, ordered
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf, ordered, walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +143,7 @@ class Names:
             items: list[StateValue] = []
             try:
                 described = _describe(value, name, numbers, items)
-                structure.to_json(described)
+                structure_json.to_json(described)
             except SaveError as error:
                 raise SaveError(f"{line}self.{name}: {error}") from None
             found += [*items, StateValue(name, "container", described)]
@@ -153,8 +154,8 @@ class Names:
         places: dict[int, tuple[str, Any]] = {}
         for name, (value, line) in self.holders.items():
             try:
-                structure.repeated_containers(value, lambda part: False)
-            except structure.HoldsItselfError as error:
+                repeated_containers(value, lambda part: False)
+            except HoldsItselfError as error:
                 raise SaveError(f"{line}self.{name}: {error}") from None
             for path, part in _containers_in(value, name, set()):
                 known, _ = places.setdefault(id(part), (path, part))
@@ -200,7 +201,7 @@ class Names:
                 "and lists and dicts of unchanging length in them; return the value instead"
             )
         try:
-            structure.to_json(effect.value)
+            structure_json.to_json(effect.value)
         except SaveError as error:
             raise SaveError(f"{line_of(writer, taken.captured)}{effect.target}: {error}") from None
         return dataclasses.replace(effect, target=target, in_place=isinstance(place, ContentsPlace))
@@ -231,7 +232,7 @@ _CONTAINERS = (list, dict)
 
 
 def _shared(value: Structure) -> Iterator[Shared]:
-    return (part for part in structure.walk(value) if isinstance(part, Shared))
+    return (part for part in walk(value) if isinstance(part, Shared))
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -30,8 +30,9 @@ from dy2st.capture.values import storage
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import SaveError
 from dy2st.static.dynamic_state import Dims
+from dy2st_runtime.ir.flattening import children
 from dy2st_runtime.ir.program import Effect
-from dy2st_runtime.ir.structure import DictOf, ListOf, TupleOf, children
+from dy2st_runtime.ir.structure import DictOf, ListOf, TupleOf
 
 _TYPE_GUARDS = {"equal", "type", "keys", "tensor", "strides", "present", "missing"}
 """Guards that the comparison of types covers."""

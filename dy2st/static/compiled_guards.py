@@ -41,7 +41,8 @@ from dy2st.capture.types.lattice import same_constant
 from dy2st.capture.values import expressions
 from dy2st.static.signature import Call, CallSignature, InputSpec, modes
 from dy2st_runtime.executors.python.code import tuple_text
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf, children
+from dy2st_runtime.ir.flattening import children
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf
 from dy2st_runtime.primitives.scalars import NAMES
 
 Match = Callable[[tuple[Any, ...], dict[str, Any], Any], tuple[list[Any], list[Any] | None] | None]

@@ -18,7 +18,8 @@ from dy2st.static.compiled_guards import Match, NotInline, Writer, match_functio
 from dy2st.static.signature import Call, CallSignature
 from dy2st_runtime.executors import Runner
 from dy2st_runtime.executors.python.code import tuple_text
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, unflatten
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf
+from dy2st_runtime.ir.unflattening import unflatten
 
 Spelling = tuple[int, tuple[str, ...]]
 """How many positional arguments a call has, and the names of its keyword arguments."""

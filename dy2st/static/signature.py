@@ -25,18 +25,8 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import own_meaning
 from dy2st.capture.values.number_arguments import KINDS, NumberArgument
 from dy2st.errors import Location, SignatureError
-from dy2st_runtime.ir.structure import (
-    Const,
-    DictOf,
-    HoldsItselfError,
-    Leaf,
-    ObjectOf,
-    Shared,
-    Structure,
-    children,
-    flatten,
-    repeated_containers,
-)
+from dy2st_runtime.ir.flattening import HoldsItselfError, children, flatten, repeated_containers
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ObjectOf, Shared, Structure
 
 
 @dataclasses.dataclass(frozen=True, init=False)

@@ -45,7 +45,8 @@ from dy2st.static.signature import Call, CallSignature, Specs
 from dy2st_runtime.call import other_tracers
 from dy2st_runtime.executors import Runner, runner
 from dy2st_runtime.ir.program import InputSlot, Program
-from dy2st_runtime.ir.structure import Shared, Structure, unflatten, walk
+from dy2st_runtime.ir.structure import Shared, Structure, walk
+from dy2st_runtime.ir.unflattening import unflatten
 from dy2st_runtime.passes.application import Pass, apply_passes
 
 RUNS_STATIC_FUNCTIONS = True

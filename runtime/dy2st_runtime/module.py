@@ -22,7 +22,7 @@ from dy2st_runtime.errors import SignatureError, StepLimitError
 from dy2st_runtime.executors import choose, runner
 from dy2st_runtime.ir.paths import Path, parse
 from dy2st_runtime.ir.program import ObjectPlace, Program, StateSlot
-from dy2st_runtime.ir.structure import unflatten
+from dy2st_runtime.ir.unflattening import unflatten
 from dy2st_runtime.passes.devices import move_to_device
 
 _MODES = ("train", "eval")

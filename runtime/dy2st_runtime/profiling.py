@@ -12,7 +12,7 @@ from typing import Any
 from dy2st_runtime.errors import Dy2stError
 from dy2st_runtime.executors import native
 from dy2st_runtime.executors.native import build
-from dy2st_runtime.executors.native.lowering import Instruction
+from dy2st_runtime.executors.native.instructions import Instruction
 from dy2st_runtime.ir.program import Location
 
 _active = threading.Lock()

@@ -95,8 +95,11 @@ FORBIDDEN = {
     ),
 }
 
-MOST_FILES = {"dy2st.constructs": 40, "dy2st.capture.library": 40, "dy2st_runtime.passes": 40}
+MOST_FILES = {"dy2st.constructs": 40, "dy2st.capture.library": 40}
 """How many files a folder of registered members may have; other rooms have 16 with their own."""
+
+CYCLES_OF_TYPES = ("dy2st",)
+"""Packages in which modules of one room may need each other for annotations."""
 
 
 def find_modules() -> dict[str, Path]:
@@ -175,7 +178,8 @@ def test_every_room_is_there(name: str):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_import_cycle(package: str):
-    graph = {name: {i for i in imports(name, for_types=False) if i in MODULES} for name in MODULES if within(name, package)}
+    for_types = package not in CYCLES_OF_TYPES
+    graph = {name: {i for i in imports(name, for_types=for_types) if i in MODULES} for name in MODULES if within(name, package)}
     TopologicalSorter(graph).prepare()
 
 

@@ -9,7 +9,8 @@ import torch
 from torch import fx, nn
 
 from dy2st_runtime import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, TupleOf, flatten
+from dy2st_runtime.ir.flattening import flatten
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, TupleOf
 from dy2st_runtime.primitives import control, scalars
 
 aten = torch.ops.aten

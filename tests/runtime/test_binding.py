@@ -8,7 +8,8 @@ import torch
 
 from dy2st_runtime import InputSlot, Parameter, SignatureError
 from dy2st_runtime.call.binding import Binder, parameters_of
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, TupleOf, flatten
+from dy2st_runtime.ir.flattening import flatten
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, TupleOf
 from tests.runtime.build import Make, program, tensor_input
 
 Pair = collections.namedtuple("Pair", ["left", "right"])

@@ -27,9 +27,9 @@ def test_a_runner_is_made_once_and_goes_with_its_program(monkeypatch):
 
     def counted(program):
         made.append(program.name)
-        return executors.BACKENDS["python"](program)
+        return executors.BACKENDS["python"].runner(program)
 
-    monkeypatch.setitem(executors.BACKENDS, "counted", counted)
+    monkeypatch.setitem(executors.BACKENDS, "counted", executors.Backend(counted))
     static = dy2st.to_static(double, backend="counted")
     for value in (1.0, 2.0):
         assert torch.equal(static(torch.full((3,), value)), torch.full((3,), 2 * value))
@@ -43,7 +43,9 @@ def test_loaded_models_take_a_backend(tmp_path, monkeypatch):
     dy2st.save(model, tmp_path / "model.dy2st")
     ran = []
     monkeypatch.setitem(
-        executors.BACKENDS, "seen", lambda program: lambda values: ran.append(1) or executors.runner(program)(values)
+        executors.BACKENDS,
+        "seen",
+        executors.Backend(lambda program: lambda values: ran.append(1) or executors.runner(program)(values)),
     )
     loaded = dy2st.load(tmp_path / "model.dy2st", backend="seen")
     x = torch.randn(3, 2)

@@ -56,11 +56,11 @@ def test_what_is_built_is_found_again(unbuilt: Path, monkeypatch: pytest.MonkeyP
     run = build._run
     monkeypatch.setattr(build, "_run", lambda command: made.append(command) or run(command))
     file = build.build(quiet=True)
-    assert file.read_text() == "made" and len(made) == 1 + len(list(build.SOURCES.glob("*.cpp")))
-    assert build.build(quiet=True) == file and len(made) == 1 + len(list(build.SOURCES.glob("*.cpp")))
+    assert file.read_text() == "made" and len(made) == 1 + len(build.find_sources(but=build.STANDALONE))
+    assert build.build(quiet=True) == file and len(made) == 1 + len(build.find_sources(but=build.STANDALONE))
     file.unlink()
     assert build.build(quiet=True) == file, "objects are kept"
-    assert len(made) == 2 + len(list(build.SOURCES.glob("*.cpp")))
+    assert len(made) == 2 + len(build.find_sources(but=build.STANDALONE))
 
 
 def test_the_compiler_is_named_by_cxx(monkeypatch: pytest.MonkeyPatch) -> None:

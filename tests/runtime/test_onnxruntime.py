@@ -454,6 +454,7 @@ def test_without_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_runtime_alone_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(executors._REQUIRED, "onnxruntime", executors._not_registered)
+    unregistered = executors.Backend(executors._not_registered, require=executors._not_registered)
+    monkeypatch.setitem(executors.BACKENDS, "onnxruntime", unregistered)
     with pytest.raises(BackendError, match=r"pip install 'dy2st\[onnx\]', and import dy2st"):
         executors.choose("onnxruntime")

@@ -140,14 +140,14 @@ def test_numbers_strings_and_what_needs_python(runner, tmp_path):
             n = int(x.sum())
             while n > 3:
                 n = n // 2
-                print("n is", n, n / 4, n > 4)
+                print("n is", n, n / 4, n > 4, [n, (n + 1,)])
             return n, "odd" if n % 2 else "even"
 
     path = tmp_path / "prints.dy2st"
     loaded = saved(Prints(), path, [InputSpec([2])])
     np.save(tmp_path / "x.npy", np.full((2,), 12.0, dtype=np.float32))
     printed = run(runner, path, "--input", tmp_path / "x.npy")
-    assert printed.startswith("n is 12 3.0 True\nn is 6 1.5 True\nn is 3 0.75 False\n")
+    assert printed.startswith("n is 12 3.0 True [12, (13,)]\nn is 6 1.5 True [6, (7,)]\nn is 3 0.75 False [3, (4,)]\n")
     n, word = loaded(torch.full((2,), 12.0))
     assert printed.endswith(f"0 = {n}\n1 = {word}\n")
 

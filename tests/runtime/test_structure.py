@@ -7,7 +7,10 @@ import torch
 
 from dy2st_runtime import LoadError, SaveError
 from dy2st_runtime.ir.document import Json, dump, parse
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, TaggedUnionOf, TupleOf, flatten, from_json, to_json, unflatten
+from dy2st_runtime.ir.flattening import flatten
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, TaggedUnionOf, TupleOf
+from dy2st_runtime.ir.structure_json import from_json, to_json
+from dy2st_runtime.ir.unflattening import unflatten
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 

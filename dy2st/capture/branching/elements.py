@@ -30,8 +30,10 @@ from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, TaggedUnion, may_be_undefined, unpack_list
 from dy2st.capture.values.texts import RuntimeString, Text
+from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.items import is_plain_object
-from dy2st_runtime.ir.structure import TupleOf, children, shallow, unflatten
+from dy2st_runtime.ir.structure import TupleOf
+from dy2st_runtime.ir.unflattening import unflatten
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.cells import Cell
 

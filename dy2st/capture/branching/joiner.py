@@ -25,7 +25,8 @@ from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS, TaggedUnion, Undefined, options_of, unpack_list
 from dy2st.capture.writes.places import ContentsPlace, Place
-from dy2st_runtime.ir.structure import children, shallow, unflatten
+from dy2st_runtime.ir.flattening import children, shallow
+from dy2st_runtime.ir.unflattening import unflatten
 
 ACTS_FOR_USER = False
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values.symbolic import TaggedUnion, options_of, unpack_list
-from dy2st_runtime.ir.structure import Structure, children, shallow
+from dy2st_runtime.ir.flattening import children, shallow
+from dy2st_runtime.ir.structure import Structure
 
 Side = tuple[tuple[int, ...], tuple[int, ...]]
 """What one branch leaves in a place: the objects, by their identities, and what tells which of several it is."""

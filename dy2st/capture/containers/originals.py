@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from dy2st.capture.branching.elements import CONSTANTS
-from dy2st_runtime.ir.structure import attributes, shallow, unflatten
+from dy2st_runtime.ir.flattening import attributes, shallow
+from dy2st_runtime.ir.unflattening import unflatten
 
 _WITHOUT_PARTS = (torch.Tensor, int, float, FunctionType, *CONSTANTS)
 """What is an item of a list of the program, or a result, and holds no other."""

@@ -32,7 +32,8 @@ from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, TaggedUnion, may_be_undefined
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import ContentsPlace
-from dy2st_runtime.ir.structure import HOLDERS, attributes, empty_like
+from dy2st_runtime.ir.flattening import attributes
+from dy2st_runtime.ir.unflattening import HOLDERS, empty_like
 from dy2st_runtime.primitives.cells import Cell
 
 _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")

@@ -35,7 +35,7 @@ from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, options_of, unpack_list
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
-from dy2st_runtime.ir.structure import children, shallow
+from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.primitives import control, scalars
 
 ACTS_FOR_USER = False

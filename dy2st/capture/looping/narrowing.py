@@ -15,7 +15,7 @@ import sympy
 from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.symbolic import TaggedUnion
-from dy2st_runtime.ir.structure import children
+from dy2st_runtime.ir.flattening import children
 
 _Holders = dict[int, tuple[Any, list[sympy.Basic]]]
 """Containers with a fact for each of their holders, which is true where that has them."""

@@ -18,7 +18,8 @@ from dy2st.capture.types import lattice
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import RuntimeList, Undefined
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
-from dy2st_runtime.ir.structure import CellOf, attributes
+from dy2st_runtime.ir.flattening import attributes
+from dy2st_runtime.ir.structure import CellOf
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.cells import Cell
 

@@ -16,7 +16,9 @@ from typing import Any
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, options_of
-from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure, children, shallow, unflatten
+from dy2st_runtime.ir.flattening import children, shallow
+from dy2st_runtime.ir.structure import DictOf, ObjectOf, Structure
+from dy2st_runtime.ir.unflattening import unflatten
 
 Position = tuple[Hashable, ...]
 

@@ -19,12 +19,9 @@ from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import Write
+from dy2st_runtime.ir.flattening import attributes, is_followed
 from dy2st_runtime.ir.program import Effect, Location
-from dy2st_runtime.ir.structure import (
-    Const,
-    attributes,
-    is_followed,
-)
+from dy2st_runtime.ir.structure import Const
 
 
 @dataclasses.dataclass(frozen=True)

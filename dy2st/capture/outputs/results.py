@@ -27,11 +27,8 @@ from dy2st.capture.writes import orders
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
 from dy2st_runtime.ir.program import Effect
-from dy2st_runtime.ir.structure import (
-    Leaf,
-    Structure,
-    unflatten,
-)
+from dy2st_runtime.ir.structure import Leaf, Structure
+from dy2st_runtime.ir.unflattening import unflatten
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dy2st.capture.session.regions import Region
 from dy2st.capture.writes.places import AttributePlace, CellPlace, Place
-from dy2st_runtime.ir.structure import children
+from dy2st_runtime.ir.flattening import children
 
 
 class Allocations:

@@ -18,7 +18,7 @@ from typing import Any
 from dy2st.capture.environment.tracking import Tracker
 from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.symbolic import Choosing, TaggedUnion, options_of
-from dy2st_runtime.ir.structure import children
+from dy2st_runtime.ir.flattening import children
 from dy2st_runtime.primitives import scalars
 
 

@@ -29,7 +29,7 @@ from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS, Choosing, TaggedUnion, options_of, runtime_list
 from dy2st.capture.writes.places import CellPlace, Place
-from dy2st_runtime.ir.structure import children, shallow
+from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.primitives import scalars
 
 Path = tuple[int, ...]

@@ -24,7 +24,8 @@ from dy2st.capture.values.symbolic import Choosing, Order, TaggedUnion, Undefine
 from dy2st.capture.writes.orders import MOVED, Known, completed, each, in_order, is_unknown, moved, order_before, reordered, same
 from dy2st.capture.writes.places import AttributePlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import UndoLog, Write
-from dy2st_runtime.ir.structure import children, shallow, unflatten
+from dy2st_runtime.ir.flattening import children, shallow
+from dy2st_runtime.ir.unflattening import unflatten
 
 
 class _Lists(Protocol):

@@ -9,7 +9,7 @@ from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.list_table import ListTable
 from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.symbolic import TaggedUnion
-from dy2st_runtime.ir.structure import children
+from dy2st_runtime.ir.flattening import children
 
 ACTS_FOR_USER = False
 

@@ -37,8 +37,8 @@ from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
 from dy2st.capture.values.texts import RuntimeString
+from dy2st_runtime.ir.flattening import follow
 from dy2st_runtime.ir.program import Location
-from dy2st_runtime.ir.structure import follow
 from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False

@@ -27,8 +27,8 @@ from dy2st.capture.writes.copies import Copies
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.capture.writes.undo_log import Entry, UndoLog, Write
 from dy2st.errors import CaptureError
+from dy2st_runtime.ir.flattening import attributes
 from dy2st_runtime.ir.program import Location
-from dy2st_runtime.ir.structure import attributes
 
 ACTS_FOR_USER = False
 

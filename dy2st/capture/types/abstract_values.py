@@ -10,7 +10,8 @@ from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, runtime_list, unpack_list
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
-from dy2st_runtime.ir.structure import children, shallow, unflatten
+from dy2st_runtime.ir.flattening import children, shallow
+from dy2st_runtime.ir.unflattening import unflatten
 
 
 def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:

@@ -24,7 +24,8 @@ from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet, Ab
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
-from dy2st_runtime.ir.structure import AbstractOf, DictOf, Structure, TupleOf, children, exact, shallow
+from dy2st_runtime.ir.flattening import children, shallow
+from dy2st_runtime.ir.structure import AbstractOf, DictOf, Structure, TupleOf, exact
 
 ACTS_FOR_USER = False
 

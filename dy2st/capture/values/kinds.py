@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
-from dy2st_runtime.ir.structure import children
+from dy2st_runtime.ir.flattening import children
 
 _QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 

@@ -15,7 +15,7 @@ from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import options_of
 from dy2st.capture.writes.places import Place
-from dy2st_runtime.ir.structure import children
+from dy2st_runtime.ir.flattening import children
 
 
 def _name(kind: type) -> str:

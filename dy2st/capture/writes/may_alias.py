@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from dy2st.capture.values.symbolic import options_of
-from dy2st_runtime.ir.structure import children, shallow
+from dy2st_runtime.ir.flattening import children, shallow
 
 
 class MayAlias:

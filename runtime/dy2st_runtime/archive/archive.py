@@ -31,10 +31,13 @@ from dy2st_runtime.call import effects
 from dy2st_runtime.call.binding import Binder
 from dy2st_runtime.call.on_raise import with_recordings, writing
 from dy2st_runtime.errors import LoadError, SaveError
-from dy2st_runtime.ir import structure
+from dy2st_runtime.ir import structure_json
 from dy2st_runtime.ir.constants import dtype_name
 from dy2st_runtime.ir.document import Json, dump, parse
+from dy2st_runtime.ir.flattening import flatten
 from dy2st_runtime.ir.program import InputSlot, Program, verify
+from dy2st_runtime.ir.structure import Leaf, walk
+from dy2st_runtime.ir.unflattening import unflatten
 
 Path = str | os.PathLike[str]
 
@@ -137,8 +140,8 @@ def _examples_to_json(examples: Mapping[str, Example]) -> tuple[dict[str, Any], 
     leaves: list[Any] = []
     described = {}
     for name, example in examples.items():
-        _, made_of = structure.flatten(example, lambda value: isinstance(value, torch.Tensor), leaves)
-        described[name] = structure.to_json(made_of)
+        _, made_of = flatten(example, lambda value: isinstance(value, torch.Tensor), leaves)
+        described[name] = structure_json.to_json(made_of)
     return described, {str(index): leaf.detach().cpu().contiguous() for index, leaf in enumerate(leaves)}
 
 
@@ -348,11 +351,11 @@ def _read_examples(json: Json, leaves: Mapping[str, torch.Tensor]) -> dict[str, 
     values = [leaves.get(str(index)) for index in range(len(leaves))]
     made: dict[str, Example] = {}
     for name, item in {} if described is None else described.fields().items():
-        found = structure.from_json(item)
-        used = [part.index for part in structure.walk(found) if isinstance(part, structure.Leaf)]
+        found = structure_json.from_json(item)
+        used = [part.index for part in walk(found) if isinstance(part, Leaf)]
         if any(index >= len(values) or values[index] is None for index in used):
             item.fail("arguments whose tensors are there")
-        match structure.unflatten(found, values):
+        match unflatten(found, values):
             case (tuple() as args, dict() as kwargs):
                 made[name] = (args, kwargs)
             case _:

@@ -16,11 +16,12 @@ from torch import nn
 from dy2st_runtime.archive.memory import pack, unpack
 from dy2st_runtime.archive.serialize import STATE_KINDS
 from dy2st_runtime.errors import LoadError, SaveError
-from dy2st_runtime.ir import constants, structure
+from dy2st_runtime.ir import constants, structure_json
 from dy2st_runtime.ir.document import Json
 from dy2st_runtime.ir.paths import Path, parse, step, written
 from dy2st_runtime.ir.program import Program, StateSlot
-from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf, unflatten
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf
+from dy2st_runtime.ir.unflattening import unflatten
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -207,7 +208,7 @@ def _entry_to_json(entry: StateValue, first: Mapping[int, str], places: Mapping[
     if entry.kind == "module":
         return made | {"same_as": entry.value}
     if entry.kind == "container":
-        return made | {"structure": structure.to_json(entry.value)}
+        return made | {"structure": structure_json.to_json(entry.value)}
     if entry.kind == "number":
         return made | {"number": constants.encode(entry.value)}
     name = first[id(entry.value)]
@@ -274,7 +275,7 @@ def _read_entry(json: Json, stored: Mapping[str, torch.Tensor], found: Mapping[s
         if not all(value.split(".")):
             json.field("same_as").fail("a dotted name")
     elif kind == "container":
-        value = structure.from_json(json.field("structure"))
+        value = structure_json.from_json(json.field("structure"))
     elif kind == "number":
         value = constants.decode(json.field("number"))
         if not isinstance(value, (bool, int, float)):

@@ -10,25 +10,12 @@ from typing import Any
 import torch
 
 from dy2st_runtime.errors import SaveError, SignatureError
+from dy2st_runtime.ir.flattening import HoldsItselfError, attributes, flatten, repeated_containers
 from dy2st_runtime.ir.printing import describe, short_dtype
 from dy2st_runtime.ir.program import InputSlot, Parameter, Program
-from dy2st_runtime.ir.structure import (
-    Const,
-    DictOf,
-    HoldsItselfError,
-    Leaf,
-    ListOf,
-    ObjectOf,
-    Shared,
-    Structure,
-    TupleOf,
-    attributes,
-    flatten,
-    marked,
-    repeated_containers,
-    to_json,
-    unflatten,
-)
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf, marked
+from dy2st_runtime.ir.structure_json import to_json
+from dy2st_runtime.ir.unflattening import unflatten
 
 _MISSING = object()
 

@@ -10,7 +10,7 @@ from torch import nn
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.ir.paths import Key, Path, parse, written
 from dy2st_runtime.ir.program import Effect, Program, StateSlot
-from dy2st_runtime.ir.structure import unflatten
+from dy2st_runtime.ir.unflattening import unflatten
 
 
 def place_of(target: str, slots: Mapping[str, StateSlot]) -> Path | None:

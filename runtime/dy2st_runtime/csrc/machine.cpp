@@ -5,8 +5,8 @@
 
 #include "observe.h"
 #include "python_bridge.h"
-#include "skip_autograd.h"
-#include "tape.h"
+#include "calls/skip_autograd.h"
+#include "tape/tape.h"
 
 namespace dy2st {
 namespace {

@@ -6,9 +6,10 @@ reference executor ``"python"`` does.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from dy2st_runtime.errors import BackendError
 from dy2st_runtime.executors import cpp, native, python
@@ -18,9 +19,17 @@ Runner = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Runs one program: takes the values of the root block's inputs, gives those of its outputs."""
 
 
-def _cpp(program: Program) -> Runner:
-    """What it cannot compile, the reference executor runs: it needs no building."""
-    return cpp.runner(program, python.runner)
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """One executor.
+
+    Attributes:
+        runner: makes the runner of a program.
+        require: raises :class:`BackendError` where it cannot be used, and says what to install; called whenever it is asked for.
+    """
+
+    runner: Callable[[Program], Runner]
+    require: Callable[[], None] = lambda: None
 
 
 def _inductor(program: Program) -> Runner:
@@ -29,49 +38,40 @@ def _inductor(program: Program) -> Runner:
     return inductor.runner(program)
 
 
-def _onnxruntime(program: Program) -> Runner:
-    raise AssertionError("asked for and not registered")  # choose() says so before
-
-
-def _not_registered() -> None:
+def _not_registered(program: Program | None = None) -> NoReturn:
     raise BackendError(
         "backend='onnxruntime' makes ONNX of programs, which this package alone cannot: install it with "
         "pip install 'dy2st[onnx]', and import dy2st first"
     )
 
 
-BACKENDS: dict[str, Callable[[Program], Runner]] = {
-    "python": python.runner,
-    "native": native.runner,
-    "inductor": _inductor,
-    "cpp": _cpp,
-    "onnxruntime": _onnxruntime,
+BACKENDS: dict[str, Backend] = {
+    "python": Backend(python.runner),
+    "native": Backend(native.runner),
+    "inductor": Backend(_inductor),
+    "cpp": Backend(cpp.runner),
+    "onnxruntime": Backend(_not_registered, require=_not_registered),  # dy2st.onnx_backend registers it
 }
-"""Every executor by name: what makes the runner of a program."""
-
-_REQUIRED: dict[str, Callable[[], None]] = {"onnxruntime": _not_registered}
-"""What says that an executor cannot be used here, by its name."""
+"""Every executor by name."""
 
 DEFAULT = "native"
 """The executor where nothing else is asked for."""
 
 
-def register(name: str, maker: Callable[[Program], Runner], require: Callable[[], None]) -> None:
+def register(name: str, backend: Backend) -> None:
     """Add an executor, or give one that has a name alone what makes its runners.
 
     Args:
         name: what users call it.
-        maker: makes the runner of a program.
-        require: raises :class:`BackendError` where it cannot be used, and says what to install; called whenever it is asked for.
+        backend: what it is.
 
     Example:
-        >>> register("reference", python.runner, lambda: None)
+        >>> register("reference", Backend(python.runner))
         >>> choose("reference")
         'reference'
         >>> del BACKENDS["reference"]
     """
-    BACKENDS[name] = maker
-    _REQUIRED[name] = require
+    BACKENDS[name] = backend
 
 
 def available() -> list[str]:
@@ -108,8 +108,7 @@ def choose(backend: str | None) -> str:
     if asked not in BACKENDS:
         where = " (the environment variable DY2ST_BACKEND says so)" if backend is None else ""
         raise BackendError(f"there is no backend {asked!r}{where}; choose one of {', '.join(map(repr, BACKENDS))}")
-    if asked in _REQUIRED:
-        _REQUIRED[asked]()
+    BACKENDS[asked].require()
     return asked
 
 
@@ -128,4 +127,4 @@ def runner(program: Program, backend: str | None = None) -> Runner:
     """
     name = choose(backend)
     kept = program.block.runners
-    return kept.get(name) or kept.setdefault(name, BACKENDS[name](program))
+    return kept.get(name) or kept.setdefault(name, BACKENDS[name].runner(program))

@@ -34,6 +34,11 @@ class Json:
             raise LoadError(f"{self.path} has no field {key!r}")
         return found
 
+    def some(self, key: str) -> Sequence[Json]:
+        """The items of an array that an object may have."""
+        found = self.optional(key)
+        return () if found is None else found.array()
+
     def optional(self, key: str) -> Json | None:
         """A field that an object may have."""
         if not isinstance(self.value, dict):

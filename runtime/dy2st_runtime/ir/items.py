@@ -21,7 +21,9 @@ from typing import Any
 import torch
 
 from dy2st_runtime.errors import ProgramError
-from dy2st_runtime.ir.structure import ObjectOf, Structure, attributes, children, shallow, unflatten
+from dy2st_runtime.ir.flattening import attributes, children, shallow
+from dy2st_runtime.ir.structure import ObjectOf, Structure
+from dy2st_runtime.ir.unflattening import unflatten
 
 Kind = tuple[Any, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
@@ -25,9 +25,6 @@ from dy2st_runtime.ir.structure import (
 )
 from dy2st_runtime.primitives import control, modes, scalars
 
-if TYPE_CHECKING:
-    from dy2st_runtime.ir.program import Block, InputSlot, Program, StateSlot
-
 _SHORT = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
     torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool", torch.complex64: "c64",
@@ -37,25 +34,6 @@ _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "eq": "==", "ne": "!=",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
-
-
-def format_program(program: Program) -> str:
-    """The whole program, one line an operation."""
-    inputs = ", ".join(f"{slot.name}: {slot_type(slot)}" for slot in program.inputs)
-    lines = [f"program {program.name}({inputs}):  # {_where(program.origin)}"]
-    lines += [f"  state {slot.name}: {slot_type(slot)}  # {slot.kind}" for slot in program.states]
-    lines += _format_block(program.block, "  ", last=False)
-    outputs = program.block.outputs
-    lines += [f"  {effect.target} <- {format_structure(effect.value, outputs)}" for effect in program.effects]
-    lines.append(f"  return {format_structure(program.out_structure, outputs)}")
-    return "\n".join(lines)
-
-
-def slot_type(slot: InputSlot | StateSlot) -> str:
-    """``f32[n, 4]``, or the kind of a number."""
-    if slot.dtype is None:
-        return getattr(slot, "number", None) or "number"
-    return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
 
 
 def short_dtype(dtype: torch.dtype) -> str:
@@ -76,9 +54,10 @@ def describe(value: Any) -> str:
     return type(value).__name__ if isinstance(value, (bool, int, float, str)) else ""
 
 
-def _format_block(block: Block, pad: str, last: bool = True) -> list[str]:
+def format_graph(graph: fx.Graph, pad: str, last: bool = True) -> list[str]:
+    """The lines of a block, each behind a pad; with ``last``, also what it gives back."""
     lines: list[str] = []
-    for node in block.graph.nodes:
+    for node in graph.nodes:
         if node.op == "call_function":
             lines += _format_node(node, pad)
         elif node.op == "output" and last:
@@ -88,7 +67,7 @@ def _format_block(block: Block, pad: str, last: bool = True) -> list[str]:
 
 
 def _format_node(node: fx.Node, pad: str) -> list[str]:
-    comment = f"  # {_where(node.meta['location'])}" if "location" in node.meta else ""
+    comment = f"  # {short_place(node.meta['location'])}" if "location" in node.meta else ""
     kind = node.meta.get("type", "")
     left = f"{node.name}: {kind} = " if kind else (f"{node.name} = " if node.users else "")
     if node.target is control.if_:
@@ -122,7 +101,7 @@ def _format_inner(block: Any, operands: Any, pad: str, skip: int = 0) -> list[st
         if isinstance(outer, fx.Node) and inner.name != outer.name:
             renamed[inner.name] = outer.name
     inside = pad + "  "
-    lines = _format_block(block, inside)
+    lines = format_graph(block.graph, inside)
     if renamed:
         where = ", ".join(f"{inner} = {outer}" for inner, outer in renamed.items())
         lines.insert(0, f"{inside}with {where}")
@@ -164,6 +143,8 @@ def _format_argument(value: Any) -> str:
 
 
 def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
+    """What a structure makes of the outputs of a program."""
+
     def inside(items: tuple[Structure, ...]) -> Iterator[str]:
         return (format_structure(item, outputs) for item in items)
 
@@ -189,5 +170,6 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
     return "".join(inside(structure.items[-1:])) or "..."  # which is told around here, or before
 
 
-def _where(location: Any) -> str:
+def short_place(location: Any) -> str:
+    """``net.py:12`` for a place in the user's source."""
     return f"{os.path.basename(location.file)}:{location.line}"

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.errors import ProgramError
-from dy2st_runtime.ir.printing import format_program
+from dy2st_runtime.ir.printing import format_graph, format_structure, short_dtype, short_place
 from dy2st_runtime.ir.structure import Leaf, Structure, walk
 from dy2st_runtime.primitives import control, modes, scalars
 from dy2st_runtime.primitives.transforms import TRANSFORMS
@@ -203,7 +203,7 @@ class Program:
         return (*(place for _, place in self.existing), *(place for pair in self.distinct for place in pair))
 
     def __str__(self) -> str:
-        return format_program(self)
+        return _text(self)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -244,6 +244,25 @@ def copy_block(block: Block) -> Block:
         copied.args = tuple(copy_block(a) if isinstance(a, Block) else a for a in copied.args)
         table[node] = copied
     return Block(graph)
+
+
+def slot_type(slot: InputSlot | StateSlot) -> str:
+    """``f32[n, 4]``, or the kind of a number."""
+    if slot.dtype is None:
+        return getattr(slot, "number", None) or "number"
+    return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
+
+
+def _text(program: Program) -> str:
+    """The whole program, one line an operation."""
+    inputs = ", ".join(f"{slot.name}: {slot_type(slot)}" for slot in program.inputs)
+    lines = [f"program {program.name}({inputs}):  # {short_place(program.origin)}"]
+    lines += [f"  state {slot.name}: {slot_type(slot)}  # {slot.kind}" for slot in program.states]
+    lines += format_graph(program.block.graph, "  ", last=False)
+    outputs = program.block.outputs
+    lines += [f"  {effect.target} <- {format_structure(effect.value, outputs)}" for effect in program.effects]
+    lines.append(f"  return {format_structure(program.out_structure, outputs)}")
+    return "\n".join(lines)
 
 
 def verify(program: Program) -> None:

@@ -23,7 +23,7 @@ def written_out(program):
 
 @pytest.fixture(autouse=True)
 def as_backend(monkeypatch):
-    monkeypatch.setitem(executors.BACKENDS, "written out", lambda program: python.runner(written_out(program)))
+    monkeypatch.setitem(executors.BACKENDS, "written out", executors.Backend(lambda program: python.runner(written_out(program))))
     monkeypatch.setenv("DY2ST_BACKEND", "written out")
 
 

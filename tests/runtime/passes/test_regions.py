@@ -47,7 +47,7 @@ def split(program, least=1):
 
 @pytest.fixture(autouse=True)
 def as_backend(monkeypatch):
-    monkeypatch.setitem(executors.BACKENDS, "split", lambda program: python.runner(split(program)[0]))
+    monkeypatch.setitem(executors.BACKENDS, "split", executors.Backend(lambda program: python.runner(split(program)[0])))
     monkeypatch.setenv("DY2ST_BACKEND", "split")
 
 
@@ -214,7 +214,7 @@ def test_operators_that_stay_apart(make, kept, monkeypatch):
         assert kept not in names(split(program)[0])
         return python.runner(made)
 
-    monkeypatch.setitem(executors.BACKENDS, "split", apart)
+    monkeypatch.setitem(executors.BACKENDS, "split", executors.Backend(apart))
     x = torch.randn(4, 2, 5)
     agree(make(), [x, x + 1])
 

@@ -39,7 +39,7 @@ def calls(function, *args):
 def as_backend(monkeypatch):
     monkeypatch.setattr(repetition, "LONG", 40)
     monkeypatch.setattr(repetition, "PIECE", 16)
-    monkeypatch.setitem(executors.BACKENDS, "split", lambda program: python.runner(split(program)))
+    monkeypatch.setitem(executors.BACKENDS, "split", executors.Backend(lambda program: python.runner(split(program))))
     monkeypatch.setenv("DY2ST_BACKEND", "split")
 
 

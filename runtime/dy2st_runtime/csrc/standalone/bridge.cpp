@@ -11,7 +11,7 @@
 #include <limits>
 #include <set>
 
-#include "json.h"
+#include "files/json.h"
 #include "text.h"
 
 namespace dy2st {
@@ -70,9 +70,17 @@ std::string shown(const Value& value, char conversion) {
   }
 }
 
+Value value_of(const Operand& operand, Frame& frame) {
+  if (operand.source >= 0) return frame[operand.source];
+  if (operand.kind == Kind::Empty) return operand.constant;
+  std::vector<Value> items;
+  for (const Operand& item : operand.items) items.push_back(value_of(item, frame));
+  return operand.kind == Kind::List ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+}
+
 std::string joined(const std::vector<Deed::Part>& parts, Frame& frame) {
   std::string made;
-  for (const auto& part : parts) made += part.source < 0 ? part.text : shown(frame[part.source], part.conversion);
+  for (const auto& part : parts) made += part.conversion == 0 ? part.text : shown(value_of(part.shown, frame), part.conversion);
   return made;
 }
 

@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "model.h"
-#include "npy.h"
+#include "files/npy.h"
 #include "text.h"
 
 namespace {

@@ -5,8 +5,8 @@
 
 #include <sstream>
 
-#include "archive.h"
-#include "lower.h"
+#include "files/archive.h"
+#include "lowering/lower.h"
 #include "text.h"
 
 namespace dy2st {

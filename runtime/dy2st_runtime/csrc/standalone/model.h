@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "../program.h"
-#include "json.h"
-#include "state.h"
+#include "files/json.h"
+#include "files/state.h"
 
 namespace dy2st {
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import fx
 
+from dy2st_runtime.executors import python
 from dy2st_runtime.executors.cpp.outline import outlined
 from dy2st_runtime.executors.cpp.unit import Unit
 from dy2st_runtime.ir.program import Block, Program
@@ -63,11 +64,6 @@ class Runner:
         self.left.append(f"{where}: not in C++: {reason}")
 
 
-def runner(program: Program, rest: Callable[[Program], Run]) -> Runner:
-    """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`.
-
-    Args:
-        program: any program.
-        rest: makes the runner of what has no C++.
-    """
-    return Runner(program, rest)
+def runner(program: Program) -> Runner:
+    """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`. The reference executor runs what has no C++."""
+    return Runner(program, python.runner)

@@ -7,17 +7,27 @@ path, an outer value that a branch or a loop only hands through, stays what it i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 
-from dy2st_runtime.executors.cpp import numbers
-from dy2st_runtime.executors.cpp.values import Branch, Buffer, Copy, Item, Loop, Number, Opaque, Region, Tensor, Unsupported, Value
+from dy2st_runtime.executors.cpp.builder import Builder
+from dy2st_runtime.executors.cpp.values import (
+    Branch,
+    Buffer,
+    Copy,
+    Item,
+    Loop,
+    Number,
+    Opaque,
+    Region,
+    Tensor,
+    Unsupported,
+    Value,
+    literal,
+)
 from dy2st_runtime.ir.program import Block
-
-if TYPE_CHECKING:
-    from dy2st_runtime.executors.cpp.trace import Tracer
 
 _NUMBER = (bool, int, float)
 
@@ -33,65 +43,65 @@ def same(one: Value, other: Value) -> bool:
     return bool(one == other) and (not isinstance(one, float) or one.hex() == other.hex())
 
 
-def branch(tracer: Tracer, node: fx.Node, args: Sequence[Any]) -> tuple[Value, ...]:
+def branch(builder: Builder, node: fx.Node, args: Sequence[Any]) -> tuple[Value, ...]:
     """Follow ``if_``; of a condition that is known, only the side that is taken."""
     condition, then, orelse, operands = args
     assert isinstance(then, Block) and isinstance(orelse, Block)
     if not isinstance(condition, (Tensor, Number)):
-        return tuple(tracer.run(then if condition else orelse, operands))
-    condition = tracer.as_scalar(condition) if isinstance(condition, Tensor) else condition
-    tested = tracer.code(condition)
-    sides = [tracer.inside(block, operands) for block in (then, orelse)]
+        return tuple(builder.run(then if condition else orelse, operands))
+    condition = builder.as_scalar(condition) if isinstance(condition, Tensor) else condition
+    tested = builder.code(condition)
+    sides = [builder.inside(block, operands) for block in (then, orelse)]
     item = Branch(tested, ((sides[0][0], []), (sides[1][0], [])), [])
     results = tuple(
-        _joined(tracer, item, (node, position), [(region, outputs[position]) for region, outputs in sides])
+        _joined(builder, item, (node, position), [(region, outputs[position]) for region, outputs in sides])
         for position in range(len(sides[0][1]))
     )
     item.results.extend(result for result in results if isinstance(result, (Tensor, Number)) and result.item is item)
     for side, (region, outputs) in zip(item.sides, sides):
         for result, value in zip(results, outputs):
             if isinstance(result, (Tensor, Number)) and result.item is item and not region.ends:
-                side[1].append(copy(tracer, region, result, value))
-    tracer.region.append(item)
+                side[1].append(copy(builder, region, result, value))
+    builder.region.append(item)
     if all(region.ends for region, _ in sides):
-        tracer.region.ends = True
+        builder.region.ends = True
     if any(region.barrier for region, _ in sides):
-        tracer.region.bar()
+        builder.region.bar()
     return results
 
 
-def _joined(tracer: Tracer, item: Item, site: Any, sides: Sequence[tuple[Region, Value]]) -> Value:
+def _joined(builder: Builder, item: Item, site: Any, sides: Sequence[tuple[Region, Value]]) -> Value:
     """One result of a branch."""
     reached = [value for region, value in sides if not region.ends] or [sides[0][1]]
-    if len(reached) == 1 and _outer(tracer, reached[0]):
+    if len(reached) == 1 and _outer(builder, reached[0]):
         return reached[0]
-    if len(reached) == 2 and same(*reached) and _outer(tracer, reached[0]):
+    if len(reached) == 2 and same(*reached) and _outer(builder, reached[0]):
         return reached[0]
-    return merged(tracer, item, site, reached)
+    return merged(builder, item, site, reached)
 
 
-def _outer(tracer: Tracer, value: Value) -> bool:
+def _outer(builder: Builder, value: Value) -> bool:
     """Whether a value is there outside of the region that gave it."""
-    return not isinstance(value, (Tensor, Number)) or value.item.region.depth <= tracer.region.depth
+    return not isinstance(value, (Tensor, Number)) or value.item.region.depth <= builder.region.depth
 
 
-def merged(tracer: Tracer, item: Item, site: Any, values: Sequence[Value]) -> Value:
+def merged(builder: Builder, item: Item, site: Any, values: Sequence[Value]) -> Value:
     """What stands for any one of several values."""
     tensors = [value for value in values if isinstance(value, Tensor)]
     if tensors:
-        return _merged_tensor(tracer, item, tensors, values)
+        return _merged_tensor(builder, item, tensors, values)
     present = [value for value in values if value is not None]
     kinds = {value.kind if isinstance(value, Number) else type(value) for value in present}
     if len(kinds) != 1 or not kinds <= set(_NUMBER):
         names = sorted(getattr(kind, "__name__", str(kind)) for kind in kinds)
         raise Unsupported(f"a value that is one of {', '.join(names)}, depending on the path")
-    made = Number(kinds.pop(), tracer.fresh("n"), item, None)
+    made = Number(kinds.pop(), builder.fresh("n"), item, None)
     if len(present) < len(values) or any(isinstance(value, Number) and value.absent for value in values):
-        made.absent = tracer.fresh("absent")
+        made.absent = builder.fresh("absent")
     return made
 
 
-def _merged_tensor(tracer: Tracer, item: Item, tensors: Sequence[Tensor], values: Sequence[Value]) -> Tensor:
+def _merged_tensor(builder: Builder, item: Item, tensors: Sequence[Tensor], values: Sequence[Value]) -> Tensor:
     first = tensors[0]
     if not all(isinstance(value, Tensor) or value is None for value in values):
         raise Unsupported("a value that is a tensor on one path and a number on another")
@@ -105,9 +115,9 @@ def _merged_tensor(tracer: Tracer, item: Item, tensors: Sequence[Tensor], values
     if layouts or (stride is not None and not _dense(first.shape, stride)):
         raise Unsupported("a tensor whose strides depend on the path")
     meta = torch.empty_strided(first.shape, stride or _contiguous(first.shape), dtype=first.buffer.dtype, device="meta")
-    buffer = tracer.buffer_of(meta)
+    buffer = builder.buffer_of(meta)
     buffer.merged = True
-    made = Tensor(buffer, meta, item, identity=tracer.fresh("id"))
+    made = Tensor(buffer, meta, item, identity=builder.fresh("id"))
     made.roots = frozenset().union(*(value.roots for value in tensors))
     made.views = frozenset().union(*(value.views for value in tensors))
     made.optional = any(value is None or (isinstance(value, Tensor) and value.optional) for value in values)
@@ -132,70 +142,70 @@ def _dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
     return True
 
 
-def copy(tracer: Tracer, region: Region, target: Tensor | Number, value: Value, carried: Sequence[Buffer] = ()) -> Copy:
+def copy(builder: Builder, region: Region, target: Tensor | Number, value: Value, carried: Sequence[Buffer] = ()) -> Copy:
     """How a value gets into a merged one at the end of a region."""
     if isinstance(target, Number):
         return _number_copy(target, value)
     if value is None:
         return Copy(target, None)
     assert isinstance(value, Tensor)
-    tracer.identity(value)
+    builder.identity(value)
     region.snapshots.append((value.buffer, value.buffer.mutations))
     return Copy(target, value, staged=value.buffer in carried)
 
 
-def loop(tracer: Tracer, node: fx.Node, args: Sequence[Any]) -> tuple[Value, ...]:
+def loop(builder: Builder, node: fx.Node, args: Sequence[Any]) -> tuple[Value, ...]:
     """Follow ``while_``, again and again until it is known which of the carried values change."""
     condition, body, carried, operands = args
     assert isinstance(body, Block)
     if not isinstance(condition, (Tensor, Number)) and not condition:
         return tuple(carried)
     if isinstance(condition, Tensor):
-        condition = tracer.as_scalar(condition)
+        condition = builder.as_scalar(condition)
     changing: dict[int, list[Value]] = {}
     writes = [value.buffer.mutations if isinstance(value, Tensor) else 0 for value in carried]
     while True:
-        made = _followed(tracer, node, (condition, body, carried, operands), changing, writes)
+        made = _followed(builder, node, (condition, body, carried, operands), changing, writes)
         if made is not None:
             return made
 
 
 def _followed(
-    tracer: Tracer, node: fx.Node, args: Sequence[Any], changing: dict[int, list[Value]], writes: Sequence[int]
+    builder: Builder, node: fx.Node, args: Sequence[Any], changing: dict[int, list[Value]], writes: Sequence[int]
 ) -> tuple[Value, ...] | None:
     """Follow a loop once; ``None`` when more values change than was known, which ``changing`` then says."""
     condition, body, carried, operands = args
-    around = tracer.region
-    item = Loop(tracer.code(condition), Region(around), "", [], [], [])
+    around = builder.region
+    item = Loop(builder.code(condition), Region(around), "", [], [], [])
     item.region = around
     inputs = [
-        merged(tracer, item, (node, index), [value, *changing[index]]) if index in changing else value
+        merged(builder, item, (node, index), [value, *changing[index]]) if index in changing else value
         for index, value in enumerate(carried)
     ]
-    region, (again, *outputs) = tracer.inside(body, [*inputs, *operands])
+    region, (again, *outputs) = builder.inside(body, [*inputs, *operands])
     if not _settled(inputs, outputs, changing) and not region.ends:
         return None
     changed = [(index, value) for index, value in enumerate(inputs) if index in changing and isinstance(value, (Tensor, Number))]
     buffers = [value.buffer for _, value in changed if isinstance(value, Tensor)]
     item.body, item.results = region, [value for _, value in changed]
     for index, value in changed:
-        item.first.append(_initial(tracer, value, carried[index], writes[index]))
+        item.first.append(_initial(builder, value, carried[index], writes[index]))
         if not region.ends:
-            item.following.append(copy(tracer, region, value, outputs[index], buffers))
-    tracer.region = region
-    again = tracer.as_scalar(again) if isinstance(again, Tensor) else again
-    item.again = "false" if region.ends else tracer.code(again)
-    tracer.region = around
+            item.following.append(copy(builder, region, value, outputs[index], buffers))
+    builder.region = region
+    again = builder.as_scalar(again) if isinstance(again, Tensor) else again
+    item.again = "false" if region.ends else builder.code(again)
+    builder.region = around
     around.append(item)
     if region.barrier:
         around.bar()
     return tuple(inputs)
 
 
-def _initial(tracer: Tracer, target: Tensor | Number, value: Value, writes: int) -> Copy:
+def _initial(builder: Builder, target: Tensor | Number, value: Value, writes: int) -> Copy:
     if isinstance(value, Tensor):
-        tracer.identity(value)
-        tracer.region.snapshots.append((value.buffer, writes))
+        builder.identity(value)
+        builder.region.snapshots.append((value.buffer, writes))
         return Copy(target, value)
     assert isinstance(target, Number) or value is None
     return _number_copy(target, value) if isinstance(target, Number) else Copy(target, None)
@@ -206,7 +216,7 @@ def _number_copy(target: Number, value: Value) -> Copy:
         return Copy(target, "0", absent="true")
     if isinstance(value, Number):
         return Copy(target, value.name, absent=value.absent or "false")
-    return Copy(target, numbers.literal(value), absent="false")
+    return Copy(target, literal(value), absent="false")
 
 
 def _settled(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[int, list[Value]]) -> bool:

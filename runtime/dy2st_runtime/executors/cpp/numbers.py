@@ -5,36 +5,18 @@ An ``int`` is an ``int64_t`` whose overflow is noticed, a ``float`` is a ``doubl
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from dy2st_runtime.executors.cpp.builder import Builder
 from dy2st_runtime.executors.cpp.values import NUMBERS, Number, Tensor, Unsupported
 from dy2st_runtime.primitives import scalars
 
-if TYPE_CHECKING:
-    from dy2st_runtime.executors.cpp.trace import Tracer
-
 _EXACT = 1 << 53
 """Integers up to here are ``double`` values."""
-
-
-def literal(value: bool | int | float, ctype: str = "") -> str:
-    """A number as C++."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        if not -(2**63) < value < 2**63:
-            raise Unsupported(f"{value} does not fit into 64 bits")
-        return f"(int64_t){value}" if value >= 0 else f"((int64_t){value})"
-    if math.isnan(value):
-        return '__builtin_nan("")'
-    if math.isinf(value):
-        return "__builtin_inf()" if value > 0 else "(-__builtin_inf())"
-    return f"({value.hex()})"
 
 
 def kind_of(value: Any) -> type:
@@ -45,23 +27,23 @@ def kind_of(value: Any) -> type:
     return kind
 
 
-def follow(tracer: Tracer, target: Callable[..., Any], args: Sequence[Any]) -> Any:
+def follow(builder: Builder, target: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Follow one operation on Python numbers."""
     if target is torch.ops.aten.sym_size.int:
-        return args[0].shape[tracer.constant(args[1])]
+        return args[0].shape[builder.constant(args[1])]
     if not any(isinstance(value, (Number, Tensor)) for value in args):
         return _folded(target, args)
     name = scalars.NAMES[target]
     if name in ("operator.is_", "operator.not_", "scalar.logical_not", "scalar.to_bool"):
-        return _truth(tracer, name, args)
+        return _truth(builder, name, args)
     if name in ("scalar.to_int", "scalar.to_float"):
-        return _cast(tracer, name, args[0])
+        return _cast(builder, name, args[0])
     if any(isinstance(value, Tensor) for value in args):
         raise Unsupported(f"{name} of a tensor")
     rule = _RULES.get(name)
     if rule is None:
         raise Unsupported(f"{name} has no C++")
-    return rule(tracer, name, args)
+    return rule(builder, name, args)
 
 
 def _folded(target: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -71,17 +53,17 @@ def _folded(target: Callable[..., Any], args: Sequence[Any]) -> Any:
         raise Unsupported(f"it raises {type(error).__name__}") from error
 
 
-def _truth(tracer: Tracer, name: str, args: Sequence[Any]) -> Any:
+def _truth(builder: Builder, name: str, args: Sequence[Any]) -> Any:
     value = args[0]
     if name == "operator.is_":
         if args[1] is None and isinstance(value, Tensor) and value.optional:
-            return tracer.number(bool, f"{value.identity} < 0", (), after=[value])
+            return builder.number(bool, f"{value.identity} < 0", (), after=[value])
         if args[1] is None and isinstance(value, Number) and value.absent:
-            return tracer.number(bool, value.absent, (), after=[value])
+            return builder.number(bool, value.absent, (), after=[value])
         if None in args:
             return False
         raise Unsupported("`is` of values that are no constants")
-    return tracer.number(bool, "{} != 0" if name == "scalar.to_bool" else "{} == 0", [value])
+    return builder.number(bool, "{} != 0" if name == "scalar.to_bool" else "{} == 0", [value])
 
 
 def item_kind(value: Tensor) -> type:
@@ -90,15 +72,15 @@ def item_kind(value: Tensor) -> type:
     return float if dtype.is_floating_point else bool if dtype is torch.bool else int
 
 
-def _cast(tracer: Tracer, name: str, value: Any) -> Number:
+def _cast(builder: Builder, name: str, value: Any) -> Number:
     kind = item_kind(value) if isinstance(value, Tensor) else value.kind
     if name == "scalar.to_float":
-        return tracer.number(float, "(double){}", [value], "" if kind is not int else _too_large("{0}"))
+        return builder.number(float, "(double){}", [value], "" if kind is not int else _too_large("{0}"))
     if kind is float:
-        return tracer.number(
+        return builder.number(
             int, "(int64_t){}", [value], "if (!({} > -0x1p62 && {0} < 0x1p62)) return GIVE_UP;".replace("{}", "{0}")
         )
-    return tracer.number(int, "(int64_t){}", [value])
+    return builder.number(int, "(int64_t){}", [value])
 
 
 def _too_large(operand: str) -> str:
@@ -115,72 +97,72 @@ def _common(args: Sequence[Any]) -> type:
     return float if float in kinds else int
 
 
-def _arithmetic(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _arithmetic(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     sign, function = _ARITHMETIC[name]
     if _common(args) is float:
-        return tracer.number(float, f"(double){{}} {sign} (double){{}}", args, _guards(args))
-    result = tracer.fresh("n")
+        return builder.number(float, f"(double){{}} {sign} (double){{}}", args, _guards(args))
+    result = builder.fresh("n")
     check = f"int64_t {result}; if (__builtin_{function}_overflow((int64_t){{}}, (int64_t){{}}, &{result})) return GIVE_UP;"
-    return tracer.number(int, result, args, check)
+    return builder.number(int, result, args, check)
 
 
-def _compare(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _compare(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     kind, sign = _common(args), _COMPARISONS[name]
     if kind is float:
-        return tracer.number(bool, f"(double){{}} {sign} (double){{}}", args, _guards(args))
-    return tracer.number(bool, f"(int64_t){{}} {sign} (int64_t){{}}", args)
+        return builder.number(bool, f"(double){{}} {sign} (double){{}}", args, _guards(args))
+    return builder.number(bool, f"(int64_t){{}} {sign} (int64_t){{}}", args)
 
 
-def _divide(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _divide(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     check = f"if ({{1}} == 0) return GIVE_UP; {_guards(args)}"
-    return tracer.number(float, "(double){} / (double){}", args, check)
+    return builder.number(float, "(double){} / (double){}", args, check)
 
 
-def _floor_divide(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _floor_divide(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     kind = _common(args)
     function = "floor_div" if name.endswith("floordiv") else "f_mod"
     if kind is float:
         if function == "floor_div":
             raise Unsupported("// of floats has no C++")
-        return tracer.number(float, "f_mod((double){}, (double){})", args, f"if ({{1}} == 0) return GIVE_UP; {_guards(args)}")
+        return builder.number(float, "f_mod((double){}, (double){})", args, f"if ({{1}} == 0) return GIVE_UP; {_guards(args)}")
     check = "if ({1} == 0 || {1} == -1) return GIVE_UP;"
-    return tracer.number(int, f"{function}((int64_t){{}}, (int64_t){{}})", args, check)
+    return builder.number(int, f"{function}((int64_t){{}}, (int64_t){{}})", args, check)
 
 
-def _power(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _power(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     if args[1] != 2 or isinstance(args[1], (bool, Number)):
         raise Unsupported("a power has no C++ unless it is a square")
     if kind_of(args[0]) is not float:
-        return _arithmetic(tracer, "operator.mul", (args[0], args[0]))
-    return tracer.number(float, "{0} * {0}", args[:1], "if (!f_isfinite({0} * {0})) return GIVE_UP;")
+        return _arithmetic(builder, "operator.mul", (args[0], args[0]))
+    return builder.number(float, "{0} * {0}", args[:1], "if (!f_isfinite({0} * {0})) return GIVE_UP;")
 
 
-def _unary(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _unary(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     kind = kind_of(args[0])
     if name == "operator.pos" and kind is not bool:
         return args[0]  # type: ignore[no-any-return]  # a Number, since it is no constant
     if kind is float:
-        return tracer.number(float, {"operator.neg": "-{}", "operator.abs": "f_abs({})"}[name], args)
+        return builder.number(float, {"operator.neg": "-{}", "operator.abs": "f_abs({})"}[name], args)
     check = "if ({} == -__INT64_MAX__ - 1) return GIVE_UP;"
     text = {"operator.neg": "-(int64_t){}", "operator.abs": "f_abs((int64_t){})", "operator.pos": "(int64_t){}"}[name]
-    return tracer.number(int, text, args, check)
+    return builder.number(int, text, args, check)
 
 
-def _bitwise(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _bitwise(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     kinds = {kind_of(value) for value in args}
     if float in kinds:
         raise Unsupported(f"{name} of a float")
     sign = {"and_": "&", "or_": "|", "xor": "^"}[name.removeprefix("operator.")]
     kind = bool if kinds == {bool} else int
-    return tracer.number(kind, f"(({NUMBERS[kind]}){{}} {sign} ({NUMBERS[kind]}){{}})", args)
+    return builder.number(kind, f"(({NUMBERS[kind]}){{}} {sign} ({NUMBERS[kind]}){{}})", args)
 
 
-def _logical(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _logical(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     sign = "&&" if name.endswith("and") else "||"
-    return tracer.number(bool, f" {sign} ".join(["({} != 0)"] * len(args)), args)
+    return builder.number(bool, f" {sign} ".join(["({} != 0)"] * len(args)), args)
 
 
-def _extreme(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _extreme(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     """``min`` and ``max`` give the first of equal numbers, and a nan only where it comes first."""
     kinds = {kind_of(value) for value in args}
     if len(kinds) != 1:
@@ -189,28 +171,28 @@ def _extreme(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
     sign = "<" if name.endswith("minimum") else ">"
     found = args[0]
     for value in args[1:]:
-        found = tracer.number(kind, f"{{1}} {sign} {{0}} ? {{1}} : {{0}}", [found, value])
+        found = builder.number(kind, f"{{1}} {sign} {{0}} ? {{1}} : {{0}}", [found, value])
     return found  # type: ignore[no-any-return]  # a Number, since one of them is no constant
 
 
-def _where(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _where(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     if kind_of(args[1]) is not kind_of(args[2]):
         raise Unsupported("one of two numbers of different types")
-    return tracer.number(kind_of(args[1]), "{} ? {} : {}", args)
+    return builder.number(kind_of(args[1]), "{} ? {} : {}", args)
 
 
-def _range_length(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _range_length(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     start, stop, step = args
     if isinstance(step, Number) or step == 0 or isinstance(step, bool) or {kind_of(start), kind_of(stop)} - {int}:
         raise Unsupported("a range whose step is known at run time only")
     far = f"f_abs({{0}}) > (int64_t){_EXACT} || f_abs({{1}}) > (int64_t){_EXACT}"
     check = f"if ({far}) return GIVE_UP;"
     if step > 0:
-        return tracer.number(int, "{1} > {0} ? ({1} - {0} + {2} - 1) / {2} : 0", args, check)
-    return tracer.number(int, "{0} > {1} ? ({0} - {1} - {2} - 1) / -{2} : 0", args, check)
+        return builder.number(int, "{1} > {0} ? ({1} - {0} + {2} - 1) / {2} : 0", args, check)
+    return builder.number(int, "{0} > {1} ? ({0} - {1} - {2} - 1) / -{2} : 0", args, check)
 
 
-def _math(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
+def _math(builder: Builder, name: str, args: Sequence[Any]) -> Number:
     function = name.removeprefix("math.")
     kind = kind_of(args[0])
     if kind is int:
@@ -219,11 +201,11 @@ def _math(tracer: Tracer, name: str, args: Sequence[Any]) -> Number:
         check = ""
     if function in ("isnan", "isinf", "isfinite"):
         text = {"isnan": "{0} != {0}", "isinf": "f_isinf((double){0})", "isfinite": "f_isfinite((double){0})"}[function]
-        return tracer.number(bool, text, args, check)
+        return builder.number(bool, text, args, check)
     value = f"f_{function}((double){{0}})"
     if function in ("floor", "ceil", "trunc"):
-        return tracer.number(int, f"(int64_t){value}", args, check + " if (!(f_abs((double){0}) < 0x1p62)) return GIVE_UP;")
-    return tracer.number(float, value, args, check + f" if (!f_isfinite({value})) return GIVE_UP;")
+        return builder.number(int, f"(int64_t){value}", args, check + " if (!(f_abs((double){0}) < 0x1p62)) return GIVE_UP;")
+    return builder.number(float, value, args, check + f" if (!f_isfinite({value})) return GIVE_UP;")
 
 
 _ARITHMETIC = {"operator.add": ("+", "add"), "operator.sub": ("-", "sub"), "operator.mul": ("*", "mul")}
@@ -245,7 +227,7 @@ _RULES: dict[str, Callable[[Any, str, Sequence[Any]], Number]] = {
     "operator.truediv": _divide,
     "operator.pow": _power,
     "pow": _power,
-    "scalar.same_size": lambda tracer, name, args: _compare(tracer, "operator.eq", args),
+    "scalar.same_size": lambda builder, name, args: _compare(builder, "operator.eq", args),
     "scalar.where": _where,
     "scalar.range_length": _range_length,
 }  # fmt: skip

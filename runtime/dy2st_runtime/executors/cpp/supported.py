@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import fx
 
-from dy2st_runtime.executors.cpp import kernels  # noqa: F401  # it registers its operators
 from dy2st_runtime.executors.cpp.numbers import TARGETS
 from dy2st_runtime.executors.cpp.operators import rule_of
 from dy2st_runtime.ir.program import Block, node_blocks

@@ -7,6 +7,7 @@ A view shares the buffer of what it is a view of. A number is a constant of the 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import torch
@@ -256,3 +257,18 @@ class Loop(Item):
     first: list[Copy]
     following: list[Copy]
     results: list[Tensor | Number]
+
+
+def literal(value: bool | int | float, ctype: str = "") -> str:
+    """A number as C++."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        if not -(2**63) < value < 2**63:
+            raise Unsupported(f"{value} does not fit into 64 bits")
+        return f"(int64_t){value}" if value >= 0 else f"((int64_t){value})"
+    if math.isnan(value):
+        return '__builtin_nan("")'
+    if math.isinf(value):
+        return "__builtin_inf()" if value > 0 else "(-__builtin_inf())"
+    return f"({value.hex()})"

@@ -27,8 +27,8 @@ from dy2st_runtime.executors.native import build
 from dy2st_runtime.executors.plain_values import PLAIN
 from dy2st_runtime.ir.program import Location, Program
 from dy2st_runtime.passes.counted_loops import write_out_iterations
-from dy2st_runtime.passes.outlining import Part
 from dy2st_runtime.passes.regions import SLOW_ON_CPU, split_regions
+from dy2st_runtime.passes.regions.outlining import Part
 
 Runs = Callable[[Sequence[Any]], tuple[Any, ...]]
 

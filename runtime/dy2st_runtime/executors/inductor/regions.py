@@ -23,7 +23,7 @@ from dy2st_runtime.executors.inductor.autograd import step_of
 from dy2st_runtime.executors.inductor.compile import CannotCompile, Compiled, autocast_state, compile_region
 from dy2st_runtime.ir.program import Block, Location, Program
 from dy2st_runtime.ir.structure import Const
-from dy2st_runtime.passes.outlining import Part
+from dy2st_runtime.passes.regions.outlining import Part
 
 MAX_VARIANTS = 8
 """How often one region is compiled before it stays uncompiled for what does not fit."""

@@ -18,7 +18,8 @@ from typing import Any
 from dy2st_runtime.call.tracebacks import steps, tell
 from dy2st_runtime.executors import python
 from dy2st_runtime.executors.native import build
-from dy2st_runtime.executors.native.lowering import Instruction, lower
+from dy2st_runtime.executors.native.instructions import Instruction
+from dy2st_runtime.executors.native.lowering import lower
 from dy2st_runtime.ir.program import Block, Location, Program
 
 

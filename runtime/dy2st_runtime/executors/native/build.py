@@ -37,9 +37,11 @@ SOURCES = pathlib.Path(__file__).parents[2] / "csrc"
 STANDALONE = SOURCES / "standalone"
 """What comes in the place of Python in ``dy2st-run``."""
 
+_PYTHON = SOURCES / "python"
+
 _NAME = "dy2st_native"
 _RUNNER = "dy2st-run"
-_PYTHON_ONLY = ("build.cpp", "module.cpp", "python_bridge.cpp")
+_MAIN = "main.cpp"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
 _lock = threading.Lock()
@@ -89,7 +91,7 @@ def build(quiet: bool = False) -> pathlib.Path:
     """
     name = f"{_NAME}{sysconfig.get_config_var('EXT_SUFFIX') or '.so'}"
     link = ("-shared", *_link_flags(), "-ltorch_python")
-    return _built("the native executor", "native", name, sorted(SOURCES.glob("*.cpp"), key=_weight), link, quiet)
+    return _built("the native executor", "native", name, find_sources(but=STANDALONE), link, quiet)
 
 
 def build_runner(quiet: bool = False) -> pathlib.Path:
@@ -105,8 +107,31 @@ def build_runner(quiet: bool = False) -> pathlib.Path:
         BuildError: there is no compiler, or it fails; with what it says.
         OSError: the cache cannot be written.
     """
-    shared = [source for source in sorted(SOURCES.glob("*.cpp"), key=_weight) if source.name not in _PYTHON_ONLY]
-    return _built(_RUNNER, "runner", _RUNNER, [*shared, *sorted(STANDALONE.glob("*.cpp"))], _link_flags(), quiet)
+    return build_standalone(_RUNNER, STANDALONE / _MAIN, quiet)
+
+
+def build_standalone(name: str, main: pathlib.Path, quiet: bool = False) -> pathlib.Path:
+    """Build a program without Python from what ``dy2st-run`` is made of, unless it is there already.
+
+    Args:
+        name: of the program.
+        main: the C++ file with its ``main``.
+        quiet: no line on the standard error output that says what takes so long.
+
+    Returns:
+        The file of the program.
+
+    Raises:
+        BuildError: there is no compiler, or it fails; with what it says.
+        OSError: the cache cannot be written.
+    """
+    sources = [source for source in find_sources(but=_PYTHON) if source != STANDALONE / _MAIN]
+    return _built(name, name, name, [*sources, main], _link_flags(), quiet)
+
+
+def find_sources(but: pathlib.Path) -> list[pathlib.Path]:
+    """The C++ files outside of one folder, those that take longest first."""
+    return sorted((source for source in SOURCES.rglob("*.cpp") if but not in source.parents), key=_weight)
 
 
 def _built(what: str, kind: str, name: str, sources: Sequence[pathlib.Path], link: Sequence[str], quiet: bool) -> pathlib.Path:
@@ -212,8 +237,7 @@ def _cores() -> Sequence[int]:
 
 def _contents(sources: Sequence[pathlib.Path]) -> list[bytes]:
     """The sources, and the headers that they may include."""
-    folders = sorted({SOURCES, *(source.parent for source in sources)})
-    files = [*sources, *(header for folder in folders for header in sorted(folder.glob("*.h")))]
+    files = [*sources, *sorted(SOURCES.rglob("*.h"))]
     if not sources:
         raise BuildError(f"the C++ of the native executor is missing from {SOURCES}")
     return [part for file in files for part in (file.name.encode(), file.read_bytes())]

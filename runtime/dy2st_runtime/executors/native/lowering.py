@@ -2,22 +2,24 @@
 
 ``if_`` and ``while_`` become jumps, the inputs of a block are the registers of the values around it, constants are the first
 registers, and each instruction says which registers nobody reads after it. What an instruction does is looked up once, by name,
-when the machine is made (see ``csrc/build.cpp``). For each instruction there is a Python function that does the same, made when
+when the machine is made (see ``csrc/assemble.cpp``). For each instruction there is a Python function that does the same, made when
 it is needed: for what has no native form, and for what goes wrong, so that Python itself raises it.
+
+``csrc/standalone/lowering`` does the same for programs of archives in processes without Python, instruction for instruction
+(``tests/runtime/test_lowerings.py``); what is left to Python here, it refuses or does itself.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import operator
-import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 from dy2st_runtime.executors.native.callbacks import Callback
+from dy2st_runtime.executors.native.instructions import Instruction, Lowered
 from dy2st_runtime.executors.python.code import is_part
 from dy2st_runtime.ir import value_types
 from dy2st_runtime.ir.program import Block, Location, Program
@@ -33,87 +35,8 @@ _TRACKING = frozenset(
 _SAFE_CALLS = (control.print_, control.format_, control.raise_, control.assert_)
 """Functions of Python that record no gradients."""
 
-
-@dataclasses.dataclass
-class Instruction:
-    """One step.
-
-    Attributes:
-        kind: a key of ``opcodes`` in ``csrc/build.cpp``.
-        name: what is called: an operator with its overload, a function on numbers or lists.
-        outputs: the registers it writes; -1 for a part of the result that nobody reads.
-        inputs: the registers it reads.
-        arguments: of an operator, one for each parameter: ``()`` for the default, a register, a list of registers, or a
-            constant in a tuple.
-        dead: the registers that nobody reads afterwards.
-        reads: the registers whose values its Python function takes.
-        target: where to go on, of a jump.
-        spread: whether each part of the result has a register.
-        callback: makes the Python function.
-        location: the user's line.
-    """
-
-    kind: str
-    name: str = ""
-    outputs: Sequence[int] = ()
-    inputs: Sequence[int] = ()
-    arguments: tuple[Any, ...] = ()
-    dead: list[int] = dataclasses.field(default_factory=list)
-    reads: Sequence[int] = ()
-    target: int = -1
-    spread: bool = False
-    callback: Callback | None = None
-    location: Location | None = None
-
-    def described(self) -> tuple[Any, ...]:
-        """As the machine takes it."""
-        parts = (self.kind, self.name, tuple(self.outputs), tuple(self.inputs), self.arguments, self.dead, tuple(self.reads))
-        return (*parts, self.target, self.spread, self.label)
-
-    @property
-    def label(self) -> str:
-        """The user's function and line, for profilers."""
-        place = self.location
-        return "" if place is None else f"{place.function or '<module>'} ({os.path.basename(place.file)}:{place.line})"
-
-    def read(self) -> set[int]:
-        """Every register that it reads."""
-        found = {*self.inputs, *self.reads}
-        for argument in self.arguments:
-            if isinstance(argument, list):
-                found.update(argument)
-            elif not isinstance(argument, tuple):
-                found.add(argument)
-        return found
-
-
-@dataclasses.dataclass(frozen=True)
-class Lowered:
-    """A program for the machine.
-
-    Attributes:
-        instructions: the steps, the last one returns.
-        constants: the values of the first registers.
-        inputs: the registers of the program's inputs.
-        outputs: the registers of its outputs.
-        registers: how many there are.
-        may_skip_autograd: whether nothing in it makes a tensor require gradients that comes from ones which do not.
-        switches_grad: whether it sets the grad mode.
-    """
-
-    instructions: list[Instruction]
-    constants: list[Any]
-    inputs: list[int]
-    outputs: list[int]
-    registers: int
-    may_skip_autograd: bool
-    switches_grad: bool
-
-    def described(self, resolve: Callable[[int], Callable[..., Any]]) -> dict[str, Any]:
-        """As the machine takes it."""
-        description = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        description["instructions"] = [instruction.described() for instruction in self.instructions]
-        return {**description, "resolve": resolve, "leave_autocast": _EXIT}
+_SEQUENCES = (list, tuple, fx.immutable_collections.immutable_list)
+"""What is made of registers, unlike constants that are tuples of a class of their own."""
 
 
 def lower(program: Program) -> Lowered:
@@ -176,7 +99,7 @@ class _Lowering:
         """The register of an argument; a list or tuple of values is made first."""
         if isinstance(value, fx.Node):
             return self._registers[value]
-        if isinstance(value, (list, tuple)) and type(value) in (list, tuple, fx.immutable_collections.immutable_list):
+        if type(value) in _SEQUENCES:
             kind = "tuple" if isinstance(value, tuple) else "list"
             inputs = [self.register(item) for item in value]
             made = self.fresh()
@@ -373,7 +296,7 @@ class _Lowering:
             if target not in _SAFE_CALLS and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
             return Instruction("python", target.name)
-        if target is control.list_ and isinstance(args[0], list) and _is_flat(args[0]):
+        if target is control.list_ and isinstance(args[0], list) and _is_made_of_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
 
@@ -396,7 +319,7 @@ class _Lowering:
             bounds = (args[1].start, args[1].stop, args[1].step)
             if _is_flat(bounds):
                 return Instruction("list", "slice", inputs=[self.register(value) for value in (args[0], *bounds)])
-        if not all(_is_flat(value) if isinstance(value, (list, tuple)) else _is_flat((value,)) for value in args):
+        if not _is_made_of_lists(args):
             return Instruction("python", name)
         return Instruction("list", name, inputs=[self.register(value) for value in args])
 
@@ -412,6 +335,17 @@ class _Lowering:
 
 def _is_flat(values: Sequence[Any]) -> bool:
     return not any(isinstance(value, (list, tuple, dict, slice)) for value in values)
+
+
+def _is_made_of_lists(values: Sequence[Any]) -> bool:
+    """Whether lists and tuples are the only arguments that are made of others."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            if type(value) not in _SEQUENCES or not _is_made_of_lists(value):
+                return False
+        elif isinstance(value, (dict, slice)):
+            return False
+    return True
 
 
 def _takes_part(user: fx.Node, node: fx.Node, count: int) -> bool:

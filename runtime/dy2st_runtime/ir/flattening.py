@@ -1,0 +1,205 @@
+"""Takes nested values apart: their structure, and the leaves in order."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import threading
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from dy2st_runtime.ir.structure import AbstractOf, CellOf, Const, DictOf, Leaf, ListOf, ObjectOf, Shared, Structure, TupleOf
+from dy2st_runtime.primitives.cells import Cell
+
+
+def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
+    """The parts of a container and how to describe it from those of its parts; ``None`` for anything else."""
+    kind = type(value)
+    if isinstance(value, tuple):
+        factory = None if kind is tuple else kind
+        return value if kind is tuple else tuple(tuple.__iter__(value)), lambda items: TupleOf(items, factory)
+    if kind is list:
+        return value, ListOf
+    if kind in (dict, collections.OrderedDict):
+        keys = tuple(value)
+        return list(value.values()), lambda items: DictOf(keys, items, kind)
+    if isinstance(value, dict) and dataclasses.is_dataclass(kind):  # a dict and a dataclass at once: both views must agree
+        fields = tuple(f.name for f in dataclasses.fields(kind) if getattr(value, f.name) is not None)
+        return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found = attributes(value)  # past the methods of the user's class
+        fields = tuple(dict.fromkeys([*_slots(kind, found), *found]))
+        return [found[name] for name in fields], lambda items: ObjectOf(kind, fields, items)
+    if is_followed(value) and not _holds_itself(value):
+        found = attributes(value)
+        return list(found.values()), lambda items: ObjectOf(kind, tuple(found), items)
+    if kind is Cell:
+        return [value.items], CellOf
+    if "of_list" in vars(kind) and hasattr(kind, "__dy2st_stands_in__"):
+        return [value.items], lambda items: AbstractOf(kind, items, value.maxlen)
+    return None
+
+
+def _slots(kind: Any, found: Collection[str]) -> Iterator[str]:
+    """The fields of a dataclass that are in slots, which have no order but that of the class."""
+    for field in dataclasses.fields(kind):
+        if field.name in found and isinstance(getattr(kind, field.name, None), types.MemberDescriptorType):
+            yield field.name
+
+
+_local = threading.local()
+
+
+def shallow(value: Any) -> tuple[list[Any], Structure]:
+    """The parts of a container, and its structure with a leaf for each; of anything else a constant."""
+    parts = children(value)
+    if parts is None:
+        return [], Const(value)
+    return list(parts[0]), parts[1](tuple(map(Leaf, range(len(parts[0])))))
+
+
+def follow(objects: dict[int, Any] | None) -> dict[int, Any] | None:
+    """Take these objects of plain classes, by identity, as containers of their attributes, in this thread; gives those before."""
+    before: dict[int, Any] | None = getattr(_local, "objects", None)
+    _local.objects = objects
+    return before
+
+
+def note_made(value: Any) -> None:
+    """An object of a plain class that has just been made is taken as those are that :func:`follow` was given."""
+    objects = getattr(_local, "objects", None)
+    if objects is not None:
+        objects[id(value)] = value
+
+
+def is_followed(value: Any) -> bool:
+    """Whether an object of a plain class is a container of its attributes."""
+    objects = getattr(_local, "objects", None)
+    return objects is not None and id(value) in objects
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """What an object has in its slots and its dict; what this library keeps there is left out."""
+    found: dict[str, Any] = {}
+    for kind in type(value).__mro__:
+        for name, described in vars(kind).items():
+            if isinstance(described, types.MemberDescriptorType) and name != "__dict__":  # a SimpleNamespace has it like a slot
+                with contextlib.suppress(AttributeError):
+                    found[name] = described.__get__(value, type(value))
+    try:
+        table = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return found
+    return found | {name: item for name, item in table.items() if not name.startswith("__dy2st_")}
+
+
+def parts_of(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
+    """What :func:`children` gives, also for objects of plain classes that hold themselves."""
+    if not is_followed(value) or dataclasses.is_dataclass(value) or isinstance(value, (dict, list, tuple)):
+        return children(value)
+    found = attributes(value)
+    return list(found.values()), lambda items: ObjectOf(type(value), tuple(found), items)
+
+
+def _holds_itself(value: Any) -> bool:
+    """Whether there is a way from an object back to it."""
+    seen, waiting = set[int](), list(attributes(value).values())
+    while waiting:
+        part = waiting.pop()
+        if part is value:
+            return True
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, (list, tuple)):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif is_followed(part) or (dataclasses.is_dataclass(part) and not isinstance(part, type)):
+            waiting += attributes(part).values()
+    return False
+
+
+def flatten(
+    value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any] | None = None, repeated: Mapping[int, int] | None = None
+) -> tuple[list[Any], Structure]:
+    """Take a nested value apart.
+
+    Args:
+        value: any Python value; tuples, lists, dicts, named tuples and dataclass instances are taken apart.
+        is_leaf: which values become leaves; every other value becomes a constant.
+        leaves: an existing list to append to.
+        repeated: what :func:`repeated_containers` gives for the value: these are described once, and are shared.
+
+    Returns:
+        The leaves in order and the structure that :func:`unflatten` puts them back into.
+
+    Example:
+        >>> flatten((1.5, [2.5]), lambda v: isinstance(v, float))
+        ([1.5, 2.5], TupleOf(items=(Leaf(index=0), ListOf(items=(Leaf(index=1),))), factory=None))
+    """
+    found: list[Any] = [] if leaves is None else leaves
+    numbers, seen = repeated or {}, set[int]()
+
+    def visit(part: Any) -> Structure:
+        if is_leaf(part):
+            found.append(part)
+            return Leaf(len(found) - 1)
+        parts = children(part)
+        if parts is None:
+            return Const(part)
+        if id(part) in seen:
+            return Shared(numbers[id(part)], ())
+        if id(part) in numbers:
+            seen.add(id(part))
+        items, describe = parts
+        made = describe(tuple(visit(item) for item in items))
+        return Shared(numbers[id(part)], (made,)) if id(part) in numbers else made
+
+    return found, visit(value)
+
+
+class HoldsItselfError(ValueError):
+    """Lists, dicts or objects hold themselves.
+
+    Args:
+        parts: all such that have been met, by their identity.
+    """
+
+    def __init__(self, parts: dict[int, Any]) -> None:
+        self.parts = parts
+        super().__init__(f"a {type(next(iter(parts.values()))).__name__} holds itself")
+
+
+def repeated_containers(value: Any, is_leaf: Callable[[Any], bool]) -> dict[int, int]:
+    """The mutable containers that stand more than once in a value: a number for each, by its identity.
+
+    Raises:
+        HoldsItselfError: some hold themselves.
+
+    Example:
+        >>> items = [1]
+        >>> repeated_containers((items, [items], [2]), lambda value: False) == {id(items): 0}
+        True
+    """
+    counts: dict[int, int] = {}
+    around: list[Any] = []
+
+    def visit(part: Any) -> None:
+        parts = None if is_leaf(part) else children(part)
+        if parts is None:
+            return
+        if any(part is other for other in around):
+            first = next(at for at, other in enumerate(around) if other is part)
+            raise HoldsItselfError({id(other): other for other in around[first:] if not isinstance(other, tuple)})
+        counts[id(part)] = counts.get(id(part), 0) + (not isinstance(part, tuple))
+        if counts[id(part)] < 2:
+            around.append(part)
+            for item in parts[0]:
+                visit(item)
+            around.pop()
+
+    visit(value)
+    return {key: number for number, key in enumerate(key for key, count in counts.items() if count > 1)}

@@ -1,0 +1,257 @@
+"""Puts leaves back into a structure: new containers, functions, classes and objects at each call."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import operator
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dy2st_runtime.ir.flattening import note_made
+from dy2st_runtime.ir.structure import (
+    AbstractOf,
+    CellOf,
+    ClassOf,
+    CollectionOf,
+    Const,
+    DictOf,
+    FunctionOf,
+    HolderOf,
+    InstanceOf,
+    Leaf,
+    ListOf,
+    MadeAnew,
+    ObjectOf,
+    Shared,
+    Structure,
+    TaggedUnionOf,
+    TupleOf,
+)
+from dy2st_runtime.primitives.cells import Cell
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] | None = None) -> Any:
+    """Put leaves back into a structure: the inverse of :func:`flatten`; new containers are made at each call.
+
+    Args:
+        structure: what to make.
+        leaves: what the leaves stand for.
+        made: the shared containers that are there already, by number; those made here are added.
+    """
+    made = {} if made is None else made
+    match structure:
+        case Leaf(index):
+            return leaves[index]
+        case Const(value):
+            return value
+        case TupleOf(items, factory):
+            values = tuple(unflatten(item, leaves, made) for item in items)
+            return _make_tuple(factory, values)
+        case ListOf(items):
+            return [unflatten(item, leaves, made) for item in items]
+        case DictOf(keys, items, factory):
+            return factory(zip(keys, (unflatten(item, leaves, made) for item in items), strict=True))
+        case ObjectOf(factory, fields, items):
+            return _make_object(factory, dict(zip(fields, (unflatten(item, leaves, made) for item in items), strict=True)))
+        case _:
+            return _unflatten_one(structure, leaves, made)
+
+
+def _unflatten_one(
+    structure: CollectionOf | AbstractOf | CellOf | HolderOf | Shared | TaggedUnionOf | MadeAnew,
+    leaves: Sequence[Any],
+    made: dict[int, Any],
+) -> Any:
+    match structure:
+        case CollectionOf(kind, items, maxlen):
+            inside = unflatten(items[0], leaves, made)
+            return collections.deque(inside, maxlen) if kind == "deque" else COLLECTIONS[kind](inside)
+        case CellOf(items):
+            return Cell(unflatten(items[0], leaves, made))
+        case AbstractOf(kind, items, maxlen):
+            return kind.of_list(unflatten(items[0], leaves, made), maxlen)
+        case HolderOf(factory, fields, items, maxlen):
+            inside, *parts = (unflatten(item, leaves, made) for item in items)
+            return _make_holder(factory, maxlen, inside, dict(zip(fields, parts)))
+        case Shared(number, items):
+            if number not in made:
+                found = _unflatten_shared(number, items[0], leaves, made)
+                made.setdefault(number, found)
+            return made[number]
+        case TaggedUnionOf(tag, tags, items):
+            return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+        case _:
+            return _unflatten_made(structure, leaves, made, None)
+
+
+def _unflatten_made(structure: MadeAnew, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+    """A function or class that is made anew, under a number if it has one, or an object of such a class."""
+    match structure:
+        case InstanceOf((kind, item)):
+            item = _of_kind(item, unflatten(kind, leaves, made))
+            return unflatten(item, leaves, made) if number is None else _unflatten_shared(number, item, leaves, made)
+        case FunctionOf():
+            return _make_function(structure, leaves, made, number)
+        case ClassOf():
+            return _make_class(structure, leaves, made, number)
+    raise TypeError(f"no value is made of {structure}")
+
+
+def _of_kind(structure: Structure, kind: type) -> Structure:
+    """The same object of another class."""
+    if isinstance(structure, (TaggedUnionOf, Shared)):
+        return dataclasses.replace(structure, items=tuple(_of_kind(item, kind) for item in structure.items))
+    return dataclasses.replace(structure, factory=kind)  # type: ignore[arg-type]  # an object or named tuple
+
+
+_LATER = -1
+"""The number under which variables wait for what they hold, which is still being made."""
+
+
+def _make_function(structure: FunctionOf, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+    old, (defaults, named, attributes_, *variables) = structure.function, structure.items
+    later = made.setdefault(_LATER, [])
+    cells = []
+    for item in variables:
+        place = item.number if isinstance(item, Shared) else None
+        inside = item.items[0] if isinstance(item, Shared) and item.items else item
+        if isinstance(inside, Const):  # one that is there
+            cells.append(inside.value)
+        elif place is not None and place in made:
+            cells.append(made[place])
+        else:
+            cells.append(types.CellType())
+            made.update({} if place is None else {place: cells[-1]})
+            later += [(cells[-1], part) for part in inside.items]  # type: ignore[union-attr]  # a variable
+    new = types.FunctionType(old.__code__, old.__globals__, old.__name__, None, tuple(cells))
+    new.__qualname__, new.__doc__, new.__module__ = old.__qualname__, old.__doc__, old.__module__
+    new.__annotations__ = dict(old.__annotations__)
+    if number is not None:
+        made[number] = new
+    new.__defaults__, new.__kwdefaults__ = unflatten(defaults, leaves, made), unflatten(named, leaves, made)
+    new.__dict__.update(unflatten(attributes_, leaves, made))
+    _fill_variables(leaves, made)
+    return new
+
+
+def _fill_variables(leaves: Sequence[Any], made: dict[int, Any]) -> None:
+    """Have variables hold what is there by now."""
+    waiting, made[_LATER] = made[_LATER], []
+    for cell, inside in waiting:
+        if isinstance(inside, Shared) and not inside.items and inside.number not in made:
+            made[_LATER].append((cell, inside))
+        else:
+            cell.cell_contents = unflatten(inside, leaves, made)
+
+
+def _make_class(structure: ClassOf, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+    old, (bases, *items) = structure.kind, structure.items
+    made.setdefault(_LATER, [])
+    held = {name: unflatten(item, leaves, made) for name, item in zip(structure.names, items, strict=True)}
+    new = type(old)(old.__name__, unflatten(bases, leaves, made), held)
+    new.__qualname__ = old.__qualname__
+    if number is not None:
+        made[number] = new
+    _fill_variables(leaves, made)
+    return new
+
+
+def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
+    """The same of a container that may hold itself: it is there before what is in it."""
+    match structure:
+        case TaggedUnionOf(tag, tags, items):
+            return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+        case InstanceOf() | FunctionOf() | ClassOf():
+            return _unflatten_made(structure, leaves, made, number)
+        case ListOf(items):
+            found: list[Any] = []
+            made[number] = found
+            found += [unflatten(item, leaves, made) for item in items]
+            return found
+        case DictOf(keys, items, factory):
+            made[number] = table = factory()
+            for key, item in zip(keys, items, strict=True):
+                table[key] = unflatten(item, leaves, made)
+            return table
+        case ObjectOf(factory, fields, items) if not issubclass(factory, dict):
+            made[number] = owner = _new_object(factory)
+            for name, item in zip(fields, items, strict=True):
+                object.__setattr__(owner, name, unflatten(item, leaves, made))
+            return owner
+    return unflatten(structure, leaves, made)
+
+
+_FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "None": None}
+COLLECTIONS: dict[str, Callable[[Any], Any]] = {
+    "set": set,
+    "tuple": tuple,
+    "range": lambda bounds: range(*bounds),
+    **{name: operator.methodcaller(name) for name in ("keys", "values", "items")},
+    "Counter": collections.Counter,
+    **{f"defaultdict({name})": functools.partial(collections.defaultdict, factory) for name, factory in _FACTORIES.items()},
+}
+
+
+def kind_of_table(value: Any) -> str | None:
+    """The kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else."""
+    if type(value) is collections.Counter:
+        return "Counter"
+    if type(value) is not collections.defaultdict:
+        return None
+    names = (f"defaultdict({name})" for name, factory in _FACTORIES.items() if value.default_factory is factory)
+    return next(names, None)
+
+
+_HEAP_TYPE = 1 << 9
+"""The flag of classes that a ``class`` statement makes (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
+
+
+def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
+    if factory is None:
+        return values
+    in_c: Any = next(kind for kind in factory.__mro__ if not kind.__flags__ & _HEAP_TYPE)
+    if hasattr(factory, "n_fields"):  # one in C that has names too
+        return factory(values)
+    return in_c.__new__(factory, values)  # past a ``__new__`` of the user's, which has run
+
+
+def _make_object(factory: type, fields: dict[str, Any]) -> Any:
+    if issubclass(factory, dict):
+        return factory(**fields)
+    made = _new_object(factory)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+HOLDERS: tuple[Any, ...] = (collections.OrderedDict, dict, list, collections.deque)
+"""The classes in C of what has items, the more special ones first."""
+
+
+def empty_like(holder: Any) -> Any:
+    """A list, dict or deque of the same class with nothing in it, made without calling the methods of the class."""
+    return _make_holder(type(holder), getattr(holder, "maxlen", None), {}, {})
+
+
+def _make_holder(factory: Any, maxlen: int | None, inside: Any, fields: dict[str, Any]) -> Any:
+    base: Any = next(kind for kind in HOLDERS if issubclass(factory, kind))
+    made = base.__new__(factory)
+    if base is collections.deque:
+        base.__init__(made, inside, maxlen)
+    elif base is list:
+        base.extend(made, inside)
+    else:
+        for key, item in inside.items():
+            base.__setitem__(made, key, item)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _new_object(factory: type) -> Any:
+    made: Any = object.__new__(factory)
+    note_made(made)
+    return made
