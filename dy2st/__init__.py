@@ -36,13 +36,13 @@ from dy2st.errors import (
     UnsupportedSyntaxError,
 )
 from dy2st.exporting import ExportReport
+from dy2st.input_spec import InputSpec
 from dy2st.logs import set_code_level, set_verbosity
 from dy2st.lowering import whole as _whole
 from dy2st.onnx_backend import registration
 from dy2st.static.fallback import EagerCalls, EagerWarning
 from dy2st.static.report import Report
 from dy2st.static.rewrite import rewrite
-from dy2st.static.signature import InputSpec
 from dy2st.static.static_function import StaticFunction
 from dy2st.translator import ProgramTranslator, declarative
 from dy2st_runtime.executors import whole as _place

@@ -11,16 +11,17 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from dy2st import config, exporting, saving
+from dy2st import config, exporting
 from dy2st.capture.environment import users_code
 from dy2st.errors import SignatureError
-from dy2st.exporting.verification import Options
+from dy2st.exporting.verification import ExportOptions
 from dy2st.frames import plainly
-from dy2st.static.copying import bind_copies
-from dy2st.static.signature import InputSpec, Specs
+from dy2st.input_spec import Specs, checked_specs
+from dy2st.options import Options
+from dy2st.saving import writing
+from dy2st.static.making import make_static
 from dy2st.static.static_function import StaticFunction
-from dy2st_runtime import executors
-from dy2st_runtime.ir.flattening import HoldsItselfError, repeated_containers
+from dy2st_runtime import module
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.passes.application import Pass
 
@@ -87,7 +88,7 @@ def to_static(
             :data:`~dy2st.config.UNROLL`. A list that such a loop appends to has a length that is known only at run time.
 
     Returns:
-        A :class:`~dy2st.static_function.StaticFunction`, or the module.
+        A :class:`~dy2st.static.static_function.StaticFunction`, or the module.
 
     Raises:
         SignatureError: the arguments make no sense together.
@@ -101,95 +102,9 @@ def to_static(
         ...         return x * 2
         ...     return x.relu()
     """
-    if not isinstance(full_graph, bool):
-        raise SignatureError(f"full_graph is True or False, not {full_graph!r}")
-    if backend is not None:
-        executors.choose(backend)
-    specs = _checked_specs(input_spec)
-    _check_passes(passes)
-    if unroll is not None and (not isinstance(unroll, int) or unroll < 0):
-        raise SignatureError(f"unroll is True, False or a number of iterations, not {unroll!r}")
-    if function is None:
-        return functools.partial(
-            to_static, input_spec=input_spec, full_graph=full_graph, backend=backend, passes=passes, unroll=unroll
-        )
-    made = _made_static(_uncompiled(function), specs, full_graph, backend)
-    inner: Any = made.forward if isinstance(made, torch.nn.Module) else getattr(made, "__func__", made)
-    if passes:
-        inner.passes = tuple(passes)
-    inner.unroll = unroll
-    return made
-
-
-def _made_static(function: Any, specs: Specs | None, full_graph: bool, backend: str | None) -> Any:
-    if isinstance(function, StaticFunction):
-        made = StaticFunction(function.function, specs, function.instance, backend, full_graph=full_graph)
-        made.keeps = function.instance
-        return made
-    if isinstance(function, torch.nn.Module):
-        forward = _plain(function.forward)
-        function.forward = StaticFunction(forward, specs, function, backend, full_graph=full_graph)
-        bind_copies(function)
-        return function
-    if isinstance(function, (staticmethod, classmethod)):
-        bound = isinstance(function, classmethod)
-        return type(function)(StaticFunction(_plain(function), specs, None, backend, bound=bound, full_graph=full_graph))
-    if isinstance(function, types.MethodType):
-        return _of_method(function, specs, backend, full_graph)
-    if not isinstance(function, (types.FunctionType, type)) and isinstance(getattr(function, "__call__", None), types.MethodType):  # noqa: B004
-        return _of_method(function.__call__, specs, backend, full_graph)
-    if not isinstance(function, types.FunctionType):
-        raise SignatureError(f"to_static takes a Python function, method or nn.Module, not a {type(function).__name__}")
-    return StaticFunction(function, specs, None, backend, bound=_is_method(function), full_graph=full_graph)
-
-
-def _uncompiled(function: Any) -> Any:
-    """What ``torch.compile`` was given: a program is made of the function as it is written."""
-    if isinstance(function, torch.nn.Module) and type(function).__module__ == "torch._dynamo.eval_frame":
-        return function._orig_mod
-    if isinstance(function, types.FunctionType):
-        return function.__dict__.get("_torchdynamo_orig_callable", function)
-    return function
-
-
-def _of_method(method: types.MethodType, specs: Specs | None, backend: str | None, full_graph: bool) -> StaticFunction:
-    made = StaticFunction(_plain(method), specs, method.__self__, backend, full_graph=full_graph)
-    made.keeps = method.__self__  # as a bound method does
-    return made
-
-
-def _plain(method: Any) -> types.FunctionType:
-    if isinstance(method, StaticFunction):
-        return method.function  # type: ignore[no-any-return]
-    function: Any = getattr(method, "__func__", method)
-    if not isinstance(function, types.FunctionType):
-        raise SignatureError(f"forward is a {type(function).__name__}, not a Python function")
-    return function
-
-
-def _is_method(function: types.FunctionType) -> bool:
-    """Whether a function is written in a class body: its qualified name says so."""
-    parents = function.__qualname__.split(".")
-    return len(parents) > 1 and parents[-2] != "<locals>"
-
-
-def _checked_specs(specs: Any) -> Specs | None:
-    if specs is None:
-        return None
-    if isinstance(specs, InputSpec):
-        return [specs]
-    if not isinstance(specs, (list, tuple, Mapping)):
-        raise SignatureError(f"input_spec is a list with one entry for each parameter, not a {type(specs).__name__}")
-    try:
-        repeated_containers(specs, lambda part: False)
-    except HoldsItselfError as error:
-        raise SignatureError(f"in input_spec {error}; specify what is read of it, and keep it in the module or a closure") from None
-    return specs
-
-
-def _check_passes(passes: Any) -> None:
-    if not isinstance(passes, (list, tuple)) or not all(map(callable, passes)):
-        raise SignatureError(f"passes is a list of functions from a program to a program, not {passes!r}")
+    options = Options(input_spec, full_graph, backend, passes, unroll)
+    make = plainly(functools.partial(make_static, options=options))
+    return make if function is None else make(function)
 
 
 def not_to_static(function: _F) -> _F:
@@ -215,10 +130,10 @@ def ignore_module(modules: types.ModuleType | Sequence[types.ModuleType]) -> Non
     Args:
         modules: modules (packages with all they contain).
     """
-    for module in modules if isinstance(modules, (list, tuple)) else [modules]:
-        if not isinstance(module, types.ModuleType):
-            raise SignatureError(f"ignore_module takes Python modules, not a {type(module).__name__}")
-        users_code.SKIPPED_PACKAGES.add(module.__name__)
+    for ignored in modules if isinstance(modules, (list, tuple)) else [modules]:
+        if not isinstance(ignored, types.ModuleType):
+            raise SignatureError(f"ignore_module takes Python modules, not a {type(ignored).__name__}")
+        users_code.SKIPPED_PACKAGES.add(ignored.__name__)
 
 
 class _Switch(contextlib.AbstractContextManager["_Switch"]):
@@ -284,8 +199,8 @@ def save(
     """
     if methods is not None and not isinstance(methods, Mapping):
         raise SignatureError(f"methods gives the specifications by the name of the method, not as a {type(methods).__name__}")
-    specs = None if methods is None else {name: _checked_specs(entry) for name, entry in methods.items()}
-    saving.save(layer, path, _checked_specs(input_spec), specs, _examples(example_inputs), _checked_about(about))
+    specs = None if methods is None else {name: checked_specs(entry) for name, entry in methods.items()}
+    writing.save(layer, path, checked_specs(input_spec), specs, _examples(example_inputs), _checked_about(about))
 
 
 def _examples(given: Any) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -349,8 +264,8 @@ def export(
     Example:
         >>> print(dy2st.export(model, "model.onnx", input_spec=[InputSpec([None, 8])]))  # doctest: +SKIP
     """
-    options = Options(inputs, verify, max_growth, rtol, atol, opset, method)
-    return exporting.export(layer, path, format, _checked_specs(input_spec), options)
+    options = ExportOptions(inputs, verify, max_growth, rtol, atol, opset, method)
+    return exporting.export(layer, path, format, checked_specs(input_spec), options)
 
 
 def save_inference_model(
@@ -380,7 +295,7 @@ def save_inference_model(
     """
     if fetch is not None and (isinstance(fetch, str) or not all(type(item) in (int, str) for item in fetch) or not fetch):
         raise SignatureError(f"fetch is a list of positions and names, not {fetch!r}")
-    saving.save_inference_model(path, layer, fetch, _checked_specs(input_spec))
+    writing.save_inference_model(path, layer, fetch, checked_specs(input_spec))
 
 
 def trace(layer: Any, inputs: Sequence[Any]) -> LoadedModule:
@@ -404,7 +319,7 @@ def trace(layer: Any, inputs: Sequence[Any]) -> LoadedModule:
     """
     if not isinstance(inputs, (list, tuple)):
         raise SignatureError(f"inputs is a sequence of arguments, not a {type(inputs).__name__}")
-    return saving.traced(layer, inputs)
+    return writing.traced(layer, inputs)
 
 
 def load(
@@ -427,4 +342,4 @@ def load(
         BackendError: there is no such executor.
         FileNotFoundError: there is no such file.
     """
-    return saving.load(path, namespaces, backend, max_steps)
+    return module.load(path, namespaces=namespaces, backend=backend, max_steps=max_steps)

@@ -12,7 +12,7 @@ WARN_AFTER = 8
 """After how many programs for one signature a warning names the value that keeps changing."""
 
 CHECK_LEAKS = os.environ.get("DY2ST_CHECK_LEAKS", "") not in ("", "0")
-"""Whether each call is followed by a search for values of the capture in what the user can reach; see :mod:`dy2st.leaks`."""
+"""Whether each call is followed by a search for values of the capture in what the user can reach; see :mod:`dy2st.static.leaks`."""
 
 SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
 """Whether tracebacks show frames of dy2st itself."""

@@ -206,6 +206,15 @@ class ExportError(Dy2stError):
     Fix: what the message says; a bound is given with `max_growth=`.
     """
 
+    def __init__(self, message: str, location: object | None = None) -> None:
+        super().__init__(message, location)
+        self.message = message
+        self.location = location
+        """The user's line, where there is one."""
+
+    def __str__(self) -> str:
+        return self.message if self.location is None else f"{self.location}: {self.message}"
+
 
 class LeakError(Dy2stError):
     """A value that exists during a capture only was found in what the user can reach.

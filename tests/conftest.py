@@ -6,23 +6,26 @@ through ``optimize``. With ``DY2ST_KEEP_PROGRAMS=FILE``, its blocks are written 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
 
 os.environ.setdefault("DY2ST_CHECK_LEAKS", "1")
 
-from dy2st import StaticFunction
+from dy2st.static import programs
 from dy2st_runtime.ir.program import Program
+from dy2st_runtime.passes.application import Pass, apply_passes
 from dy2st_runtime.passes.pipeline import optimize
 
 if os.environ.get("DY2ST_OPTIMIZE"):
 
-    def _optimized(program: Program) -> Program:
+    def _optimized(program: Program, passes: Sequence[Pass]) -> Program:
+        if passes:
+            return apply_passes(program, passes)
         return optimize(program, gradients=any(slot.requires_grad for slot in (*program.inputs, *program.states)))
 
-    StaticFunction.passes = (_optimized,)
+    programs.apply_passes = _optimized
 
 if os.environ.get("DY2ST_KEEP_PROGRAMS"):
     from tests.runtime.lowerings import described

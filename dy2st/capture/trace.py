@@ -180,7 +180,7 @@ def _before_once(session: Session, request: Request, source: Source) -> None:
     Raises:
         CaptureError: the function has to find it as it was, to run as it is written.
     """
-    if not request.may_fail:
+    if request.options.full_graph:
         return
     raise errors.CaptureError(
         f"'{source.name}' is read or changed in a way that cannot be undone, and the function is to run as it is written where it "

@@ -19,9 +19,10 @@ import torch
 from dy2st.cli import page
 from dy2st.cli.output import clean, console
 from dy2st.errors import CaptureError, ConversionError, Dy2stError, SignatureError
-from dy2st.saving import static_of
-from dy2st.static.signature import InputSpec
-from dy2st.static.static_function import StaticFunction, convert_root
+from dy2st.input_spec import InputSpec
+from dy2st.saving.layers import static_of
+from dy2st.static.conversion import convert_root
+from dy2st.static.static_function import StaticFunction
 from dy2st_runtime.ir.program import Program
 
 _DTYPES = {
@@ -125,7 +126,7 @@ def _explained(name: str, static: StaticFunction) -> page.Page:
 
 def _program(static: StaticFunction) -> tuple[Program | None, str]:
     takes_nothing = not [p for p in inspect.signature(static.function).parameters if p != "self"]
-    if static.input_spec is None and not takes_nothing:
+    if static.options.input_spec is None and not takes_nothing:
         cached = [captured.program for captured in static.program_cache]
         return (cached[0], "") if cached else (None, "Give the arguments with --spec to see the program.")
     try:

@@ -13,16 +13,17 @@ from typing import Any
 
 import torch
 
-from dy2st import saving
 from dy2st.errors import ExportError, SignatureError
 from dy2st.exporting import aoti, onnx_models, targets
 from dy2st.exporting.refusals import refuse_random_numbers, refuse_state
-from dy2st.exporting.verification import Checked, Options, own, verified
+from dy2st.exporting.verification import Checked, ExportOptions, own, verified
+from dy2st.input_spec import Specs
 from dy2st.lowering import aliasing, sequences
 from dy2st.lowering.arguments import without_defaults
 from dy2st.lowering.context import brief
-from dy2st.lowering.module import Lowered
-from dy2st.static.signature import Specs
+from dy2st.lowering.export import Lowered
+from dy2st.saving.modes import OneModeWarning, evaluating
+from dy2st.saving.writing import save
 from dy2st.static.static_function import capture_lock
 from dy2st_runtime.archive import archive
 from dy2st_runtime.ir.program import Program
@@ -65,13 +66,17 @@ class ExportReport:
         return "\n  ".join([head, checked, *self.coverage, *(f"note: {note}" for note in self.notes)])
 
 
-def export(layer: Any, path: str | os.PathLike[str], format: str | None, specs: Specs | None, options: Options) -> ExportReport:
+def export(
+    layer: Any, path: str | os.PathLike[str], format: str | None, specs: Specs | None, options: ExportOptions
+) -> ExportReport:
     """See :func:`dy2st.export`; exports run one after the other, for torch.export follows one at a time."""
     with capture_lock:
         return _export(layer, path, format, specs, options)
 
 
-def _export(layer: Any, path: str | os.PathLike[str], format: str | None, specs: Specs | None, options: Options) -> ExportReport:
+def _export(
+    layer: Any, path: str | os.PathLike[str], format: str | None, specs: Specs | None, options: ExportOptions
+) -> ExportReport:
     target = os.fspath(path)
     door = DOORS[_format(target, format)]
     door.require()
@@ -102,7 +107,7 @@ def _export(layer: Any, path: str | os.PathLike[str], format: str | None, specs:
     )
 
 
-def _lowered(door: Door, loaded: LoadedModule, program: Program, options: Options) -> Lowered:
+def _lowered(door: Door, loaded: LoadedModule, program: Program, options: ExportOptions) -> Lowered:
     """The program with buffers for lists that grow, and where there cannot be any, with lists if the format has those."""
     try:
         return targets.to_exported_program(loaded, program, door.checks, options.max_growth)
@@ -127,7 +132,7 @@ def _format(path: str, format: str | None) -> str:
     return format
 
 
-def _written(door: Door, lowered: Lowered, program: Program, path: str, options: Options) -> Sequence[str]:
+def _written(door: Door, lowered: Lowered, program: Program, path: str, options: ExportOptions) -> Sequence[str]:
     try:
         return door.write(lowered, program, path, options)
     except ExportError:
@@ -136,7 +141,7 @@ def _written(door: Door, lowered: Lowered, program: Program, path: str, options:
         raise ExportError(f"cannot write {path}: {error.strerror or error}") from error
     except Exception as error:
         raise ExportError(
-            f"{program.origin}: {program.name} cannot be written as {door.name}: {type(error).__name__}: {brief(error)}"
+            f"{program.name} cannot be written as {door.name}: {type(error).__name__}: {brief(error)}", program.origin
         ) from error
 
 
@@ -145,8 +150,8 @@ def _opened_again(door: Door, path: str, program: Program) -> targets.Runner:
         return door.read(path, program)
     except Exception as error:
         raise ExportError(
-            f"{program.origin}: {program.name} was written as {door.name}, but cannot be loaded: "
-            f"{type(error).__name__}: {brief(error)}"
+            f"{program.name} was written as {door.name}, but cannot be loaded: {type(error).__name__}: {brief(error)}",
+            program.origin,
         ) from error
 
 
@@ -202,8 +207,8 @@ def _opened(layer: Any, specs: Specs | None) -> tuple[archive.Model, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.dy2st")
         with _in_evaluation(layer), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*is saved for evaluation mode only")  # that is the mode exported
-            saving.save(layer, path, specs, records=False)  # no other format could say what is left
+            warnings.simplefilter("ignore", OneModeWarning)  # the mode exported is the one that is there
+            save(layer, path, specs, records=False)  # no other format could say what is left
         operators = torch._C._dispatch_get_all_op_names()
         model = archive.read_model(path, {name.partition("::")[0] for name in operators})  # written just now, by this process
         model = dataclasses.replace(model, state=own(model.state))  # the folder goes, and its file with it
@@ -212,12 +217,12 @@ def _opened(layer: Any, specs: Specs | None) -> tuple[archive.Model, Any]:
 
 @contextlib.contextmanager
 def _in_evaluation(layer: Any) -> Iterator[None]:
-    """See :func:`saving.evaluating`; a layer that is no module, or is a saved one, stays as it is."""
+    """See :func:`~dy2st.saving.modes.evaluating`; a layer that is no module, or is a saved one, stays as it is."""
     module = layer if isinstance(layer, torch.nn.Module) else getattr(layer, "__self__", getattr(layer, "instance", None))
     if not isinstance(module, torch.nn.Module) or isinstance(module, LoadedModule):
         yield
         return
-    with saving.evaluating(module):
+    with evaluating(module):
         yield
 
 
@@ -229,7 +234,7 @@ def _evaluation(programs: Sequence[Program]) -> Program:
     """
     found = next((program for program in programs if "eval" in program.modes), None)
     if found is None:
-        raise ExportError(f"{programs[0].origin}: {programs[0].name} was saved for training mode only; save it in evaluation mode")
+        raise ExportError(f"{programs[0].name} was saved for training mode only; save it in evaluation mode", programs[0].origin)
     return found
 
 
@@ -256,14 +261,14 @@ class Door:
             ExportError: it is not.
         """
 
-    def check(self, program: Program, options: Options) -> None:
+    def check(self, program: Program, options: ExportOptions) -> None:
         """Refuse what the format cannot hold at all.
 
         Raises:
             ExportError: the program has such a thing.
         """
 
-    def write(self, lowered: Lowered, program: Program, path: str, options: Options) -> Sequence[str]:
+    def write(self, lowered: Lowered, program: Program, path: str, options: ExportOptions) -> Sequence[str]:
         """Write the file; gives notes for the report."""
         targets.write_pt2(lowered, path)
         return ()
@@ -283,11 +288,11 @@ class OnnxDoor(Door):
     def require(self) -> None:
         onnx_models.require()
 
-    def check(self, program: Program, options: Options) -> None:
+    def check(self, program: Program, options: ExportOptions) -> None:
         refuse_state(program, "an ONNX model")
         refuse_random_numbers(program, "an ONNX model")
 
-    def write(self, lowered: Lowered, program: Program, path: str, options: Options) -> Sequence[str]:
+    def write(self, lowered: Lowered, program: Program, path: str, options: ExportOptions) -> Sequence[str]:
         onnx_models.write(lowered, program, path, options.opset)
         return ()
 
@@ -303,11 +308,11 @@ class AotiDoor(Door):
     def require(self) -> None:
         aoti.require()
 
-    def check(self, program: Program, options: Options) -> None:
+    def check(self, program: Program, options: ExportOptions) -> None:
         refuse_state(program, "an AOTInductor package")
         refuse_random_numbers(program, "an AOTInductor package")
 
-    def write(self, lowered: Lowered, program: Program, path: str, options: Options) -> Sequence[str]:
+    def write(self, lowered: Lowered, program: Program, path: str, options: ExportOptions) -> Sequence[str]:
         aoti.write(lowered, program, path)
         return ()
 

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from dy2st.errors import ExportError
 from dy2st.exporting.targets import Runner, quietly
 from dy2st.lowering.context import brief
-from dy2st.lowering.module import Lowered
+from dy2st.lowering.export import Lowered
 from dy2st_runtime.executors.inductor.guards import guarded
 from dy2st_runtime.ir.program import Program
 
@@ -47,7 +47,7 @@ def write(lowered: Lowered, program: Program, path: str) -> None:
             torch._inductor.aoti_compile_and_package(lowered.exported, package_path=package)
         except Exception as error:
             raise ExportError(
-                f"{program.origin}: Inductor cannot compile {program.name}: {type(error).__name__}: {brief(error)}"
+                f"Inductor cannot compile {program.name}: {type(error).__name__}: {brief(error)}", program.origin
             ) from error
         shutil.copyfile(package, path)
 

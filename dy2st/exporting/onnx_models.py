@@ -17,7 +17,7 @@ from dy2st.exporting.inputs import distinct, parameter_names
 from dy2st.exporting.targets import Runner, quietly
 from dy2st.lowering import sequences
 from dy2st.lowering.context import brief, place
-from dy2st.lowering.module import Lowered
+from dy2st.lowering.export import Lowered
 from dy2st_runtime.ir.program import Program
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
@@ -117,7 +117,7 @@ def _translated(error: BaseException, program: Program) -> ExportError:
         root = root.__cause__
     found = _OPERATOR.search(str(root))
     if found is None:
-        return ExportError(f"{program.origin}: {program.name} cannot be told in ONNX: {type(root).__name__}: {brief(root)}")
+        return ExportError(f"{program.name} cannot be told in ONNX: {type(root).__name__}: {brief(root)}", program.origin)
     operator = found[2]
     nodes = [node for node in program.nodes() if isinstance(node.target, torch._ops.OpOverload)]
     using = [node for node in nodes if _stem(node) == operator] or [node for node in nodes if operator in _stem(node)]

@@ -8,7 +8,7 @@ import torch
 
 from dy2st.errors import ExportError
 from dy2st.lowering.aliasing import facts
-from dy2st.lowering.context import place
+from dy2st.lowering.context import location
 from dy2st_runtime.ir.program import Program
 
 
@@ -27,8 +27,9 @@ def refuse_state(program: Program, format: str) -> None:
     changed += [names[position] for position in sorted(facts(program.block).tensors)]
     if changed:
         raise ExportError(
-            f"{program.origin}: {program.name} changes {', '.join(changed)}, and {format} keeps nothing from call to call; "
-            "take it as an argument and return its new value"
+            f"{program.name} changes {', '.join(changed)}, and {format} keeps nothing from call to call; "
+            "take it as an argument and return its new value",
+            program.origin,
         )
 
 
@@ -46,7 +47,7 @@ def refuse_random_numbers(program: Program, format: str) -> None:
         target = node.target
         if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags and _is_random(node):
             raise ExportError(
-                f"{place(node)}{target} makes random numbers, which {format} makes otherwise; pass them as an argument"
+                f"{target} makes random numbers, which {format} makes otherwise; pass them as an argument", location(node)
             )
 
 

@@ -15,7 +15,8 @@ import torch
 from dy2st.errors import ExportError
 from dy2st.exporting.inputs import example
 from dy2st.exporting.preparing import lower_prepared
-from dy2st.lowering.module import Lowered, LoweredModule, lower
+from dy2st.lowering.export import Lowered, lower
+from dy2st.lowering.module import LoweredModule
 from dy2st_runtime.ir.program import Program
 from dy2st_runtime.module import LoadedModule
 

@@ -44,7 +44,7 @@ _MOST_STEPS = 5_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class ExportOptions:
     """See :func:`dy2st.export`."""
 
     inputs: Sequence[Any] | None = None
@@ -80,7 +80,7 @@ class Checked:
     coverage: list[str] = dataclasses.field(default_factory=list)
 
 
-def verified(program: Program, state: State, live: Any, run: Runner, options: Options) -> Checked:
+def verified(program: Program, state: State, live: Any, run: Runner, options: ExportOptions) -> Checked:
     """Compare the written file with the program, and with eager where it is there: results, arguments afterwards, and state.
 
     Raises:
@@ -95,13 +95,14 @@ def verified(program: Program, state: State, live: Any, run: Runner, options: Op
         if eager is not None:
             problem = _like_eager(program, eager, reference, expected, (args, kwargs), options).problem
             if problem is not None:
-                raise ExportError(f"{program.origin}: {program.name} differs from eager Python: {problem}; {_shown(args, kwargs)}")
+                raise ExportError(f"{program.name} differs from eager Python: {problem}; {_shown(args, kwargs)}", program.origin)
         try:
             found = _results(lambda *args, **kwargs: run.call(*as_tensors(program, args, kwargs)), args, kwargs)
         except Exception as error:
             raise ExportError(
-                f"{program.origin}: the exported {program.name} fails where the program does not: {type(error).__name__}: "
-                f"{brief(error)}; {_shown(args, kwargs)}"
+                f"the exported {program.name} fails where the program does not: {type(error).__name__}: "
+                f"{brief(error)}; {_shown(args, kwargs)}",
+                program.origin,
             ) from error
         difference = _either(
             compare(found, expected, options.rtol, options.atol),
@@ -109,8 +110,9 @@ def verified(program: Program, state: State, live: Any, run: Runner, options: Op
         )
         if difference.problem is not None:
             raise ExportError(
-                f"{program.origin}: the exported {program.name} is not right: {difference.problem}; {_shown(args, kwargs)}; "
-                "rtol= and atol= say how far it may be off"
+                f"the exported {program.name} is not right: {difference.problem}; {_shown(args, kwargs)}; "
+                "rtol= and atol= say how far it may be off",
+                program.origin,
             )
         done.calls, done.largest = done.calls + 1, max(done.largest, difference.largest)
     return done
@@ -122,7 +124,7 @@ def _like_eager(
     reference: LoadedModule,
     expected: Sequence[torch.Tensor],
     call: Call,
-    options: Options,
+    options: ExportOptions,
 ) -> Difference:
     results = compare(_results(_as_written(eager), *call), expected, options.rtol, options.atol)
     owner = getattr(eager, "__self__", eager)
@@ -193,7 +195,7 @@ def _held(program: Program, run: Runner) -> dict[str, torch.Tensor]:
     return {name: held[kept] for name, kept in names.items() if kept in held}
 
 
-def _compare_states(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], options: Options) -> Difference:
+def _compare_states(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], options: ExportOptions) -> Difference:
     names = [name for name in expected if name in found]
     return compare(
         [found[name] for name in names],
@@ -207,7 +209,7 @@ def _compare_states(found: Mapping[str, torch.Tensor], expected: Mapping[str, to
 # -- calls -------------------------------------------------------------------------------------------------------------------
 
 
-def _chosen(watch: Watch, state: State, options: Options) -> list[Call]:
+def _chosen(watch: Watch, state: State, options: ExportOptions) -> list[Call]:
     """The calls to compare: those given, or of many made-up ones those that go new ways, and a few more.
 
     Raises:
@@ -242,9 +244,10 @@ def _chosen(watch: Watch, state: State, options: Options) -> list[Call]:
                 site.seen = old
     if not chosen:
         raise ExportError(
-            f"{watch.program.origin}: {watch.program.name} takes none of the made-up arguments "
+            f"{watch.program.name} takes none of the made-up arguments "
             f"({type(problem).__name__}: {problem}); pass inputs=, a list of calls' arguments, to verify the result with, "
-            "or verify=False"
+            "or verify=False",
+            watch.program.origin,
         )
     return chosen
 

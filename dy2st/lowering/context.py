@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from dy2st.errors import ExportError
 from dy2st.lowering.aliasing import facts
 from dy2st.lowering.values import ListValue, Unbound
-from dy2st_runtime.ir.program import Block
+from dy2st_runtime.ir.program import Block, Location
 
 
 class Context(abc.ABC):
@@ -65,15 +65,21 @@ class Context(abc.ABC):
 _is_alias_of: Callable[[torch.Tensor, torch.Tensor], bool] = getattr(torch._C, "_is_alias_of")  # noqa: B009  # not in its stubs
 
 
+def location(node: fx.Node) -> Location | None:
+    """The user's line of a node."""
+    found: Location | None = node.meta.get("location")
+    return found
+
+
 def place(node: fx.Node) -> str:
-    """The user's line of a node, as the beginning of a message."""
-    location = node.meta.get("location")
-    return f"{location}: " if location is not None else ""
+    """The same as the beginning of a message."""
+    found = location(node)
+    return f"{found}: " if found is not None else ""
 
 
 def refuse(node: fx.Node, what: str, fix: str = "") -> ExportError:
     """The error for what the formats outside cannot express."""
-    return ExportError(f"{place(node)}{what}" + (f"; {fix}" if fix else ""))
+    return ExportError(f"{what}; {fix}" if fix else what, location(node))
 
 
 def brief(error: BaseException) -> str:

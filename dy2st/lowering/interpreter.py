@@ -10,9 +10,9 @@ from torch import fx
 
 from dy2st.errors import ExportError
 from dy2st.lowering import arithmetic, lists, operators
-from dy2st.lowering.branch import branch, described
-from dy2st.lowering.context import Context, brief, place, refuse
-from dy2st.lowering.loop import loop
+from dy2st.lowering.context import Context, brief, location, refuse
+from dy2st.lowering.control_flow.branch import branch, described
+from dy2st.lowering.control_flow.loop import loop
 from dy2st.lowering.values import Number
 from dy2st_runtime.ir.program import Block
 from dy2st_runtime.primitives import control, modes, scalars
@@ -54,7 +54,9 @@ class Interpreter(Context):
         except (arithmetic.NoTranslationError, lists.NoListError) as error:
             raise refuse(node, f"{_name(node)} cannot be exported: {error}") from None
         except Exception as error:
-            raise ExportError(f"{place(node)}{_name(node)}: torch.export gives {type(error).__name__}: {brief(error)}") from error
+            raise ExportError(
+                f"{_name(node)}: torch.export gives {type(error).__name__}: {brief(error)}", location(node)
+            ) from error
 
     def _operation(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
         target: Any = node.target

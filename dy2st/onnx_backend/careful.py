@@ -15,7 +15,7 @@ from torch import fx
 
 from dy2st.errors import ExportError
 from dy2st.lowering import arithmetic
-from dy2st.lowering.context import place, refuse
+from dy2st.lowering.context import location, refuse
 from dy2st.lowering.interpreter import Interpreter
 from dy2st.lowering.values import ListValue, Number, as_tensor
 from dy2st_runtime.ir.program import Block
@@ -216,4 +216,4 @@ def _tied(outputs: list[Any], found: Sequence[tuple[fx.Node, torch.Tensor]]) -> 
         made = list(outputs)
         made[position] = tied if tensor is value else dataclasses.replace(value, tensor=tied)
         return made
-    raise ExportError(f"{place(found[0][0])}what is checked here is in a branch or loop that gives no tensor")
+    raise ExportError("what is checked here is in a branch or loop that gives no tensor", location(found[0][0]))

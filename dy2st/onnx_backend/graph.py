@@ -23,8 +23,10 @@ from dy2st.exporting.preparing import lower_prepared
 from dy2st.exporting.refusals import refuse_random_numbers
 from dy2st.lowering.aliasing import facts
 from dy2st.lowering.context import check_hazards, refuse
+from dy2st.lowering.export import lower
 from dy2st.lowering.interpreter import Interpreter
-from dy2st.lowering.module import LoweredModule, lower
+from dy2st.lowering.module import LoweredModule
+from dy2st.lowering.results import with_opaque_sizes
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
 from dy2st.onnx_backend.careful import Careful, operator_of
 from dy2st_runtime.analyses.provenance import UntoldError, with_provenance
@@ -117,7 +119,7 @@ def _check(program: Program) -> None:
     refuse_random_numbers(program, "onnxruntime")
     for slot in _slots(program):
         if slot.dtype is not None and slot.dtype not in _DTYPES:
-            raise ExportError(f"{program.origin}: {slot.name!r} has dtype {slot.dtype}, which onnxruntime does not compute with")
+            raise ExportError(f"{slot.name!r} has dtype {slot.dtype}, which onnxruntime does not compute with", program.origin)
     for node in program.nodes():
         if node.target in _TALKS:
             raise refuse(node, f"{getattr(node.target, 'name', node.target)} runs in Python")
@@ -134,7 +136,7 @@ def _flat(program: Program, values: Sequence[Any]) -> tuple[Program, tuple[Any, 
     try:
         told = with_provenance(program)
     except UntoldError as error:
-        raise ExportError(f"{program.origin}: {error}") from None
+        raise ExportError(f"{error}", program.origin) from None
     program = told.program
     slots = []
     for number, (slot, value) in enumerate(zip(_slots(program), values, strict=True)):
@@ -192,9 +194,7 @@ class _Flat(LoweredModule):
 
     def given(self, args: Sequence[Any]) -> Sequence[Any]:
         """The arguments, with sizes of which nothing is known if it must be."""
-        from dy2st.lowering.module import _with_opaque_sizes
-
-        return _with_opaque_sizes(self.program, args) if self.opaque else args
+        return with_opaque_sizes(self.program, args) if self.opaque else args
 
     def _collected(self, outputs: Sequence[Any], leaves: Sequence[Any], changed: Sequence[int]) -> Any:
         tensors: list[torch.Tensor] = []
@@ -229,7 +229,7 @@ class _Flat(LoweredModule):
 
     def _refused(self, value: Any) -> ExportError:
         what = "a list whose length is known only when it runs" if isinstance(value, ListValue) else f"a {type(value).__name__}"
-        return ExportError(f"{self.program.origin}: a result is {what}")
+        return ExportError(f"a result is {what}", self.program.origin)
 
 
 # -- on disk -----------------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def _key(program: Program, values: Sequence[Any]) -> str | None:
 def _makers() -> str:
     """The code that makes graphs."""
     own = [Path(package.__file__ or "").parent for package in (analyses, exporting, ir, lowering, onnx_backend, passes, primitives)]
-    files = sorted(path for folder in own for path in folder.glob("*.py"))
+    files = sorted(path for folder in own for path in folder.rglob("*.py"))
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "onnxscript")]
     return hashlib.sha256(b"".join([path.read_bytes() for path in files])).hexdigest() + "".join(versions)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import logging
 import operator
-import re
 import time
 import warnings
 from collections.abc import Sequence
@@ -32,9 +32,27 @@ _MOST_CHANGES = 2
 """How often a weight may change after few calls before it is passed at each call."""
 
 _SAMPLES = 16
-_RAISES = "it raises"
-_FAILS = "onnxruntime gives"
-_MISSING_ITEM = re.compile("out of data bounds|invalid index found|out of range")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reason:
+    """Why a call runs on another executor.
+
+    Attributes:
+        text: the reason.
+        location: the user's line, where there is one.
+        has_failed: whether onnxruntime has failed: what the program does then is for the other executor to tell.
+    """
+
+    text: str
+    location: object | None = None
+    has_failed: bool = False
+
+    def __str__(self) -> str:
+        return self.text if self.location is None else f"{self.location}: {self.text}"
+
+
+_RAISES = Reason("it raises")
 
 
 class Runner:
@@ -48,10 +66,10 @@ class Runner:
         self._program = program
         self._rest = executors.runner(program, "native")
         self._graph: Graph | None = None
-        self._refused: str | None = None
+        self._refused: Reason | None = None
         self._sessions: dict[int, _Bound] = {}
         self._kinds: tuple[Any, ...] = ()
-        self._declined: dict[str, int] = {}
+        self._declined: dict[Reason, int] = {}
         self._ran = 0
         self._changes: collections.Counter[int] = collections.Counter()
         self._seconds = 0.0
@@ -60,19 +78,16 @@ class Runner:
         """Run the program; see :data:`dy2st_runtime.executors.Runner`."""
         bound = self._sessions.get(torch.get_num_threads())
         known = bound is not None and not bound.changed(values)
-        reason = self._refused or (bound.unusual(values) if bound is not None and known else unusual(values))
+        asks = bound.unusual(values) if bound is not None and known else unusual(values)
+        reason = self._refused or (None if asks is None else Reason(asks))
         if reason is None:
-            if not known:
-                bound = self._bind(values)
-            if bound is None:
-                reason = self._refused
-            else:
-                outputs = self._outputs(bound, values)
-                if isinstance(outputs, tuple):
-                    self._ran += 1
-                    return outputs
-                reason = outputs
-        return self._elsewhere(values, reason or "")
+            found = bound if known and bound is not None else self._bind(values)
+            outputs = found if isinstance(found, Reason) else self._outputs(found, values)
+            if isinstance(outputs, tuple):
+                self._ran += 1
+                return outputs
+            reason = outputs
+        return self._elsewhere(values, reason)
 
     def report(self) -> str:
         """How often it ran in onnxruntime, and why not at other times."""
@@ -83,18 +98,18 @@ class Runner:
 
     # -- in onnxruntime ------------------------------------------------------------------------------------------------------
 
-    def _outputs(self, bound: _Bound, values: Sequence[Any]) -> tuple[Any, ...] | str:
+    def _outputs(self, bound: _Bound, values: Sequence[Any]) -> tuple[Any, ...] | Reason:
         """What the program gives; or why that is left to another executor, with nothing changed."""
         graph = bound.graph
         if tuple(map(type, bound.numbers(values))) != self._kinds:
-            return "a number is of another kind than at the first call"
+            return Reason("a number is of another kind than at the first call")
         if graph.written and _conflict(graph, values):
-            return "a tensor that is changed in place shares its memory with another one"
+            return Reason("a tensor that is changed in place shares its memory with another one")
         try:
             found = bound.session(values)
         except Exception as error:  # whatever it is, the other executor computes it, or raises what eager does
             log.info("%s: onnxruntime gives %s", self._program.origin, error)
-            return _RAISES if _MISSING_ITEM.search(str(error)) else f"{_FAILS} {type(error).__name__} (see the log)"
+            return Reason(f"onnxruntime gives {type(error).__name__} (see the log)", has_failed=True)
         if graph.holds is not None and not bool(found[graph.holds]):
             return _RAISES
         outputs = tuple(_output(result, found, values) for result in graph.results)
@@ -104,24 +119,26 @@ class Runner:
                     values[position].copy_(_typed(found[index], values[position].dtype is torch.bool))
         return outputs
 
-    def _bind(self, values: Sequence[Any]) -> _Bound | None:
-        """A session for the weights as they are now; ``None`` when there is none for this program."""
+    def _bind(self, values: Sequence[Any]) -> _Bound | Reason:
+        """A session for the weights as they are now; or why there is none for this program."""
         with capture_lock:  # torch.export follows one program at a time, and no capture meanwhile
             threads = torch.get_num_threads()
             bound = self._sessions.get(threads)
-            if self._refused is not None or (bound is not None and not bound.changed(values)):
-                return None if self._refused is not None else bound
+            if self._refused is not None:
+                return self._refused
+            if bound is not None and not bound.changed(values):
+                return bound
             if bound is not None and self._ran - bound.since < _FEW_CALLS:
                 self._changes.update(bound.changes(values))
             start = time.perf_counter()
             try:
                 self._sessions[threads] = made = self._made(values, threads)
             except ExportError as error:
-                self._refuse(str(error))
-                return None
+                self._refused = Reason(error.message, error.location)
+                return self._refused
             except Exception as error:  # another defect of an exporter, or an operator that onnxruntime does not have
-                self._refuse(f"{self._program.origin}: {type(error).__name__}: {_first_line(error)}")
-                return None
+                self._refused = Reason(f"{type(error).__name__}: {_first_line(error)}", self._program.origin)
+                return self._refused
             finally:
                 self._seconds += time.perf_counter() - start
             log.info("%s: ready in %.0f ms", self._program.origin, 1e3 * (time.perf_counter() - start))
@@ -140,11 +157,8 @@ class Runner:
 
     # -- elsewhere -----------------------------------------------------------------------------------------------------------
 
-    def _refuse(self, reason: str) -> None:
-        self._refused = reason
-
-    def _elsewhere(self, values: Sequence[Any], reason: str) -> tuple[Any, ...]:
-        if not reason.startswith(_FAILS):
+    def _elsewhere(self, values: Sequence[Any], reason: Reason) -> tuple[Any, ...]:
+        if not reason.has_failed:
             self._note(reason)
             return self._rest(values)
         try:
@@ -155,11 +169,12 @@ class Runner:
         self._note(reason)
         return found
 
-    def _note(self, reason: str) -> None:
+    def _note(self, reason: Reason) -> None:
         """Count a call that ran elsewhere, and say why, the first time."""
         if reason not in self._declined and reason != _RAISES:
-            text = f"runs without onnxruntime, on the native executor: {reason.removeprefix(f'{self._program.origin}: ')}"
-            warnings.warn(f"{self._program.origin}: {self._program.name} {text}", RuntimeWarning, stacklevel=level_outside())
+            shown = reason.text if reason.location == self._program.origin else reason
+            text = f"{self._program.name} runs without onnxruntime, on the native executor: {shown}"
+            warnings.warn(f"{self._program.origin}: {text}", RuntimeWarning, stacklevel=level_outside())
         self._declined[reason] = self._declined.get(reason, 0) + 1
 
 

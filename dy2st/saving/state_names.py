@@ -22,7 +22,7 @@ from dy2st.capture.outputs.effects import Writer
 from dy2st.capture.outputs.results import Written
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import SaveError
-from dy2st.static.attribute_state import Taken, line_of, with_recordings
+from dy2st.saving.carried_state import Taken, line_of, with_recordings
 from dy2st_runtime.archive.state import StateValue
 from dy2st_runtime.call.on_raise import Leave
 from dy2st_runtime.ir import paths, structure_json

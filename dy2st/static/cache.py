@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dy2st import config
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.sizes import Place
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.trace import Captured
-from dy2st.static.signature import Call
+from dy2st.static.calls.call import Call
 
 
 @dataclasses.dataclass
@@ -36,13 +36,56 @@ class Entry:
     routed: set[Any] = dataclasses.field(default_factory=set)
 
 
+class Mismatch(NamedTuple):
+    """Why a program that has the key of a call does not serve it.
+
+    Attributes:
+        entry: the program.
+        values: of its sources now.
+        guard: the first condition that does not hold; ``None`` where all do, and a dynamic size is special.
+    """
+
+    entry: Entry
+    values: list[Any]
+    guard: Guard | None
+
+    def __str__(self) -> str:
+        if self.guard is None:
+            return "a dynamic size is special"
+        return f"{self.guard.source.name} is not what it was ({self.guard.expected})"
+
+
+class Lookup(NamedTuple):
+    """What the cache knows of a call.
+
+    Attributes:
+        call: the call, as a program takes it.
+        entries: the programs with its key; one that is added or dropped makes them another object.
+        entry: the program that serves the call, if there is one.
+        values: of the sources of that program now.
+        mismatches: why each of the programs before it does not; without a hit, why none does.
+    """
+
+    call: Call
+    entries: tuple[Entry, ...]
+    entry: Entry | None
+    values: list[Any]
+    mismatches: Sequence[Mismatch]
+
+    @property
+    def broken_sizes(self) -> frozenset[Place]:
+        """The dynamic sizes of the call that the programs with its key are not made for."""
+        arguments = self.call.arguments
+        return frozenset().union(*(entry.captured.sizes.broken(arguments) for entry in self.entries))
+
+
 class ProgramCache:
     """Programs by key; a key may have several, told apart by their guards.
 
     Lookups take no lock: the table is replaced, never changed in place. Additions must be serialised by the caller.
 
     Attributes:
-        routes: short ways to programs by the spelling of calls, replaced like the table; see :mod:`dy2st.route`.
+        routes: short ways to programs by the spelling of calls, replaced like the table; see :mod:`dy2st.static.fast_path`.
     """
 
     def __init__(self) -> None:
@@ -62,14 +105,25 @@ class ProgramCache:
     def __reduce__(self) -> tuple[Any, ...]:
         return (ProgramCache, ())
 
-    def find(self, key: Any, arguments: Sequence[Any]) -> tuple[Entry, list[Any]] | None:
-        """The program for a call and the values of its sources; ``None`` if there is none yet."""
-        for entry in self._table.get(key, ()):
+    def look_up(self, call: Call, known: Lookup | None = None) -> Lookup:
+        """What there is for a call.
+
+        Args:
+            call: the call, as a program takes it.
+            known: what was found before; it is the answer if the key is the same, and so are the programs with that key.
+        """
+        entries = self._table.get(call.key, ())
+        if known is not None and known.entries is entries and known.call.key == call.key:
+            return known
+        mismatches: list[Mismatch] = []
+        arguments = call.arguments if entries else ()
+        for entry in entries:
             values = fetch(entry.captured.sources, arguments)
-            if entry.captured.guards.failure(values) is None and not entry.captured.sizes.broken(arguments):
-                self.used(entry)
-                return entry, values
-        return None
+            guard = entry.captured.guards.failure(values)
+            if guard is None and not entry.captured.sizes.broken(arguments):
+                return Lookup(call, entries, entry, values, mismatches)
+            mismatches.append(Mismatch(entry, values, guard))
+        return Lookup(call, entries, None, [], mismatches)
 
     def used(self, entry: Entry) -> None:
         """Remember that a program was used now."""
@@ -80,35 +134,15 @@ class ProgramCache:
         if any(entry is route.entry for entry in self._table.get(route.entry.key, ())):
             self.routes = {**self.routes, spelling: (route, *self.routes.get(spelling, ()))}
 
-    def failures(self, key: Any, arguments: Sequence[Any]) -> list[tuple[Captured, Guard]]:
-        """For each program with this key, the guard that keeps it from being used."""
-        found = []
-        for entry in self._table.get(key, ()):
-            guard = entry.captured.guards.failure(fetch(entry.captured.sources, arguments))
-            if guard is not None:
-                found.append((entry.captured, guard))
-        return found
-
-    def of(self, key: Any) -> list[Captured]:
-        """The programs with this key."""
-        return [entry.captured for entry in self._table.get(key, ())]
-
     def items(self) -> list[tuple[Any, Captured]]:
         """All programs, each with its key."""
         return [(entry.key, entry.captured) for entries in self._table.values() for entry in entries]
 
-    def miss(self, call: Call) -> str:
-        """Why there is no program for a call, in words."""
-        if call.key not in self._table:
-            return f"no program for {call.describe()} yet; programs for {len(self._table)} other signatures"
-        failed = [guard for _, guard in self.failures(call.key, call.arguments)]
-        reasons = dict.fromkeys(f"{guard.source.name} is not what it was ({guard.expected})" for guard in failed)
-        return "; ".join(reasons) or "a dynamic size is special"
-
-    def broken_sizes(self, key: Any, arguments: Sequence[Any]) -> frozenset[Place]:
-        """The dynamic sizes of a call that the programs with this key are not made for."""
-        entries = self._table.get(key, ())
-        return frozenset().union(*(entry.captured.sizes.broken(arguments) for entry in entries))
+    def told(self, lookup: Lookup) -> str:
+        """Why a lookup has found no program, in words."""
+        if not lookup.entries:
+            return f"no program for {lookup.call.describe()} yet; programs for {len(self._table)} other signatures"
+        return "; ".join(dict.fromkeys(map(str, lookup.mismatches)))
 
     def add(self, key: Any, captured: Captured) -> Entry:
         """Keep a program; the least recently used goes when there are too many."""

@@ -28,6 +28,7 @@ from dy2st.constructs.private_names import mangle
 from dy2st.constructs.registry import LAST_READABLE, Phase
 from dy2st.constructs.undefined import lost_names
 from dy2st.constructs.walk import insert_at_start, run_phase
+from dy2st.errors import ConversionError, SourceNotFoundError
 from dy2st.names import Namer
 from dy2st.source.compile import compile_function
 from dy2st.source.locate import compiled_from, text_of
@@ -103,7 +104,47 @@ def convert(function: types.FunctionType) -> ConvertedFunction:
         return found
 
 
-def refuse_generator(function: types.FunctionType) -> None:
+def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:
+    """The converted form of a function that converted code calls; ``None`` when it is called as it is.
+
+    Functions without source and coroutines are called as they are: tensor operations inside are recorded, and asking a tensor for
+    its truth value there is an error that names them. One whose file has changed since it was imported has a source that nobody
+    can read any more: what it does there would be lost.
+    """
+    if function.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return None
+    try:
+        converted = convert(function)
+    except SourceNotFoundError as error:
+        if error.edited:
+            raise
+        logs.transform.info("%s is called as it is: %s", function.__qualname__, error.msg)
+        return None
+    if (level := logs.code_level()) is not None:
+        log_code(function, level)
+    return converted
+
+
+def convert_root(function: types.FunctionType) -> ConvertedFunction:
+    """Convert the decorated function itself, where every reason not to is an error.
+
+    Raises:
+        ConversionError: it has no source, or is written with something that has no static meaning.
+    """
+    _refuse_generator(function)
+    return convert(function)
+
+
+def conversion_error(function: types.FunctionType) -> ConversionError | None:
+    """Why a function cannot be rewritten, if so."""
+    try:
+        convert_root(function)
+    except ConversionError as error:
+        return error
+    return None
+
+
+def _refuse_generator(function: types.FunctionType) -> None:
     """Raise UnsupportedSyntaxError at the first `yield` of a function."""
     if function.__code__.co_flags & inspect.CO_GENERATOR:
         check_no_yield(parse_function(function.__code__, function.__globals__).tree, function.__code__.co_filename)

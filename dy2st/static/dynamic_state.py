@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from dy2st.capture.environment.guards import Guard
-from dy2st.capture.environment.sources import Source, fetch
+from dy2st.capture.environment.sources import Source
 from dy2st.capture.trace import READ_ONCE, Captured
-from dy2st.static.cache import ProgramCache
-from dy2st.static.signature import Call, Part, Path
+from dy2st.static.cache import Lookup, ProgramCache
+from dy2st.static.calls.call import Call, Part, Path
 from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure
 
 Dims = frozenset[int] | None
@@ -34,6 +34,43 @@ Dynamic = Mapping[str | Path, Dims]
 """What is dynamic: the names of sources, and the places of numbers in the arguments."""
 Capture = Callable[[Call, Mapping[str, Dims]], Captured]
 """Captures a call, given the dynamic state."""
+
+
+class Difference(NamedTuple):
+    """A part of a call's arguments that is another than a program was captured for.
+
+    Attributes:
+        captured: the program.
+        part: what is there now, and where.
+        before: what was there.
+    """
+
+    captured: Captured
+    part: Part
+    before: Structure
+
+
+class Miss(NamedTuple):
+    """A call that has no program, and what is known of why.
+
+    Attributes:
+        call: the call, with all its numbers as constants.
+        lookup: what the cache says of it.
+        differences: where its arguments differ from those of programs with other keys.
+    """
+
+    call: Call
+    lookup: Lookup
+    differences: Sequence[Difference]
+
+    def changing(self) -> list[str]:
+        """What keeps programs from being used: for each of them, the name of one thing that is another now."""
+        names = [mismatch.guard.source.name for mismatch in self.lookup.mismatches if mismatch.guard is not None]
+        first: dict[int, str] = {}
+        for captured, part, _ in self.differences:
+            if any(name == part.name or name.startswith((f"{part.name}[", f"{part.name}.")) for name in captured.written):
+                first.setdefault(id(captured), part.name)
+        return names + list(first.values())
 
 
 class DynamicState:
@@ -50,15 +87,24 @@ class DynamicState:
         self._constant: frozenset[str | Path] = frozenset()
         """What has to stay a constant."""
 
-    def described(self, call: Call) -> Call:
-        """A call with the numbers of its arguments as inputs that are known to differ."""
-        return call.with_numbers(self._places) if self._places else call
+    def look_up(self, call: Call, known: Lookup | None = None) -> Lookup:
+        """What the cache has for a call with all its numbers as constants; see :meth:`ProgramCache.look_up`."""
+        return self._cache.look_up(call.with_numbers(self._places) if self._places else call, known)
 
-    def capture(self, call: Call, capture: Capture) -> tuple[Call, Captured]:
+    def miss(self, call: Call, lookup: Lookup) -> Miss:
+        """What is known of a call that a lookup has found no program for."""
+        found = []
+        for key, captured in self._cache.items():
+            if key[2:] == call.key[2:]:
+                pairs = _differences(key, call.key, Part(key[0]), Part(call.key[0]))
+                found += [Difference(captured, part, before) for part, before in pairs]
+        return Miss(call, lookup, found)
+
+    def capture(self, miss: Miss, capture: Capture) -> tuple[Call, Captured]:
         """Capture a call that has no program yet, with as much dynamic state as its code allows.
 
         Args:
-            call: the call, with all its numbers as constants.
+            miss: the call.
             capture: captures it, given what is dynamic.
 
         Returns:
@@ -68,10 +114,10 @@ class DynamicState:
             Exception: what ``capture`` raises where all state is constant.
         """
 
-        dynamic = self._changed(call)
-        found, refused = _attempt(call, dynamic, capture), frozenset[str | Path]()
+        dynamic = self._changed(miss)
+        found, refused = _attempt(miss.call, dynamic, capture), frozenset[str | Path]()
         if isinstance(found, Exception) and dynamic and not hasattr(found, READ_ONCE):
-            found, refused = _largest(call, dynamic, capture)
+            found, refused = _largest(miss.call, dynamic, capture)
         if isinstance(found, Exception):
             try:
                 raise found
@@ -81,13 +127,13 @@ class DynamicState:
         self._places = (self._places | {name for name in dynamic if isinstance(name, tuple)}) - self._constant
         return found
 
-    def _changed(self, call: Call) -> dict[str | Path, Dims]:
+    def _changed(self, miss: Miss) -> dict[str | Path, Dims]:
         """State that a program of this function writes and that is another now."""
-        places, found = self._written_arguments(call) - self._constant, dict[str, Dims]()
-        for captured in self._cache.of(call.with_numbers(places).key):
-            values = fetch(captured.sources, call.arguments)
-            if captured.guards.failure(values) is None:
+        places, found = self._written_arguments(miss) - self._constant, dict[str, Dims]()
+        for mismatch in self._cache.look_up(miss.call.with_numbers(places), miss.lookup).mismatches:
+            if mismatch.guard is None:
                 continue
+            captured, values = mismatch.entry.captured, mismatch.values
             found.update(captured.dynamic_state)
             for guard in captured.guards:
                 if guard.source.name in captured.written:
@@ -97,34 +143,13 @@ class DynamicState:
         changed.update((name, dims) for name, dims in found.items() if name not in self._constant)
         return changed
 
-    def _written_arguments(self, call: Call) -> set[Path]:
+    def _written_arguments(self, miss: Miss) -> set[Path]:
         """The places of numbers in the arguments that a program writes and that are others now."""
         found = set(self._places)
-        for captured, part, before in self.differing(call):
+        for captured, part, before in miss.differences:
             if part.name in captured.written and _kind(part.structure) is not None and _kind(part.structure) is _kind(before):
                 found.add(part.path)
-        return found | {path for part in _lists(Part(call.structure)) for path in _together(part, found)}
-
-    def changing(self, call: Call) -> list[str]:
-        """What keeps programs from being used for a call: for each of them, the name of one thing that is another now."""
-        described = self.described(call)
-        names = [guard.source.name for _, guard in self._cache.failures(described.key, described.arguments)]
-        first: dict[int, str] = {}
-        for captured, part, _ in self.differing(call):
-            if any(name == part.name or name.startswith((f"{part.name}[", f"{part.name}.")) for name in captured.written):
-                first.setdefault(id(captured), part.name)
-        return names + list(first.values())
-
-    def differing(self, call: Call) -> Iterator[tuple[Captured, Part, Structure]]:
-        """Where the arguments of a call differ from those of programs, with what was there.
-
-        Args:
-            call: the call, with all its numbers as constants.
-        """
-        for key, captured in self._cache.items():
-            if key[2:] == call.key[2:]:
-                for part, before in _differences(key, call.key, Part(key[0]), Part(call.key[0])):
-                    yield captured, part, before
+        return found | {path for part in _lists(Part(miss.call.structure)) for path in _together(part, found)}
 
 
 def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Captured] | Exception:

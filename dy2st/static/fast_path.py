@@ -1,7 +1,7 @@
 """The short way of a call to its program, once a call like it has gone the long one.
 
-A route is a function that recognises the call (:mod:`dy2st.matching`), the runner of the program, and a function that puts
-the result together.
+A route is a function that recognises the call (:mod:`dy2st.static.matching`), the runner of the program, and a function that
+puts the result together.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dy2st.capture.attributes.tensor_attributes import Marks
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.trace import Captured
 from dy2st.static.cache import Entry
-from dy2st.static.compiled_guards import Match, NotInline, Writer, match_function
-from dy2st.static.signature import Call, CallSignature
+from dy2st.static.calls.call import Call
+from dy2st.static.calls.signature import CallSignature
+from dy2st.static.matching.arguments import Spelling
+from dy2st.static.matching.code import NotInline, Writer
+from dy2st.static.matching.match import Match, match_function
 from dy2st_runtime.executors import Runner
 from dy2st_runtime.executors.python.code import tuple_text
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Structure, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
-
-Spelling = tuple[int, tuple[str, ...]]
-"""How many positional arguments a call has, and the names of its keyword arguments."""
 
 
 class Route:

@@ -53,27 +53,27 @@ def watched(call: _Call) -> _Call:
         try:
             result = call(static, *args, **kwargs)
         except Exception as error:
-            _check(static, [("the exception", error), *_given(args, kwargs)], error)
+            _check(static.function, static.instance, [("the exception", error), *_given(args, kwargs)], error)
             hide(error)
             raise
-        _check(static, [("the result", result), *_given(args, kwargs)])
+        _check(static.function, static.instance, [("the result", result), *_given(args, kwargs)])
         return result
 
     return searched  # type: ignore[return-value]
 
 
-def check(static: Any) -> None:
-    """Search what a static function reaches by itself; nothing where nobody has asked for that."""
+def check(function: Any, instance: Any) -> None:
+    """Search what a function reaches by itself, and the object that it is bound to; nothing where nobody has asked for that."""
     if config.CHECK_LEAKS and current() is None:
-        _check(static, [])
+        _check(function, instance, [])
 
 
 def _given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Step]:
     return [*((f"args[{i}]", arg) for i, arg in enumerate(args)), *kwargs.items()]
 
 
-def _check(static: Any, roots: list[Step], error: Exception | None = None) -> None:
-    roots = [*roots, ("self", static.instance), (static.__name__, static.function)]
+def _check(function: Any, instance: Any, roots: list[Step], error: Exception | None = None) -> None:
+    roots = [*roots, ("self", instance), (function.__name__, function)]
     if find(roots) is None:
         return
     with CAPTURE_LOCK:  # what another thread's capture has written is gone when that ends
@@ -81,9 +81,9 @@ def _check(static: Any, roots: list[Step], error: Exception | None = None) -> No
     if found is None:
         return
     path, value = found
-    code = static.function.__code__
+    code = function.__code__
     raise LeakError(
-        f"after a call of {static.__qualname__} ({code.co_filename}:{code.co_firstlineno}) {path} is {_words(value)}, "
+        f"after a call of {function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) {path} is {_words(value)}, "
         "which exists during a capture only. This is a mistake of dy2st: please report it. "
         "Until it is mended, keep what the path names in a variable of the function, or mark the function with @dy2st.not_to_static"
     ) from error

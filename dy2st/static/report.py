@@ -54,7 +54,7 @@ class Report:
             where = "" if location is None else f"{os.path.basename(location.file)}:{location.line}"
             lines.append(f"  {where:<24} {operator}: has no native form, Python calls it")
         for refused in self.eager:
-            lines += [f"  {refused.calls} calls ran as written: {refused.reason}".replace("\n", "\n    ")]
+            lines.append("\n    ".join(f"  {refused.calls} calls ran as written: {refused.reason}".split("\n")))
         for location, reason in self.uncompiled:
             where = "" if location is None else f"{os.path.basename(location.file)}:{location.line}"
             lines.append(f"  {where:<24} a part from here on runs uncompiled: {reason}")

@@ -13,7 +13,7 @@ pytest.importorskip("rich")
 
 from dy2st.cli.explaining import spec
 from dy2st.errors import SignatureError
-from dy2st.static.signature import InputSpec
+from dy2st.input_spec import InputSpec
 from tests.cli.test_commands import bad, good
 
 MODELS = "tests.cli.models"

@@ -54,7 +54,7 @@ def test_what_acts_for_the_user_raises_what_the_users_code_does(module: str) -> 
 
 @pytest.mark.parametrize(
     "module",
-    ["dy2st.capture.session.session", "dy2st.capture.writes.undo_log", "dy2st.static.static_function", "dy2st_runtime.ir.program"],
+    ["dy2st.capture.session.session", "dy2st.capture.writes.undo_log", "dy2st.static.programs", "dy2st_runtime.ir.program"],
 )
 def test_what_keeps_the_books_raises_errors_of_ours(module: str) -> None:
     assert not _innermost_is_users(_raised_in(module))

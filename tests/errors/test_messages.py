@@ -42,7 +42,7 @@ def message(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.function.__name__)
-def test_message(mistake: Mistake) -> None:
+def test_a_mistake_is_told_as_in_its_golden(mistake: Mistake) -> None:
     with pytest.raises(Exception) as caught:
         mistake.show()
     written = message(caught.value)

@@ -25,14 +25,12 @@ from tests.mutation.judging import Judge, Limits
 from tests.mutation.tracing import Map
 
 ROOT = Path(__file__).parents[2]
-TESTS = ("tests/test_*.py", "tests/programs/test_*.py", "tests/fuzz/test_*.py", "tests/errors/test_*.py", "tests/syntax/test_*.py")
+TESTS = tuple(f"tests/{room}/test_*.py" for room in ("api", "static", "saving", "programs", "fuzz", "errors", "syntax"))
 SLOW = (
-    "test_distributed",
     "test_threads",
     "test_backends",
     "test_machine",
-    "test_rewriting",
-    "test_passes",
+    "test_rewrite",
     "test_fuzz",
     "test_stateful",
 )

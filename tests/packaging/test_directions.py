@@ -23,6 +23,8 @@ dy2st.exporting
 dy2st.lowering
 dy2st.saving
 dy2st.static
+dy2st.static.matching
+dy2st.static.calls
 dy2st.constructs
 dy2st.capture.__init__
 dy2st.capture.trace
@@ -50,6 +52,8 @@ dy2st.capture.values
 dy2st.analysis
 dy2st.source
 dy2st.frames
+dy2st.options
+dy2st.input_spec
 dy2st.code_names
 dy2st.errors
 dy2st.names
@@ -96,7 +100,7 @@ FORBIDDEN = {
 }
 
 MOST_FILES = {"dy2st.constructs": 40, "dy2st.capture.library": 40}
-"""How many files a folder of registered members may have; other rooms have 16 with their own."""
+"""How many files a folder of registered members may have; other rooms have 15 with their own."""
 
 CYCLES_OF_TYPES = ("dy2st",)
 """Packages in which modules of one room may need each other for annotations."""
@@ -186,4 +190,4 @@ def test_no_import_cycle(package: str):
 @pytest.mark.parametrize("folder", {path.parent for path in MODULES.values()}, ids=lambda folder: folder.name)
 def test_no_room_is_too_full(folder: Path):
     package = next(name.rpartition(".")[0] for name, path in MODULES.items() if path.parent == folder)
-    assert len([*folder.glob("*.py")]) <= MOST_FILES.get(package, 16)
+    assert len([*folder.glob("*.py")]) <= MOST_FILES.get(package, 15)

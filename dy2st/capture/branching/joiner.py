@@ -317,7 +317,7 @@ class Joiner:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, list):
             raise NeedsRuntimeList(place.owner)
 
-    def _mismatch(self, place: Place | None, a: Any, b: Any, error: Exception) -> errors.BranchMismatchError:
+    def _mismatch(self, place: Place | None, a: Any, b: Any, error: lattice.Mismatch) -> errors.BranchMismatchError:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
             kind = type(place.owner).__name__
             name = access_path(self.session, place, a, b)
@@ -326,14 +326,14 @@ class Joiner:
                 return errors.BranchMismatchError(
                     f"'{name}', a {base} of the class {kind}, is changed where a tensor decides",
                     self.session.here(),
-                    seen=in_words(place, error),
+                    seen=error.told(contents_of=container_at(place)),
                     fix=f"keep a {base} in an attribute of the class: self.items = {base}()",
                 )
             subject = f"a {kind} that comes from outside" if name == f"a {kind}" else f"'{name}', a {kind} from outside,"
             return errors.BranchMismatchError(
                 f"{subject} is changed where a tensor decides",
                 self.session.here(),
-                seen=in_words(place, error),
+                seen=error.told(contents_of=container_at(place)),
                 fix=f"make a copy in the function, change and return that: {kind}(items); or keep a list or dict",
             )
         what = f"'{access_path(self.session, place, a, b)}'" if place is not None else "the value of this expression"
@@ -341,7 +341,7 @@ class Joiner:
             f"{what} is not the same kind of value on both branches",
             _origin(self.session, a) or self.session.here(),
             _origin(self.session, b) or self.session.here(),
-            seen=in_words(place, error),
+            seen=error.told(contents_of=container_at(place)),
             fix=_FIX,
         )
 
@@ -354,10 +354,9 @@ def _is_one(one: Any, other: Any) -> bool:
 _FIX = "make both branches give the same dtype, number of dimensions and structure, or use another name in one of them"
 
 
-def in_words(place: Place | None, error: Exception) -> str:
-    """A mismatch, in terms of the container whose contents differ."""
-    kind = type(place.owner).__name__ if isinstance(place, ContentsPlace) else "list"
-    return str(error).replace("a list of (", f"a {kind} of (")
+def container_at(place: Place | None) -> str:
+    """The kind of container whose contents are at a place, as they are compared: as a list, where there is none."""
+    return type(place.owner).__name__ if isinstance(place, ContentsPlace) else "list"
 
 
 def _origin(session: Session, value: Any) -> errors.Location | None:

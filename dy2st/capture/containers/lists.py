@@ -164,7 +164,7 @@ def _common(session: Session, element: lattice.Type | None, other: lattice.Type 
         raise errors.LoopVariableError(
             "the items of this list are of too many kinds",
             session.here(),
-            seen=str(error).replace("on one path", "in the list").replace("on the other", "as the new item"),
+            seen=error.told("in the list", "as the new item"),
             fix="give the items the same dtype and number of dimensions, or keep one list for each kind",
         ) from None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
 from dy2st.capture.environment.sizes import Place as SizePlace
+from dy2st.options import Options
 from dy2st_runtime.ir.structure import Structure
 
 ACTS_FOR_USER = False
@@ -27,14 +27,13 @@ class Request:
         bound: whether the first argument is the object that the function is bound to.
         dynamic_state: for names of sources, ``None`` for a number that differs from call to call, or the dimensions that do.
         given: ``(args, kwargs)`` of this call.
+        options: of the static function.
         fixed: sizes that are declared dynamic and are taken as they are all the same.
         with_hooks: capture the call of the module it is bound to, hooks included, and not its ``forward`` alone.
         leaves_always: whether one that fails otherwise does so too; such a program runs slower.
-        unroll: how many iterations of a loop over a ``range`` are written out.
         changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
         apart: the traits of tensors that are told apart.
-        may_fail: whether the call runs as it is written where it cannot be captured, and must find everything as it was.
     """
 
     function: FunctionType
@@ -45,11 +44,10 @@ class Request:
     bound: bool
     dynamic_state: Mapping[str, frozenset[int] | None]
     given: tuple[tuple[Any, ...], dict[str, Any]]
+    options: Options
     fixed: frozenset[SizePlace] = frozenset()
     with_hooks: bool = False
     changed: frozenset[str] = frozenset()
     leaves_early: bool = True
     leaves_always: bool = False
-    unroll: int = sys.maxsize
     apart: frozenset[str] = frozenset()
-    may_fail: bool = False

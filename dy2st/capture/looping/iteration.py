@@ -141,7 +141,9 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         session.site("for", "captured", f"the length of {items.what} is known only at run time")
         capture_positions(session, items, body, live, test, 0)
     elif not (
-        isinstance(iterable, range) and len(iterable) > session.request.unroll and _is_loop(session, iterable, body, live, test)
+        isinstance(iterable, range)
+        and len(iterable) > session.request.options.written_out
+        and _is_loop(session, iterable, body, live, test)
     ):
         _unroll(session, iterable, body, live, test)
 
@@ -160,7 +162,9 @@ def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], t
     if not try_loop(session, cells, lambda: capture_positions(session, items, body, live, test, 0)):
         return False
     session.site(
-        "for", "captured", f"{len(numbers)} iterations are more than {session.request.unroll}, so they are not written out"
+        "for",
+        "captured",
+        f"{len(numbers)} iterations are more than {session.request.options.written_out}, so they are not written out",
     )
     return True
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from dy2st import errors, names
 from dy2st.capture.branching.branch import join
-from dy2st.capture.branching.joiner import in_words
+from dy2st.capture.branching.joiner import container_at
 from dy2st.capture.containers import tuples
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
@@ -653,7 +653,7 @@ def _seen(session: Session, carry: Carry, value: Any) -> Any:
     return value if is_kept else session.lists.of(value) or value
 
 
-def _loop_error(session: Session, place: Place, error: Exception, old: Any, new: Any) -> errors.LoopVariableError:
+def _loop_error(session: Session, place: Place, error: lattice.Mismatch, old: Any, new: Any) -> errors.LoopVariableError:
     name = access_path(session, place, old, new)
     if isinstance(new, AbstractObject):
         kind = new.__class__.__name__
@@ -665,7 +665,7 @@ def _loop_error(session: Session, place: Place, error: Exception, old: Any, new:
     return errors.LoopVariableError(
         f"'{name}' is not the same kind of value before and after an iteration of this loop",
         session.here(),
-        seen=_cut(in_words(place, error).replace("on one path", "before").replace("on the other", "after"), 4 * _LONGEST),
+        seen=_cut(error.told("before", "after", container_at(place)), 4 * _LONGEST),
         fix=f"give '{name}' its final dtype, number of dimensions and structure before the loop",
     )
 

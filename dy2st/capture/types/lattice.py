@@ -25,13 +25,41 @@ from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
-from dy2st_runtime.ir.structure import AbstractOf, DictOf, Structure, TupleOf, exact
+from dy2st_runtime.ir.structure import AbstractOf, DictOf, ListOf, Structure, TupleOf, exact
 
 ACTS_FOR_USER = False
 
 
 class Mismatch(Exception):
-    """Two values that no single value stands for; the message says what they are."""
+    """Two values that no single value stands for.
+
+    Args:
+        left: the type of the one, or what there is to say of it.
+        right: the same of the other; left out where ``left`` says it all.
+
+    Attributes:
+        path: where the two are in the values that were compared: positions among their parts.
+    """
+
+    def __init__(self, left: Type | str, right: Type | str | None = None) -> None:
+        super().__init__(left, right)
+        self.left, self.right = left, right
+        self.path: tuple[int, ...] = ()
+
+    def told(self, on_left: str = "on one path", on_right: str = "on the other", contents_of: str = "list") -> str:
+        """What differs, in words.
+
+        Args:
+            on_left: where the one is.
+            on_right: where the other is.
+            contents_of: the kind of container whose contents were compared, as lists.
+        """
+        listed = "list" if self.path else contents_of
+        left, right = (side if isinstance(side, str) else text(side, listed) for side in (self.left, self.right))
+        return left if self.right is None else f"{left} {on_left} and {right} {on_right}"
+
+    def __str__(self) -> str:
+        return self.told()
 
 
 class HoldsItselfMismatch(Mismatch):
@@ -320,7 +348,7 @@ def join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
         return ListType(join_elements(a.element, b.element), a.is_tuple)
     if isinstance(a, ContainerType) and isinstance(b, ContainerType):
         return _join_containers(a, b, single)
-    raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
+    raise Mismatch(a, b)
 
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
@@ -394,7 +422,7 @@ def holds_objects(element: Type | None) -> bool:
 
 def _join_tensors(a: TensorType, b: TensorType) -> Type:
     if (a.dtype, a.device, len(a.sizes)) != (b.dtype, b.device, len(b.sizes)):
-        raise Mismatch(f"{text(a)} on one path and {text(b)} on the other")
+        raise Mismatch(a, b)
     sizes = tuple(x if x == y and x is not DYNAMIC else DYNAMIC for x, y in zip(a.sizes, b.sizes))
     strides = a.strides if a.strides == b.strides and DYNAMIC not in sizes else None
     mixed = a.mixed | b.mixed | _differing(a, b)
@@ -427,9 +455,9 @@ def _is_plain_number(value: Any) -> bool:
 
 def _join_numbers(a: str, b: str) -> Type:
     if "bool" in (a, b) and a != b:
-        raise Mismatch(f"a {a} on one path and a {b} on the other")
+        raise Mismatch(f"a {a}", f"a {b}")
     if a != b and tensor_traits.NUMBER in _APART.get():
-        raise TraitMismatch(f"a {a} on one path and a {b} on the other")
+        raise TraitMismatch(f"a {a}", f"a {b}")
     mix_numbers({a, b})
     return NumberType("float" if "float" in (a, b) else a)
 
@@ -449,11 +477,19 @@ def _join_containers(a: ContainerType, b: ContainerType, single: tuple[type, ...
     if isinstance(a.structure, DictOf) and isinstance(b.structure, DictOf) and set(a.structure.keys) == set(b.structure.keys):
         orders = [list(keys) for keys in (a.structure.keys, b.structure.keys)]
         if orders[0] != orders[1]:
-            raise Mismatch(f"a dict with its keys in the order {orders[0]} on one path and in the order {orders[1]} on the other")
+            raise Mismatch(f"a dict with its keys in the order {orders[0]}", f"in the order {orders[1]}")
     if a.structure != b.structure:
         kind = LengthMismatch if type(a.structure) is type(b.structure) and len(a.items) != len(b.items) else Mismatch
-        raise kind(f"{text(a)} on one path and {text(b)} on the other")
-    return ContainerType(a.structure, tuple(join(x, y, single) for x, y in zip(a.items, b.items)))
+        raise kind(a, b)
+    return ContainerType(a.structure, tuple(_join_part(n, x, y, single) for n, (x, y) in enumerate(zip(a.items, b.items))))
+
+
+def _join_part(number: int, a: Type, b: Type, single: tuple[type, ...]) -> Type:
+    try:
+        return join(a, b, single)
+    except Mismatch as error:
+        error.path = (number, *error.path)
+        raise
 
 
 _SHOWN = (bool, int, float, complex, str, bytes, type(None), type(...), type, range, slice, torch.dtype, torch.device)
@@ -472,8 +508,13 @@ def _same_text(value: Any) -> str:
     return f"{value!r} ({type(value).__name__})"
 
 
-def text(a: Type | None) -> str:
-    """A type in words, for messages."""
+def text(a: Type | None, listed: str = "list") -> str:
+    """A type in words, for messages.
+
+    Args:
+        a: the type.
+        listed: what a list is called: it may stand for the contents of something else.
+    """
     match a:
         case TensorType(dtype, device, sizes):
             shape = ", ".join(map(str, sizes))
@@ -483,7 +524,7 @@ def text(a: Type | None) -> str:
         case SameType(value):
             return _same_text(value)
         case ListType(_, is_tuple):
-            return f"a {'tuple' if is_tuple else 'list'} that grows"
+            return f"a {'tuple' if is_tuple else listed} that grows"
         case StringType():
             return "a string made at run time"
         case UnboundType(name):
@@ -491,8 +532,8 @@ def text(a: Type | None) -> str:
         case TaggedUnionType(options):
             return " or ".join(map(text, options))
         case ContainerType(AbstractOf(), items):
-            return text(items[0]).replace("list", "deque", 1)
+            return text(items[0], "deque")
         case ContainerType(structure, items):
-            name = type(structure).__name__.removesuffix("Of").lower()
+            name = listed if isinstance(structure, ListOf) else type(structure).__name__.removesuffix("Of").lower()
             return f"a {name} of ({', '.join(map(text, items))})"
     return "nothing"

@@ -1,0 +1,133 @@
+"""What the functions of a layer are: nothing of the layer is changed."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import importlib.metadata
+import inspect
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from dy2st.capture.values.number_arguments import NumberArgument
+from dy2st.errors import CaptureError, ConversionError, SaveError, SignatureError
+from dy2st.input_spec import InputSpec, Specs
+from dy2st.options import Options
+from dy2st.static.calls.call import Call
+from dy2st.static.conversion import convert_root
+from dy2st.static.fallback import reason_of
+from dy2st.static.static_function import StaticFunction
+from dy2st_runtime.archive.archive import FORWARD
+from dy2st_runtime.ir.flattening import children
+
+_FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
+
+
+def static_of(layer: Any, specs: Specs | None) -> StaticFunction:
+    """The static function of a module, function or method; nothing of theirs is changed."""
+    found: Any = layer.forward if isinstance(layer, torch.nn.Module) else layer
+    own_call = None if isinstance(found, (*_FUNCTIONS, type)) else getattr(found, "__call__", None)  # noqa: B004
+    if isinstance(own_call, types.MethodType):
+        found = own_call
+    instance, options = None, Options()
+    if isinstance(found, types.MethodType):
+        instance, found = found.__self__, found.__func__
+    if isinstance(found, StaticFunction):
+        if specs is None and instance is None:
+            return found
+        instance = found.instance if instance is None else instance
+        options, found = found.options, found.function
+    if not isinstance(found, types.FunctionType):
+        raise SignatureError(f"save takes an nn.Module, or a function or method of Python, not a {type(layer).__name__}")
+    if specs is not None:
+        made = {k: _spec(v) for k, v in specs.items()} if isinstance(specs, Mapping) else [_spec(entry) for entry in specs]
+        options = dataclasses.replace(options, input_spec=made)
+    return StaticFunction(found, options, instance)
+
+
+def _spec(entry: Any) -> Any:
+    if isinstance(entry, torch.Tensor):
+        return InputSpec.from_tensor(entry)
+    if isinstance(entry, (list, tuple)) and (type(entry) in (list, tuple) or hasattr(entry, "_make")):
+        return getattr(entry, "_make", type(entry))(_spec(item) for item in entry)
+    if type(entry) in (dict, collections.OrderedDict):
+        return type(entry)((key, _spec(item)) for key, item in entry.items())
+    return entry
+
+
+def methods_of(layer: Any, specs: Specs | None, methods: Mapping[str, Specs | None]) -> dict[str, StaticFunction]:
+    """The static functions of some methods of a module, each with its own specifications."""
+    if specs is not None:
+        raise SignatureError("with methods, each has its own specifications: leave input_spec out")
+    if not isinstance(layer, torch.nn.Module) or not methods:
+        raise SignatureError("methods names at least one method of an nn.Module")
+    found = {}
+    for name in sorted(methods, key=lambda name: name != FORWARD):
+        method = layer if name == FORWARD else getattr(layer, name, None)
+        if method is None or (isinstance(method, torch.nn.Module) and name != FORWARD):
+            raise SignatureError(f"{type(layer).__qualname__} has no method {name}")
+        found[name] = static_of(method, methods[name])
+        if found[name].instance is not layer:
+            raise SignatureError(f"{name} is no method of this {type(layer).__qualname__}")
+    return found
+
+
+@contextlib.contextmanager
+def without_eager(static: StaticFunction) -> Iterator[None]:
+    """What a function with ``full_graph=False`` does in eager has no program."""
+    try:
+        if not static.options.full_graph:
+            convert_root(static.function)
+            if static.report().eager and not static.program_cache and static.options.input_spec is None:
+                raise SaveError(_runs_eager(static, static.report().eager[0].reason))
+        yield
+    except (CaptureError, ConversionError) as error:
+        if static.options.full_graph:
+            raise
+        raise SaveError(_runs_eager(static, reason_of(error))) from error
+
+
+def _runs_eager(static: StaticFunction, reason: str) -> str:
+    return f"{static.__qualname__} cannot be saved, since it runs as it is written (full_graph=False): {reason}"
+
+
+def description(layer: Any, statics: Mapping[str, StaticFunction]) -> dict[str, str]:
+    """The documentation of a model, and what it is saved with."""
+    made = {}
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # run from a folder
+        made["dy2st"] = importlib.metadata.version("dy2st")
+    found = {"documentation": type(layer).__doc__ if isinstance(layer, torch.nn.Module) else None}
+    found |= {f"documentation of {name}": static.function.__doc__ for name, static in statics.items()}
+    return made | {key: inspect.cleandoc(text) for key, text in found.items() if text}
+
+
+def device_of(module: torch.nn.Module | None) -> torch.device | None:
+    """Where the arguments of a module belong: with its first parameter or buffer."""
+    if module is None:
+        return None
+    first = next(module.parameters(), next(module.buffers(), None))
+    return None if first is None else first.device
+
+
+def check_arguments(static: StaticFunction, call: Call) -> None:
+    """Refuse arguments that no archive can hold."""
+    for name, leaf in zip(call.names, call.leaves, strict=True):
+        if not isinstance(leaf, (torch.Tensor, NumberArgument)) and leaf is not static.instance:
+            kind = leaf if isinstance(leaf, type) else type(leaf)
+            why = "which exists only in this process" if children(leaf) is None else "and it, or what is around it, holds itself"
+            raise SaveError(
+                f"the argument {name} of {static.__qualname__} is a {kind.__qualname__}, {why}; "
+                "take it from the module or the closure instead"
+            )
+
+
+def is_wrapped(layer: Any) -> bool:
+    """Whether a call of a module does more than its ``forward``."""
+    if not isinstance(layer, torch.nn.Module):
+        return False
+    own_call = type(layer).__call__ is not torch.nn.Module.__call__
+    return own_call or any((layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks))

@@ -1,0 +1,1 @@
+"""Calls taken apart, and what a function expects of them."""

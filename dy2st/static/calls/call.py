@@ -1,0 +1,130 @@
+"""A call taken apart: what decides which program it runs.
+
+A call is taken apart into tensors, opaque objects (modules, user objects: what a program reads of them is guarded one by one) and
+constants. Dtypes, devices, sizes and constants are part of the key; sizes that are declared dynamic are not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+
+from dy2st.capture.environment.plain_values import CONSTANTS
+from dy2st_runtime.ir.flattening import children
+from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ObjectOf, Shared, Structure
+
+Path = tuple[Any, ...]
+"""A place in ``(args, kwargs)``: the positions, keys and fields that lead there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call, taken apart.
+
+    Attributes:
+        structure: how ``(args, kwargs)`` are made from the leaves.
+        leaves: tensors and opaque objects.
+        names: one for each leaf.
+        key: hashable; calls with equal keys can share a program.
+        dynamic_dims: for each leaf, the dimensions that are declared dynamic.
+        given: ``(args, kwargs)`` as they are, for the containers among them that the function changes.
+        numbers: the places in the arguments whose numbers are leaves too, and no constants.
+    """
+
+    structure: Structure
+    leaves: list[Any]
+    names: list[str]
+    key: Any
+    dynamic_dims: list[frozenset[int]]
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+    numbers: frozenset[Path] = frozenset()
+
+    @property
+    def arguments(self) -> list[Any]:
+        """What the sources of a program start from: the leaves, and then everything as it was given."""
+        return [*self.leaves, self.given]
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The leaves that are tensors or numbers: the inputs of the program."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, (torch.Tensor, int, float))]
+
+    def with_numbers(self, places: Collection[Path]) -> Call:
+        """The same call with the numbers at some places of the arguments as leaves, where there are numbers."""
+        leaves, names, found = [*self.leaves], [*self.names], set[Path]()
+
+        def visit(part: Part) -> Structure:
+            structure, path = part.structure, part.path
+            if isinstance(structure, Const) and path in places and type(structure.value) in (int, float):
+                found.add(path)
+                leaves.append(structure.value)
+                names.append(part.name)
+                return Leaf(len(leaves) - 1)
+            if isinstance(structure, (Leaf, Const)) or not any(place[: len(path)] == path for place in places):
+                return structure
+            return dataclasses.replace(structure, items=tuple(map(visit, part.parts())))
+
+        structure = visit(Part(self.structure))
+        if not found:
+            return self
+        added = leaves[len(self.leaves) :]
+        dims = [*self.dynamic_dims, *(frozenset[int]() for _ in added)]
+        key = (structure, (*self.key[1], *map(type, added)), *self.key[2:])
+        return Call(structure, leaves, names, key, dims, self.given, frozenset(found))
+
+    def describe(self) -> str:
+        """The arguments in words."""
+        args, kwargs = self.given
+        texts = ", ".join([*map(shown, args), *(f"{name}={shown(value)}" for name, value in kwargs.items())])
+        modes = "" if torch.is_grad_enabled() else " without gradients"
+        return f"({texts}){modes}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of the structure of a call's arguments.
+
+    Attributes:
+        structure: the part.
+        path: where it stands.
+        name: the same as the sources of programs are named.
+    """
+
+    structure: Structure
+    path: Path = ()
+    name: str = "arguments"
+
+    def parts(self) -> list[Part]:
+        """What it is made of."""
+        structure = self.structure
+        if isinstance(structure, (Leaf, Const)):
+            return []
+        if isinstance(structure, Shared):
+            return [Part(item, (*self.path, 0), self.name) for item in structure.items]
+        steps: Sequence[Any] = range(len(structure.items))
+        text = "{}[{!r}]"
+        if isinstance(structure, DictOf):
+            steps = structure.keys
+        elif isinstance(structure, ObjectOf):
+            steps, text = structure.fields, "{}.{}"
+        return [
+            Part(item, (*self.path, step), text.format(self.name, step)) for step, item in zip(steps, structure.items, strict=True)
+        ]
+
+
+def part_names(container: Any) -> list[Any]:
+    """The keys or positions of what a container holds."""
+    parts = children(container)
+    return list(container) if isinstance(container, dict) else list(range(len(parts[0]) if parts else 0))
+
+
+def shown(value: Any) -> str:
+    """A value in a message: short, and never the contents of a tensor."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {list(value.shape)} of {value.dtype}"
+    if children(value) is not None:
+        return f"a {type(value).__name__} of {part_names(value)}"
+    return repr(value) if isinstance(value, CONSTANTS) else f"a {type(value).__name__}"

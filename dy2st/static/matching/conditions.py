@@ -1,0 +1,74 @@
+"""Conditions on one value, as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from dy2st.capture.environment.guards import TensorShape, same_keys
+from dy2st.capture.types.lattice import same_constant
+from dy2st.static.matching.code import Writer
+
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+FEW = 4
+"""So many tensors are compared two by two to see that none is given twice, and checked one by one."""
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a tensor of no special kind."""
+    return type(value) in PLAIN_TENSORS and not value.is_nested and value.layout is torch.strided
+
+
+def check_distinct(out: Writer, names: Sequence[str]) -> None:
+    """Each is another object."""
+    if len(names) <= FEW:
+        out.need(*(f"{a} is not {b}" for position, a in enumerate(names) for b in names[:position]))
+    else:
+        out.need(f"len({{{', '.join(f'id({name})' for name in names)}}}) == {len(names)}")
+
+
+def is_none_of(value: str, others: Sequence[str]) -> str:
+    """The condition that a value is another object than some others."""
+    if len(others) <= FEW:
+        return " and ".join(f"{value} is not {other}" for other in others)
+    return f"id({value}) not in {{{', '.join(f'id({other})' for other in others)}}}"
+
+
+def keys_are(out: Writer, text: str, keys: list[Any]) -> str:
+    """The keys of a dict; equal strings are the same, equal numbers may be of another type."""
+    kept = out.constant(keys)
+    alike = all(type(key) is str for key in keys)
+    return f"[*{text}] == {kept}" if alike else f"{out.constant(same_keys)}({text}, {kept})"
+
+
+def equal(out: Writer, text: str, value: Any) -> str:
+    if value is None or value is True or value is False or value is ...:
+        return f"{text} is {out.constant(value)}"
+    if isinstance(value, (torch.dtype, type)):
+        return f"{text} is {out.constant(value)}"
+    name, kept = out.fresh(), out.held(value)  # most often it is the very same object
+    if type(value) in (int, str):
+        return f"(({name} := {text}) is {kept} or type({name}) is {out.constant(type(value))} and {name} == {kept})"
+    return f"(({name} := {text}) is {kept} or {out.constant(same_constant)}({name}, {kept}))"
+
+
+def tensor(out: Writer, name: str, shape: TensorShape, *kinds: type) -> list[str]:
+    """What a tensor must be; of one of some classes, if they are given."""
+    constant = out.constant
+    plain = [f"isinstance({name}, {constant(torch.Tensor)})", f"type({name}) is not {constant(FakeTensor)}"]
+    exact = f"type({name}) is {constant(kinds[0])}" if len(kinds) == 1 else f"type({name}) in {constant(frozenset(kinds))}"
+    found = [exact] if kinds else plain
+    sizes = out.fresh()
+    if None not in shape.sizes:
+        found.append(f"{name}.shape == {constant(shape.sizes)}")
+    else:
+        found.append(f"len({sizes} := {name}.shape) == {len(shape.sizes)}")
+        found += [f"{sizes}[{dim}] == {size}" for dim, size in enumerate(shape.sizes) if size is not None]
+    found.append(f"{name}.dtype is {constant(shape.dtype)}")
+    found.append(f"{name}.is_cpu" if shape.device.type == "cpu" else f"{name}.device == {constant(shape.device)}")
+    found.append(f"{name}.requires_grad is {shape.requires_grad}")
+    found.append(f"{name}.layout is {constant(shape.layout)}")
+    return found

@@ -1,0 +1,240 @@
+"""The values that a program reads from outside, as the code of a match fetches and checks them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._C._dynamo.guards import TensorGuards
+
+from dy2st.capture.environment.guards import HOOKS, MAPPINGS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen
+from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
+from dy2st.capture.trace import Captured
+from dy2st.static.calls.call import Call
+from dy2st.static.matching.code import Writer
+from dy2st.static.matching.conditions import FEW, PLAIN_TENSORS, equal, is_none_of, is_plain, keys_are, tensor
+
+_MEMBERS = ("_parameters", "_buffers", "_modules")
+"""Where a module keeps what is not in its ``__dict__``, in the order in which it looks."""
+
+
+class SourceCode:
+    """Fetches the values of a program's sources, and checks what the program relies on in them.
+
+    Args:
+        out: where the code goes.
+        captured: the program.
+        call: one that it has served.
+        leaves: the local name of each leaf of the arguments.
+        given: the expression for ``(args, kwargs)``.
+        wants_values: whether something is done with the values after the run.
+
+    Attributes:
+        registers: the local name of each source.
+    """
+
+    def __init__(
+        self, out: Writer, captured: Captured, call: Call, leaves: Mapping[int, str], given: str, wants_values: bool
+    ) -> None:
+        self.out, self.captured = out, captured
+        self.values = fetch(captured.sources, call.arguments)
+        self.registers: dict[int, str] = {}
+        self._leaves, self._given, self._wants_values = leaves, given, wants_values
+        self._tables: dict[int, str] = {}
+        """For sources that are modules, the name of their ``__dict__``: a module's attributes take four times as long."""
+        self._absent: set[tuple[type, str]] = set()
+
+    def write(self) -> None:
+        guards: dict[int, list[Guard]] = {}
+        for guard in self.captured.guards:
+            last = max(source.index for source in guard.sources)
+            guards.setdefault(last, []).append(guard)
+        fragile: set[int] = set()
+        wanted, frozen = self._wanted(), self._frozen()
+        texts: dict[str, str] = {}
+        libraries: list[str] = []
+        together: list[tuple[str, TensorShape, torch.Tensor]] = []
+        for source in self.captured.sources:
+            if source.index not in wanted or (source.parent is not None and source.parent.index in frozen):
+                continue
+            parent = None if source.parent is None else self.registers[source.parent.index]
+            own = guards.get(source.index, ())
+            if source.key[0] == "library":
+                text = self.registers[source.index] = f"{self.out.held(source.key[1])}.{source.key[2]}"
+                libraries += [f"{text} is {self.out.held(guard.data)}" for guard in own]
+                continue
+            if any(guard.kind == "missing" for guard in own) or (source.parent is not None and source.parent.index in fragile):
+                fragile.add(source.index)
+                text = f"{self.out.constant(step)}({self.out.constant(source)}, {parent or self._all()})"
+            else:
+                text = self._read(source, parent)
+            if text in texts and self._is_only_alias(own, source, texts[text]):
+                self.registers[source.index] = texts[text]  # the same object by another way, which is spelled alike
+                continue
+            name = self.registers[source.index] = texts[text] = f"v{source.index}"
+            self.out.line(f"{name} = {text}")
+            if source.index in frozen:
+                kept = self.out.constant(frozen[source.index])
+                self.out.need(f"{name} is {kept} or {self.out.constant(same_frozen)}({name}, {kept})")
+                continue
+            for guard in own:
+                value = self.values[source.index]
+                if guard.kind == "tensor" and isinstance(guard.data, TensorShape) and is_plain(value):
+                    together.append((name, guard.data, value))
+                else:
+                    self.out.need(*self._guard(guard))
+        self.out.need(*libraries)
+        self._tensors(together)
+
+    def _is_only_alias(self, own: Sequence[Guard], source: Source, name: str) -> bool:
+        """Whether all that is asked of a source is that it is the object of that name."""
+        if len(own) != 1 or own[0].alias is None or own[0].source is not source:
+            return False
+        return self.registers[own[0].alias.index] == name
+
+    def _tensors(self, checked: Sequence[tuple[str, TensorShape, torch.Tensor]]) -> None:
+        """Tensors of the state, one by one or, where there are many, in one call: that takes a fifth of the time."""
+        distinct = len({id(tensor) for _, _, tensor in checked}) == len(checked)
+        if len(checked) <= FEW or not distinct:
+            for name, shape, _ in checked:
+                self.out.need(*tensor(self.out, name, shape, *PLAIN_TENSORS))
+            return
+        sizes: Any = [list(shape.sizes) for _, shape, _ in checked]
+        strides: Any = [[None] * len(shape.sizes) for _, shape, _ in checked]  # any
+        guards = TensorGuards(*(tensor for _, _, tensor in checked), dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        self.out.need(f"{self.out.constant(guards.check)}({', '.join(name for name, _, _ in checked)})")
+
+    def _frozen(self) -> dict[int, tuple[Any, ...]]:
+        """Tuples of constants: most often it is the very same tuple, and nobody has to look inside."""
+        if self._wants_values:
+            return {}
+        looked_at = {source.index for source in self.captured.state_sources if source is not None}
+        for guard in self.captured.guards:
+            if len(guard.sources) > 1:
+                looked_at |= {source.index for source in guard.sources}
+        found: dict[int, tuple[Any, ...]] = {}
+        for source in reversed(self.captured.sources):
+            if source.index in looked_at and source.parent is not None:
+                looked_at.add(source.parent.index)
+        for guard in self.captured.guards:
+            if guard.kind == "keys" and type(guard.data) is tuple and guard.source.index not in looked_at:
+                found[guard.source.index] = guard.data
+        return found
+
+    def _wanted(self) -> set[int]:
+        """The sources that something looks at."""
+        found = {source.index for guard in self.captured.guards for source in guard.sources}
+        found |= {source.index for source in self.captured.state_sources if source is not None}
+        if self._wants_values:
+            found |= {source.index for source in self.captured.sources}
+        for source in reversed(self.captured.sources):
+            if source.index in found and source.parent is not None:
+                found.add(source.parent.index)
+        return found
+
+    def _all(self) -> str:
+        return f"[{', '.join(name for _, name in sorted(self._leaves.items()))}, {self._given}]"
+
+    def _read(self, source: Source, parent: str | None) -> str:
+        kind, *key = source.key
+        if kind == "argument":
+            return self._leaves.get(key[0], self._given)
+        if kind == "held":
+            return f"{self.out.constant(source.step)}(None)"
+        if kind == "attribute" and all(map(str.isidentifier, key[1].split("."))):
+            return self._attribute(source, key[1], f"{parent}.{key[1]}")
+        if kind == "item":
+            return self._item(source, f"{parent}", self.out.constant(key[2]))
+        if kind == "cell":
+            return f"{parent}.cell_contents"
+        if kind in ("_modules", "_parameters", "_buffers"):
+            return f"{self._member(source.parent, kind)}[{key[1]!r}]"
+        return f"{self.out.constant(source.step)}({parent})"
+
+    def _item(self, source: Source, parent: str, key: str) -> str:
+        """An item, as :func:`~dy2st.capture.environment.sources.held_item` finds it."""
+        assert source.parent is not None
+        owner = self.values[source.parent.index]
+        if isinstance(owner, dict) and type(owner) is not dict:
+            return f"{self.out.constant(held_item)}({parent}, {key})"
+        return f"{parent}[{key}]"
+
+    def _attribute(self, source: Source, name: str, plainly: str) -> str:
+        """An attribute; of a module that has it itself, from its ``__dict__``."""
+        assert source.parent is not None
+        owner = self.values[source.parent.index]
+        if source.parent.index not in self._tables:
+            return plainly
+        table = self._tables[source.parent.index]
+        if name in owner.__dict__:
+            of_class = inspect.getattr_static(type(owner), name, None)
+            return plainly if inspect.isdatadescriptor(of_class) else f"{table}[{name!r}]"
+        kind = next((member for member in _MEMBERS if name in owner.__dict__[member]), None)
+        if kind is None or type(owner).__getattr__ is not torch.nn.Module.__getattr__ or hasattr(type(owner), name):
+            return plainly
+        self._without(type(owner), name)
+        self.out.need(f"{name!r} not in {table}")
+        return f"{table}[{kind!r}][{name!r}]"
+
+    def _without(self, kind: type, name: str) -> None:
+        """What a class does not have, its objects have of their own; that is asked once for each class."""
+        if (kind, name) not in self._absent:
+            self._absent.add((kind, name))
+            self.out.need(f"not {self.out.constant(hasattr)}({self.out.constant(kind)}, {name!r})")
+
+    def _member(self, source: Source | None, table: str) -> str:
+        """One of the tables that every module has."""
+        assert source is not None
+        known = self._tables.get(source.index)
+        return f"{known}[{table!r}]" if known else f"{self.registers[source.index]}.{table}"
+
+    def _guard(self, guard: Guard) -> list[str]:
+        value = self.registers[guard.source.index]
+        if guard.alias is not None:
+            return [f"{value} is {self.registers[guard.alias.index]}"]
+        if guard.others:
+            return [is_none_of(value, [self.registers[other.index] for other in guard.others])]
+        if guard.kind == "missing":
+            return [f"{value} is {self.out.constant(GONE)}"]
+        there = [f"{value} is not {self.out.constant(GONE)}"]
+        if guard.kind == "present":
+            return there
+        if guard.kind == "equal":
+            return [equal(self.out, value, guard.value)]
+        if guard.kind == "type":
+            return [f"type({value}) is {self.out.constant(guard.data)}"]
+        if guard.kind == "keys":
+            kind = type(guard.data) if is_frozen(guard.data) else guard.data
+            kept = self.out.constant(kind)
+            keys = keys_are(self.out, value, guard.value) if issubclass(kind, MAPPINGS) else f"len({value}) == {guard.value}"
+            return [f"type({value}) is {kept}", keys]
+        if guard.kind == "tensor" and isinstance(guard.data, TensorShape):
+            return tensor(self.out, value, guard.data)
+        if guard.kind == "module" and isinstance(guard.data, ModuleShape) and not guard.data.hooks:
+            return self._module(guard.source, guard.data)
+        return [*there, f"{self.out.constant(guard.check)}({value})"]
+
+    def _module(self, source: Source, shape: ModuleShape) -> list[str]:
+        name, table = self.registers[source.index], f"d{source.index}"
+        self.out.line(f"{table} = {name}.__dict__")
+        self._tables[source.index] = table
+        members = {
+            "_modules": shape.children,
+            "_parameters": tuple(key for key, _ in shape.parameters),
+            "_buffers": tuple(key for key, _ in shape.buffers),
+        }
+        found = [f"type({name}) is {self.out.constant(shape.kind)}"]
+        for member, keys in members.items():
+            found.append(f"[*{table}[{member!r}]] == {self.out.constant(list(keys))}" if keys else f"not {table}[{member!r}]")
+        for member, entries in (("_parameters", shape.parameters), ("_buffers", shape.buffers)):
+            found += [f"{table}[{member!r}][{key!r}] is {'' if gone else 'not '}None" for key, gone in entries]
+        found += [f"not {table}[{hooks!r}]" for hooks in HOOKS]
+        if shape.own_forward is None:
+            found.append(f"'forward' not in {table}")
+        else:
+            own = self.out.fresh()
+            found.append(f"getattr({own} := {table}['forward'], '__func__', {own}) is {self.out.constant(shape.own_forward)}()")
+        found.append(f"{self.out.constant(shape.kind)}.forward is {self.out.constant(shape.forward)}")
+        return found
