@@ -29,6 +29,7 @@ from dy2st.lowering.module import LoweredModule
 from dy2st.lowering.results import with_opaque_sizes
 from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_number
 from dy2st.onnx_backend.careful import Careful, operator_of
+from dy2st.onnx_backend.overlaps import overlapping
 from dy2st_runtime.analyses.provenance import UntoldError, with_provenance
 from dy2st_runtime.ir.program import InputSlot, Program, StateSlot
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, TupleOf
@@ -125,6 +126,9 @@ def _check(program: Program) -> None:
             raise refuse(node, f"{getattr(node.target, 'name', node.target)} runs in Python")
         if operator_of(node) in _UNSEEN:
             raise refuse(node, f"{node.target} refuses some values, and its ONNX form does not")
+    overlap = overlapping(program.block)
+    if overlap is not None:
+        raise refuse(overlap, f"{overlap.target} may read a part of what it writes, which PyTorch refuses")
 
 
 def _slots(program: Program) -> list[InputSlot | StateSlot]:

@@ -136,10 +136,16 @@ def _expression(structure: Structure, out: Writer) -> str:
         case Const(value):
             return out.constant(value)
         case TupleOf(items, None):
-            return tuple_text([_expression(item, out) for item in items])
+            parts = [_expression(item, out) for item in items]
+            return f"(*[{', '.join(parts)}],)" if _is_folded(structure) else tuple_text(parts)
         case ListOf(items):
             return f"[{', '.join(_expression(item, out) for item in items)}]"
         case DictOf(keys, items, factory) if factory is dict:
             pairs = (f"{out.constant(key)}: {_expression(item, out)}" for key, item in zip(keys, items))
             return f"{{{', '.join(pairs)}}}"
     raise NotInline("a class of its own")
+
+
+def _is_folded(structure: Structure) -> bool:
+    """Whether Python would make one tuple when the code is compiled, and not one at each call."""
+    return isinstance(structure, TupleOf) and all(isinstance(item, Const) or _is_folded(item) for item in structure.items)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pkgutil
 import sys
+from typing import Any
 
 import pytest
+import torch
 
+import dy2st
 import dy2st.capture
 import dy2st.constructs
 from dy2st.capture.diagnostics.attribution import _innermost_is_users, _is_plain_torch
+from dy2st.capture.recording.origins import Origins
 from dy2st.capture.values.roles import Role
+from dy2st_runtime.ir.program import Location
 
 TRACING = (
     "_decomp", "_dispatch", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops", "_inductor", "_library",
@@ -74,3 +80,43 @@ def test_packages_whose_code_acts_for_the_user_say_so(package: object) -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     }  # type: ignore[attr-defined]
     assert set(marks.values()) <= {None, False}
+
+
+def test_a_line_is_that_of_a_value_and_not_of_another_one_in_its_place() -> None:
+    known, line = Origins(), Location("model.py", 1)
+    value = torch.ones(1)
+    known.note(value, line)
+    known.note(value, Location("model.py", 2))
+    assert known.of(value) is line
+    (entry,) = known._known.values()
+    del value
+    later = torch.ones(1)
+    known._known = {id(later): entry}  # it stands where the first has been
+    assert known.of(later) is None
+
+
+def _function_in(module: str, text: str) -> Any:
+    """A function of a module, as if it stood there."""
+    found = sys.modules[module]
+    made: dict[str, Any] = {}
+    exec(compile(text, str(found.__file__), "exec"), vars(found), made)
+    return next(iter(made.values()))
+
+
+@pytest.mark.parametrize("name", ["StandIn", "missing"])
+def test_a_name_that_the_capture_misses_is_a_defect_of_it(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    module = "dy2st.capture.library.copies"
+    broken = _function_in(module, f'def copied(self, part): raise NameError("name {name!r} is not defined")')
+    monkeypatch.setattr(sys.modules[module]._Deep, "copied", broken)
+
+    @dy2st.to_static
+    def f(x: Any) -> Any:
+        try:
+            return copy.deepcopy(x)
+        except NameError:
+            return x
+
+    with pytest.raises(NameError) as caught:
+        f(torch.ones(1))
+    assert not isinstance(caught.value, dy2st.Dy2stError)
+    assert any(note.startswith("raised by copied (") and "a mistake of dy2st" in note for note in caught.value.__notes__)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+import dy2st
 from tests.programs.state import agree_with_state
 from tests.worlds import World, agree, calls
 
@@ -378,3 +379,96 @@ def test_a_copy_that_a_branch_keeps_is_the_one_that_was_made_before_it(maker):
         return function, lambda: vars(keeper), [torch.tensor(1.0), torch.tensor(-1.0)]
 
     agree_with_state(make)
+
+
+# -- tensors -----------------------------------------------------------------------------------------------------------------
+
+
+class Held:
+    def __init__(self, v):
+        self.v = v
+
+    def __deepcopy__(self, memo):
+        return Held(copy.deepcopy(self.v, memo))
+
+
+def one_of_two(x, n):
+    y = torch.ones(2)
+    if n > 0:
+        y = x
+    try:
+        c = copy.deepcopy([y])[0]
+    except RuntimeError:
+        c = y
+    d = copy.copy(y)
+    return c, d, c.requires_grad, d.requires_grad, c.is_leaf, d.is_leaf, d is y
+
+
+def in_an_object(x, n):
+    o, p = Plain(torch.ones(2)), Held(torch.ones(2))
+    if n > 0:
+        o.h = p.v = x.detach().requires_grad_()
+    c, d = copy.deepcopy(o), copy.deepcopy(p)
+    return c.h, d.v, c.h.requires_grad, d.v.is_leaf
+
+
+def by_its_method(x, n):
+    y = x.detach().clone()
+    if n > 0:
+        y.requires_grad_()
+    c = x.detach().requires_grad_().__deepcopy__({})
+    return c, c.requires_grad, c.is_leaf
+
+
+def with_attributes(x, n):
+    y = x.detach().clone()
+    y.tag = n
+    y.items = [x.detach()]
+    c, d = copy.deepcopy(y), copy.copy(y)
+    return c.tag, d.tag, d.items is y.items, c.items is y.items, c.items
+
+
+WEIGHT, KEPT = torch.nn.Parameter(torch.ones(2)), torch.nn.Buffer(torch.ones(2), persistent=False)
+
+
+def of_a_class(x, n):
+    w = torch.nn.Parameter(x.detach())
+    found = [*copy.deepcopy([w, WEIGHT, KEPT]), copy.copy(w), copy.copy(WEIGHT), copy.copy(KEPT)]
+    return found, [[type(c).__name__, isinstance(c, torch.nn.Buffer), c.requires_grad, getattr(c, "persistent", 0)] for c in found]
+
+
+def one_of_two_classes(x, n):
+    w = x
+    if n > 0:
+        w = WEIGHT
+    c = copy.copy(w)
+    return c, isinstance(c, torch.nn.Parameter)
+
+
+def parts_of_one(x, n):
+    y = x.detach().clone().view(1, 2)
+    c = copy.deepcopy({"whole": y, "part": (y[0], y.t()), "other": y * 2})
+    c["part"][0].add_(1)
+    c["other"].zero_()
+    rows = copy.deepcopy(list(y[0].split(1)))
+    rows[0].zero_()
+    return c, rows, y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [one_of_two, in_an_object, by_its_method, with_attributes, of_a_class, one_of_two_classes, parts_of_one],
+    ids=lambda function: function.__name__,
+)
+def test_tensors(function):
+    for make in (lambda: P.clone().requires_grad_(), P.clone, lambda: P.clone().requires_grad_() * 1):
+        agree(lambda make=make: World(function, [], [lambda f, n=n: f(make(), torch.tensor(n)) for n in (0, 1, 0)]))
+
+
+def test_copies_of_parts_that_share_some_elements_are_refused():
+    @dy2st.to_static
+    def f(x):
+        return copy.deepcopy([x[:2], x[1:]])
+
+    with pytest.raises(dy2st.CaptureError, match="share a part of their memory"):
+        f(torch.ones(3))

@@ -218,6 +218,17 @@ def taken_as_a_group(x):
     return x
 
 
+def taken_by_one_of_two_clauses(x):
+    try:
+        if x.sum() > 0:
+            raise ValueError("a")
+    except* KeyError:
+        x = x + 1
+    except* ValueError:
+        x = x * 2
+    return x
+
+
 def passed_by_groups(x):
     try:
         if x.sum() > 0:
@@ -246,7 +257,7 @@ def groups(tmp_path):
     return runpy.run_path(str(tmp_path / "groups.py"))
 
 
-@pytest.mark.parametrize("name", ["taken_out_of_a_group", "taken_as_a_group"])
+@pytest.mark.parametrize("name", ["taken_out_of_a_group", "taken_as_a_group", "taken_by_one_of_two_clauses"])
 def test_an_exception_that_ends_in_a_group_clause_is_refused(name, groups):
     with pytest.raises(dy2st.CaptureError, match="would have to be caught by an except clause outside"):
         dy2st.to_static(groups[name])(CALLS[0])

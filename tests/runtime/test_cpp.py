@@ -228,6 +228,39 @@ def test_results_that_are_one_object():
     assert a is b is c
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_views_of_a_result_with_its_shape_are_objects_of_their_own(order):
+    def f(x, n):
+        y = x + 1
+        while n > 0:
+            y, n = y * 2, n - 1
+        return (y, y.detach(), y.view(y.shape), y[:], y.contiguous(), y.expand(2, 2), x[:], x[:].contiguous(), x[1:].contiguous())[
+            ::order
+        ]
+
+    x = torch.ones(2, 2)
+    static = dy2st.to_static(f, backend="cpp")
+    for trips in (0, 1, 2):
+        found, expected = static(x, torch.tensor(trips)), f(x, torch.tensor(trips))
+        same = [[one is other for one in [x, *values]] for values in (found, expected) for other in values]
+        assert same[: len(found)] == same[len(found) :]
+        shared = [[one.data_ptr() == other.data_ptr() for one in [x, *values]] for values in (found, expected) for other in values]
+        assert shared[: len(found)] == shared[len(found) :]
+    assert ran(static) == 3, why(static)
+
+
+def test_one_view_of_an_input_under_two_names():
+    def f(x, n):
+        total, row = x.sum(), x[1]
+        while n > 0:
+            total, n = total * 2, n - 1
+        return row, row.contiguous(), row.to(torch.float32), total
+
+    static = dy2st.to_static(f, backend="cpp")
+    one, other, again, _ = static(torch.ones(3, 2), torch.tensor(2))
+    assert one is other is again and ran(static), why(static)
+
+
 def test_views_of_an_input_are_views():
     def f(x, n):
         total = x.sum()

@@ -367,6 +367,53 @@ def test_what_onnx_cannot_hold_runs_elsewhere(body: Any, reason: str) -> None:
     assert reason in str(static.report())
 
 
+def _part_of_itself(x: Any, n: Any) -> Any:
+    y = x * 1
+    y -= y[n % 2]
+    return y
+
+
+def _part_taken_before(x: Any, n: Any) -> Any:
+    y = x * 1
+    row = y[n % 2]
+    if n > 0:
+        y += row
+    return y
+
+
+def _part_left_by_a_loop(x: Any, n: Any) -> Any:
+    y, z, row = x * 1, x * 2, x[0] * 1
+    while n > 0:
+        y, z, row, n = z, y, y[n % 2], n - 1
+    z *= row
+    return y, z * 1
+
+
+def _part_in_a_loop(x: Any, n: Any) -> Any:
+    y = x * 1
+    while n > 0:
+        y += y.narrow(0, n % 2, 1)
+        n = n - 1
+    return y
+
+
+@pytest.mark.parametrize("function", [_part_of_itself, _part_taken_before, _part_left_by_a_loop, _part_in_a_loop])
+def test_what_reads_a_part_of_what_it_writes_raises_the_same(function: Any) -> None:
+    agree(function, *((X, torch.tensor(n)) for n in (1, 2, 0)), elsewhere=True)
+
+
+def test_an_item_is_changed_in_place() -> None:
+    def f(x: Any, n: Any) -> Any:
+        y = x * 1
+        while n > 0:
+            y[n % 2] += 1
+            n = n - 1
+        y[n] += x[n]
+        return y
+
+    agree(f, *((X, torch.tensor(n)) for n in (0, 1, 2, 3)))
+
+
 def test_results_are_nobody_elses_memory() -> None:
     weight = nn.Parameter(torch.ones(3))
 

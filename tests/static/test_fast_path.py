@@ -363,6 +363,22 @@ def test_switching_off_and_capturing_inside(long_way):
         same(torch.full((3,), 3.0), outer(torch.ones(3)))
 
 
+def test_tuples_of_what_never_changes_are_made_at_each_call(long_way):
+    def f(x):
+        kind = type(x).__name__
+        return [(kind, 1), (kind, 1)], ((kind, (x.dim(),)), ()), (kind, [1], x)
+
+    static = settled(to_static(f), torch.ones(2))
+    before = static(torch.ones(2))
+    del long_way[:]
+    after = static(torch.ones(2))
+    assert not long_way
+    same(after, f(torch.ones(2)))
+    one, other = after[0]
+    assert one is not other and one is not before[0][0]
+    assert after[1] is not before[1] and after[1][0][1] is not before[1][0][1]
+
+
 def test_many_threads_and_many_signatures():
     def step(x, k):
         while x.sum() < 10 * k:

@@ -23,7 +23,7 @@ from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractTuple
 from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS, TaggedUnion, Undefined, options_of, unpack_list
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, Undefined, options_of, unpack_list
 from dy2st.capture.writes.places import ContentsPlace, Place
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.unflattening import unflatten
@@ -363,7 +363,5 @@ def _origin(session: Session, value: Any) -> errors.Location | None:
     """The user's line that computed a value."""
     if isinstance(value, TaggedUnion):
         value = next(iter(value.options.values()))
-    if not isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)):
-        return None
-    location = session.builder.provenance.get(id(value))
+    location = session.builder.provenance.of(value)
     return errors.Location(location.file, location.line, location.function) if location else None

@@ -85,7 +85,7 @@ def is_users(session: Session, error: BaseException) -> bool:
 
 def is_about_abstracts(session: Session, error: Exception) -> bool:
     """Whether an error is due to values that Python does not know during a capture."""
-    if any(error is known for known in session.in_flight.raised):
+    if any(error is known for known in session.in_flight.raised) or is_defect(error):
         return False
     if any(isinstance(value, CAPTURE_VALUES) for value in error.args):
         return True
@@ -94,6 +94,14 @@ def is_about_abstracts(session: Session, error: Exception) -> bool:
     message = str(error)
     symbols = {str(symbol) for symbol in session.shapes.var_to_range}
     return _CAPTURE_WORDS.search(message) is not None or any(name in symbols for name in _SYMBOL.findall(message))
+
+
+def is_defect(error: Exception) -> bool:
+    """Whether code of this package has gone wrong by itself: no code of the user's makes it miss a name, or fail an assertion."""
+    if not isinstance(error, (AssertionError, NameError)) or isinstance(error, errors.Dy2stError):
+        return False
+    *_, last = (step.tb_frame.f_code.co_filename for step in steps(error)) if error.__traceback__ is not None else ("",)
+    return last.startswith((_OWN, *_NOT_OURS))
 
 
 def _is_about_kinds(error: Exception) -> bool:
@@ -130,7 +138,7 @@ def _innermost_is_users(error: Exception) -> bool:
     if frames and not any(map(_holds_tensor, frames)):
         return True
     if file.startswith(_OWN) and has(module, Role.ACTS):
-        return not isinstance(error, (AssertionError, NameError)) and not _is_own(getattr(error, "obj", None))
+        return not is_defect(error) and not _is_own(getattr(error, "obj", None))
     return file == _TENSOR or not file.startswith((_OWN, *_NOT_OURS, *MACHINERY))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dy2st import errors
-from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts, is_about_texts, runs_in_capture
+from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts, is_about_texts, is_defect, runs_in_capture
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.torch_functions.data_dependence import data_dependent
 from dy2st.capture.types import lattice
@@ -45,8 +45,20 @@ def translated(session: Session) -> Iterator[None]:
         if is_about_abstracts(session, error):
             raise _unknown_value(session, error) from error
         error.args = tuple(in_users_words(argument) for argument in error.args)
-        note(error, f"raised while dy2st captured {session.name}: the code ran on abstract values for the tensors")
+        _tell(session, error)
         raise
+
+
+def _tell(session: Session, error: Exception) -> None:
+    """Say where an error of eager's, or of a mistake of ours, has come up."""
+    if isinstance(error.__context__, Refused):
+        error.__context__ = None
+    if not is_defect(error):
+        note(error, f"raised while dy2st captured {session.name}: the code ran on abstract values for the tensors")
+        return
+    *_, last = steps(error)
+    code = last.tb_frame.f_code
+    note(error, f"raised by {code.co_name} ({code.co_filename}:{last.tb_lineno}): this is a mistake of dy2st: please report it")
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from dy2st import errors
 from dy2st.capture.attributes import access
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.library import tensor_copies
 from dy2st.capture.library.registry import handles
 from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.objects import cells, construction
@@ -43,7 +44,7 @@ _OWN_WAYS = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__s
 @handles(copy.copy)
 def _copy(session: Session, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.view_as(value) if not value.is_leaf else value.detach().requires_grad_(value.requires_grad)
+        return tensor_copies.shallow(session, value)
     access.look_into(session, value)
     if cells.holds(value):
         value = cells.as_read(session, value)
@@ -163,7 +164,9 @@ class _Deep:
     def _tensor(self, item: torch.Tensor, earlier: Sequence[tuple[Any, Any]]) -> Any:
         """A copy of a tensor, or the one of an earlier tensor, or of a list with tensors, that it is or is in."""
         if not earlier:
-            return _copied_tensor(item)
+            return tensor_copies.deep(
+                self.session, item, self.copied, [pair for pair in self._copies if isinstance(pair[0], torch.Tensor)]
+            )
         (part, made), *rest = earlier
         if isinstance(part, list):
             first = _position(self.session, part, item)
@@ -212,13 +215,6 @@ def _is_plain(kind: type) -> bool:
     ]
     own = any(getattr(way, "__module__", "") != "dataclasses" for way in found)  # those of frozen ones with slots do the same
     return construction.is_plain(kind) and not own and storage.of_class(kind, "__new__") is vars(object)["__new__"]
-
-
-def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_leaf:
-        return copy.deepcopy(tensor)  # raises what eager raises
-    made = tensor.detach().clone()
-    return made.requires_grad_() if tensor.requires_grad else made
 
 
 def _pickled(function: Callable[..., Any], session: Session, value: Any, *args: Any, **kwargs: Any) -> Any:

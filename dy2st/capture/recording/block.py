@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from dy2st.capture.values import expressions
+from dy2st.capture.values.provenance import Provenance
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, Stale
 from dy2st.capture.values.texts import RuntimeString
 from dy2st_runtime.ir.printing import describe
@@ -46,7 +47,7 @@ class BlockBuilder:
     ) -> None:
         self.parent, self.locate, self.adopt, self.recorded = parent, locate, adopt, recorded
         self.graph = fx.Graph()
-        self.provenance: dict[int, Location] = parent.provenance if parent is not None else {}
+        self.provenance: Provenance = parent.provenance if parent is not None else Provenance()
         self.operands: dict[fx.Node, fx.Node] = {}
         """Outer node → the placeholder that stands for it here, in order of first use."""
         self._objects: dict[int, tuple[Callable[[], Any], fx.Node]] = {}
@@ -199,7 +200,7 @@ class BlockBuilder:
         """From now on ``node`` stands for ``value``; the parts of a tuple or list get ``getitem`` nodes."""
         _describe(node, value)
         if "location" in node.meta:
-            self.provenance.setdefault(id(value), node.meta["location"])
+            self.provenance.note(value, node.meta["location"])
         if isinstance(value, (tuple, list)):
             for index, item in enumerate(value):
                 if isinstance(item, (*_VALUES, tuple, list)) and not self._bound(item):

@@ -38,6 +38,29 @@ def refused_overlap(func: Any, args: Sequence[Any]) -> str | None:
     return _SOME if any(_is_known(read) and _partly(written, read) for read in args[1:]) else None
 
 
+def are_apart(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether it is known that two tensors in one memory have no element in common."""
+    if not (_is_known(one) and _is_known(other)):
+        return False
+    (begin, end), (other_begin, other_end) = _span(one), _span(other)
+    return end <= other_begin or other_end <= begin
+
+
+def holds(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether all elements of another tensor in the same memory are elements of a tensor that lies there without gaps."""
+    if not (_is_known(one) and _is_dense(one) and _is_known(other)):
+        return False
+    (begin, end), (other_begin, other_end) = _span(one), _span(other)
+    return begin <= other_begin and other_end <= end
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """From the first element to the end of the last, in bytes."""
+    first = int(tensor.storage_offset())
+    last = first + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return first * tensor.itemsize, (last + 1 if tensor.numel() else first) * tensor.itemsize
+
+
 def _is_known(tensor: Any) -> bool:
     """Whether it is known where in its memory a tensor lies."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:

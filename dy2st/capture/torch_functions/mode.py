@@ -160,17 +160,6 @@ def _register_hook(session: Session, func: Any, args: tuple[Any, ...], kwargs: d
     session.builder.call(control.call_, (func, tuple(args), kwargs))
 
 
-@handles_torch(torch.Tensor.__deepcopy__)
-def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Of a tensor in an object of the user's; it copies the storage, which an abstract value does not have."""
-    tensor, memo = args
-    if id(tensor) in memo or not tensor.is_leaf:
-        return func(*args, **kwargs)
-    made = tensor.detach().clone()
-    memo[id(tensor)] = made.requires_grad_() if tensor.requires_grad else made
-    return memo[id(tensor)]
-
-
 @handles_torch(torch.Tensor.requires_grad_)
 def _requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, on = args[0], (args[1] if len(args) > 1 else kwargs.get("requires_grad", True))

@@ -1,4 +1,4 @@
-// From what a lowering gives, executors/native/lowering.py or standalone/lower.cpp, to an instruction.
+// From what a lowering gives, executors/native/lowering.py or standalone/lowering, to an instruction.
 #pragma once
 
 #include <string>

@@ -102,6 +102,10 @@ class _Made:
         self.check_sharing([part for value in outputs for part in _parts(value) if isinstance(part, Tensor)])
         self.results: list[str] = []
         self.memory_buffers: list[Buffer] = []
+        self.wholes: dict[int, Tensor] = {}
+        """Which result is the new memory itself; others of the same shape are views of it."""
+        self.views: dict[Tensor, int] = {}
+        """A number for each view of an input, below those that tell objects apart at run time."""
         self.memories: list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]] = []
         self.builders = [self.builder(value) for value in outputs]
         ports = [value for value in self.inputs if isinstance(value, (Tensor, Number))]
@@ -188,7 +192,7 @@ class _Made:
         if value.identity == str(position):
             return lambda values, memories, numbers, known: values[position]
         size, stride, offset = value.meta.size(), value.meta.stride(), value.meta.storage_offset()
-        key = -2 - len(self.results) * 1000 - id(value) % 1000
+        key = self.views.setdefault(value, -2 - len(self.views))
         slot = self.slot(value.dynamic or "0")
 
         def build(values: Sequence[Any], memories: Sequence[torch.Tensor], numbers: Any, known: dict[int, Any]) -> Any:
@@ -209,9 +213,11 @@ class _Made:
                 raise Unsupported("a result with gaps in its memory")
             self.memories.append((tuple(base.shape), tuple(base.stride()), base.dtype))
         memory = self.memory_buffers.index(buffer)
-        whole = (tuple(value.meta.shape), tuple(value.meta.stride()), value.meta.dtype) == self.memories[
-            memory
-        ] and not value.dynamic
+        described = tuple(value.meta.shape), tuple(value.meta.stride()), value.meta.dtype
+        if described == self.memories[memory] and not value.dynamic:
+            first = self.wholes.setdefault(memory, value)
+            if first.views and not value.views:
+                self.wholes[memory] = value
         slot = self.slot(self.tracer.identity(value))
         moved = self.slot(value.dynamic or "0")
         size, stride, offset = value.meta.size(), value.meta.stride(), value.meta.storage_offset()
@@ -225,9 +231,11 @@ class _Made:
             if identity < self_inputs:
                 return values[positions[identity]]
             made = memories[memory]
+            whole = wholes.get(memory) is value
             known[identity] = made if whole else made.as_strided(size, stride, offset + numbers[moved])
             return known[identity]
 
+        wholes = self.wholes
         self_inputs = len(self.inputs)
         positions = range(self_inputs)
         return build

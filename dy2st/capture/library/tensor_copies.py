@@ -1,0 +1,103 @@
+"""Copies of tensors, as ``copy`` makes them: of the class, with the attributes, and for autograd what eager's are.
+
+copy.copy(x)                                another tensor with the memory of x, always a leaf
+copy.deepcopy(x)                            new memory; refused of what is no leaf
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.attributes.assignment import set_attr
+from dy2st.capture.attributes.attributes import attr
+from dy2st.capture.recording.fake_values import quiet
+from dy2st.capture.recording.overlap import are_apart, holds
+from dy2st.capture.session.session import Session
+from dy2st.capture.torch_functions.mode import TorchFunctions
+from dy2st.capture.torch_functions.registry import handles_torch
+from dy2st.capture.types import tensor_traits
+
+_OF_BUFFERS = ("persistent", "_is_buffer")
+
+
+def shallow(session: Session, tensor: torch.Tensor) -> torch.Tensor:
+    """``copy.copy`` of a tensor."""
+    requires_grad = tensor_traits.read(session, tensor, "requires_grad")
+    made = _of_class(session, tensor, tensor.detach(), requires_grad)
+    _give_attributes(session, tensor, made, lambda value: value)
+    return made
+
+
+def deep(
+    session: Session, tensor: torch.Tensor, copied: Callable[[Any], Any], earlier: Sequence[tuple[torch.Tensor, torch.Tensor]] = ()
+) -> torch.Tensor:
+    """``copy.deepcopy`` of a tensor.
+
+    Args:
+        session: the capture.
+        tensor: it.
+        copied: makes the copies of its attributes.
+        earlier: tensors that have been copied, with their copies: what shares memory does so afterwards.
+    """
+    is_parameter = issubclass(tensor_traits.asked_class(session, tensor), torch.nn.Parameter)
+    if not is_parameter and not tensor_traits.read(session, tensor, "is_leaf"):
+        with quiet():
+            return copy.deepcopy(tensor)  # raises what eager raises
+    memory = _inside(session, tensor, earlier)
+    memory = tensor.detach().clone() if memory is None else memory
+    made = _of_class(session, tensor, memory, tensor_traits.read(session, tensor, "requires_grad"))
+    if not is_parameter:  # whose copy has no attributes
+        _give_attributes(session, tensor, made, copied)
+    return made
+
+
+def _inside(session: Session, tensor: torch.Tensor, earlier: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor | None:
+    """The part of an earlier copy that stands for a tensor, if the original of that copy has the tensor's elements."""
+    tensor = session.outside.adopted(tensor)
+    storage = tensor.untyped_storage()._cdata
+    for part, made in earlier:
+        part = session.outside.adopted(part)
+        if part.untyped_storage()._cdata != storage or are_apart(part, tensor):
+            continue
+        if not holds(part, tensor):
+            raise errors.CaptureError(
+                "a deep copy of several tensors that share a part of their memory",
+                session.here(),
+                fix="copy the tensor that they are parts of first, or each of them on its own",
+            )
+        return made.detach().as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() - part.storage_offset())
+    return None
+
+
+def _of_class(session: Session, tensor: torch.Tensor, made: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    kind = tensor_traits.asked_class(session, tensor)
+    if issubclass(kind, torch.nn.Parameter):
+        return kind(made, requires_grad)
+    made = made.requires_grad_() if requires_grad else made
+    return torch.nn.Buffer(made, persistent=attr(tensor, "persistent")) if kind is torch.nn.Buffer else made
+
+
+def _give_attributes(session: Session, tensor: torch.Tensor, made: torch.Tensor, copied: Callable[[Any], Any]) -> None:
+    real = session.outside.behind(tensor)
+    if session.fakes.is_abstract(real):
+        _, names = session.places.tagged.get(id(real), (real, []))
+    else:
+        names = session.call(list, attr(tensor, "__dict__"))
+    for name in dict.fromkeys(names):
+        if name not in _OF_BUFFERS and session.call(hasattr, tensor, name):
+            set_attr(made, name, copied(attr(tensor, name)))
+
+
+@handles_torch(torch.Tensor.__deepcopy__)
+def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Of a tensor in an object of the user's; it copies the storage, which an abstract value does not have."""
+    tensor, memo = args
+    if id(tensor) not in memo:
+        with TorchFunctions(session):  # torch has turned it off in a handler
+            memo[id(tensor)] = deep(session, tensor, lambda value: copy.deepcopy(value, memo))
+    return memo[id(tensor)]
