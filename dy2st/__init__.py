@@ -10,6 +10,10 @@
 ...     return steps
 >>> collatz(torch.tensor(6))
 8
+
+Importing it adds to ``dy2st_runtime``, in the same process: the executor ``"onnxruntime"``; and for the executor ``"inductor"``,
+what writes a program with control flow whole. A model that is loaded with ``backend="inductor"`` therefore goes region by region in
+a process that imports ``dy2st_runtime`` alone, and whole, where it can, in one that imports ``dy2st``.
 """
 
 from dy2st.api import enable_to_static, export, ignore_module, load, not_to_static, save, save_inference_model, to_static, trace
@@ -32,7 +36,6 @@ from dy2st.errors import (
     SourceNotFoundError,
     StepLimitError,
     TracingError,
-    UndefinedNameError,
     UnsupportedSyntaxError,
 )
 from dy2st.exporting import ExportReport
@@ -82,7 +85,6 @@ __all__ = [
     "StaticFunction",
     "StepLimitError",
     "TracingError",
-    "UndefinedNameError",
     "UnsupportedSyntaxError",
     "declarative",
     "enable_to_static",

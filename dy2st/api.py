@@ -88,7 +88,7 @@ def to_static(
             :data:`~dy2st.config.UNROLL`. A list that such a loop appends to has a length that is known only at run time.
 
     Returns:
-        A :class:`~dy2st.static.static_function.StaticFunction`, or the module.
+        A :class:`~dy2st.StaticFunction`, or the module.
 
     Raises:
         SignatureError: the arguments make no sense together.
@@ -101,6 +101,8 @@ def to_static(
         ...     if x.sum() > 0:
         ...         return x * 2
         ...     return x.relu()
+        >>> relu_or_double(torch.tensor([1.0, 2.0])), relu_or_double(torch.tensor([1.0, -2.0]))
+        (tensor([2., 4.]), tensor([1., 0.]))
     """
     options = Options(input_spec, full_graph, backend, passes, unroll)
     make = plainly(functools.partial(make_static, options=options))
@@ -119,6 +121,13 @@ def not_to_static(function: _F) -> _F:
 
     Returns:
         The same function, marked.
+
+    Example:
+        >>> @not_to_static
+        ... def names(count):
+        ...     return [f"item {k}" for k in range(count)]
+        >>> to_static(lambda x: (x * 2, names(2)))(torch.ones(1))
+        (tensor([2.]), ['item 0', 'item 1'])
     """
     function.__dy2st_not_to_static__ = True  # type: ignore[attr-defined]
     return function
@@ -129,6 +138,10 @@ def ignore_module(modules: types.ModuleType | Sequence[types.ModuleType]) -> Non
 
     Args:
         modules: modules (packages with all they contain).
+
+    Example:
+        >>> import colorsys
+        >>> ignore_module(colorsys)
     """
     for ignored in modules if isinstance(modules, (list, tuple)) else [modules]:
         if not isinstance(ignored, types.ModuleType):
@@ -154,6 +167,14 @@ def enable_to_static(enable: bool = True) -> _Switch:
 
     Returns:
         Usable in a ``with`` statement, at whose end the setting is undone.
+
+    Example:
+        >>> double = to_static(lambda x: x * 2)
+        >>> with enable_to_static(False):
+        ...     double(torch.ones(1))
+        tensor([2.])
+        >>> len(double.program_cache)
+        0
     """
     if not isinstance(enable, bool):
         raise SignatureError(f"enable_to_static takes True or False, not {enable!r}")
@@ -195,7 +216,9 @@ def save(
         CaptureError: the function cannot be captured.
 
     Example:
-        >>> save(model, "model.dy2st", methods={"forward": [images], "generate": [tokens]})  # doctest: +SKIP
+        >>> save(torch.nn.Linear(8, 2), "model.dy2st", input_spec=[InputSpec([None, 8])])
+        >>> load("model.dy2st")(torch.zeros(3, 8)).shape
+        torch.Size([3, 2])
     """
     if methods is not None and not isinstance(methods, Mapping):
         raise SignatureError(f"methods gives the specifications by the name of the method, not as a {type(methods).__name__}")
@@ -249,7 +272,8 @@ def export(
         max_growth: by how many entries a tensor or list may grow in a loop whose number of iterations is not bounded. The file
         fails
             where it would grow further.
-        rtol, atol: how far results may be off; by dtype if left out.
+        rtol: how far results may be off, as a part of the value; by dtype if left out.
+        atol: how far results may be off beside that; by dtype if left out.
         opset: of ONNX; the exporter's choice if left out.
         method: which method of an archive to export.
 
@@ -262,7 +286,9 @@ def export(
         CaptureError: the function cannot be captured.
 
     Example:
-        >>> print(dy2st.export(model, "model.onnx", input_spec=[InputSpec([None, 8])]))  # doctest: +SKIP
+        >>> report = export(torch.nn.Linear(8, 2), "model.pt2", input_spec=[InputSpec([None, 8])])
+        >>> report.verified > 0
+        True
     """
     options = ExportOptions(inputs, verify, max_growth, rtol, atol, opset, method)
     return exporting.export(layer, path, format, checked_specs(input_spec), options)
@@ -291,7 +317,11 @@ def save_inference_model(
         SaveError: there is no such result; and as for :func:`save`.
 
     Example:
-        >>> save_inference_model("scores.dy2st", model, fetch=["scores"])  # doctest: +SKIP
+        >>> def heads(x):
+        ...     return {"scores": x.relu(), "hidden": x}
+        >>> save_inference_model("scores.dy2st", heads, fetch=["scores"], input_spec=[InputSpec([2])])
+        >>> load("scores.dy2st")(torch.tensor([-1.0, 1.0]))
+        (tensor([0., 1.]),)
     """
     if fetch is not None and (isinstance(fetch, str) or not all(type(item) in (int, str) for item in fetch) or not fetch):
         raise SignatureError(f"fetch is a list of positions and names, not {fetch!r}")
@@ -341,5 +371,11 @@ def load(
         LoadError: it is no archive, was damaged, or was written by a newer major version.
         BackendError: there is no such executor.
         FileNotFoundError: there is no such file.
+
+    Example:
+        >>> save(torch.nn.Linear(8, 2), "model.dy2st", input_spec=[InputSpec([None, 8])])
+        >>> model = load("model.dy2st", max_steps=1000)
+        >>> sorted(model.state_dict())
+        ['bias', 'weight']
     """
     return module.load(path, namespaces=namespaces, backend=backend, max_steps=max_steps)

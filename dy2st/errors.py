@@ -7,7 +7,6 @@
     ├── CaptureError                         the program cannot be recorded: file, line and caret
     │   ├── DataDependentError               Python asks for the value of a tensor
     │   ├── BranchMismatchError              the two ways to a point cannot be joined; names both places
-    │   ├── UndefinedNameError (UnboundLocalError)   a name is bound on some ways only, and read
     │   └── LoopVariableError                a loop changes a variable in a way that one program cannot follow
     ├── ExportError                          a program cannot be told in another format, or the result is not right
     ├── LeakError                            something of a capture was left in what the user can reach: a mistake of dy2st
@@ -16,12 +15,13 @@
     ├── ProgramError                         a program breaks a rule of the representation
     ├── SaveError                            a program cannot be written
     ├── LoadError                            a file is not an archive, or a damaged one
-    ├── BackendError (ValueError)            an executor that does not exist was asked for
+    ├── BackendError (ValueError)            an executor that does not exist, or cannot be used here, was asked for
     ├── BuildError                           the native executor cannot be built
     ├── StepLimitError                       the loops of a call make more iterations than the caller allows
     └── TracingError                         torch.jit.trace would keep one path of a program
 
-The root and the last eight are defined by `dy2st_runtime.errors`, which a deployment host has without dy2st.
+The root and the last eight, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
+dy2st.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ __all__ = [
     "SourceNotFoundError",
     "StepLimitError",
     "TracingError",
-    "UndefinedNameError",
     "UnsupportedSyntaxError",
 ]
 
@@ -98,7 +97,8 @@ class ConversionError(Dy2stError, SyntaxError):
 class UnsupportedSyntaxError(ConversionError):
     """A statement that has no meaning in a static program.
 
-    Cause: the function yields, awaits, or leaves a `finally` block early.
+    Cause: the static function is a generator or a coroutine, looks at its local variables (`locals()`, `eval`), or a jump in
+    `finally` drops another jump.
     Example: `@to_static def f(x): yield x`.
     Fix: what the message says to write instead, or keep the function as it is with `@dy2st.not_to_static`.
     """
@@ -123,7 +123,15 @@ class SourceNotFoundError(ConversionError):
 
 
 class CaptureError(Dy2stError):
-    """The program of a function cannot be recorded. Base class: see the subclasses for causes and fixes."""
+    """The program of a function cannot be recorded.
+
+    The base of the classes for common causes, and itself the error of everything else that a program cannot hold.
+
+    Cause: the function does what cannot be undone or repeated (`x.backward()`, a file, a thread), calls what torch cannot record,
+    or makes a value that no program has, such as a dict of a size that a tensor decides.
+    Example: `{k: x * k for k in range(n)}` with a tensor `n`.
+    Fix: what the message says to write instead; or `to_static(full_graph=False)`, which runs such calls as they are written.
+    """
 
     def __init__(self, message: str, location: Location | None = None, *, seen: str | None = None, fix: str | None = None) -> None:
         super().__init__(message, location)
@@ -148,18 +156,20 @@ class CaptureError(Dy2stError):
 class DataDependentError(CaptureError):
     """Python asks for the value of a tensor that is known only when the program runs.
 
-    Cause: a truth value, a number or a list is taken from a tensor in code that was not converted.
-    Example: `math.floor(x.sum())`, or `if x.sum() > 0:` inside a library without source.
-    Fix: use the tensor operation (`x.sum().floor()`), or convert that function too.
+    Cause: a truth value, a number or an array is taken from a tensor in code that is not converted (a library without source, a
+    function marked `@not_to_static`), or a number from a tensor would be a key or a member of a set.
+    Example: `x.numpy().max()`, or `if x.sum() > 0:` in a function marked `@not_to_static`.
+    Fix: use the tensor operation (`x.max()`), or have that function converted too.
     """
 
 
 class BranchMismatchError(CaptureError):
     """The two ways to one point leave values that no single value can stand for.
 
-    Cause: the branches give a name another dtype, another number of dimensions or another structure.
-    Example: `if x.sum() > 0: y = x` / `else: y = x.long()`.
-    Fix: make the branches agree, for example with `.to(x.dtype)`.
+    Cause: a name or an attribute has one of too many kinds: up to 8 dtypes, numbers of dimensions or structures become a tagged
+    union.
+    Example: `for k in range(9): if x.sum() > k: y = x.reshape((1,) * k + (3,))`.
+    Fix: make the branches agree in dtype, number of dimensions and structure, or use another name in one of them.
     """
 
     def __init__(
@@ -179,21 +189,13 @@ class BranchMismatchError(CaptureError):
         return [place.render() for place in (self.location, self.other) if place is not None]
 
 
-class UndefinedNameError(CaptureError, UnboundLocalError):
-    """A name is bound on some ways to a point only, and read there.
-
-    Cause: only one branch of a tensor `if`, or the body of a tensor loop, binds the name.
-    Example: `if x.sum() > 0: y = x` and then `return y`.
-    Fix: bind the name before the statement, or in both branches.
-    """
-
-
 class LoopVariableError(CaptureError):
     """A loop changes a variable in a way that one program cannot follow.
 
-    Cause: the variable changes its dtype, its number of dimensions or its kind from one iteration to the next.
-    Example: `h = None` before a tensor `while` whose body sets `h = x`.
-    Fix: give the variable its final kind before the loop.
+    Cause: the variable has another number of dimensions, another structure or another depth after each iteration, without end; or
+    it is another set or object each time.
+    Example: `while h.sum() < 100: h = h[None] * 2`.
+    Fix: give the variable its final kind before the loop, collect the values in a list, or change the object that is there.
     """
 
 

@@ -49,6 +49,15 @@ def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
         level: 0 for nothing, 1 for what is converted, captured and looked up in vain, 2 or more for everything: programs, the
             control-flow statements in them, hits of the cache, and each run.
         also_to_stdout: whether to write to ``sys.stdout`` too, and not to ``sys.stderr`` alone.
+
+    Example:
+        >>> set_verbosity(1, also_to_stdout=True)
+        >>> dy2st.to_static(lambda x: x * 2)(torch.ones(1))
+        [dy2st.transform] converted <lambda> ...
+        [dy2st.cache] <lambda>: miss, no program for ...
+        [dy2st.capture] captured <lambda> ...
+        tensor([2.])
+        >>> set_verbosity(0)
     """
     _check("set_verbosity", level)
     wanted = logging.NOTSET if level == 0 else logging.INFO if level == 1 else logging.DEBUG
@@ -62,6 +71,18 @@ def set_code_level(level: int = ALL_PHASES, also_to_stdout: bool = False) -> Non
         level: after which phase of the rewrite, counted from 1: 4 is the last that rewrites statements. From 5 on, and by
             default, it is the code after all phases that people care to read, which ``.code`` gives; 0 for no code.
         also_to_stdout: whether to write to ``sys.stdout`` too, and not to ``sys.stderr`` alone.
+
+    Example:
+        >>> set_code_level(also_to_stdout=True)
+        >>> @dy2st.to_static
+        ... def positive(x):
+        ...     return x if x.sum() > 0 else -x
+        >>> positive(torch.ones(1))
+        [dy2st.code] ...
+        def positive(x):
+            return _dy2st.if_exp(x.sum() > 0, lambda : x, lambda : -x)
+        tensor([1.])
+        >>> set_code_level(0)
     """
     global _code_level
     _check("set_code_level", level)

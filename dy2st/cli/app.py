@@ -11,7 +11,7 @@ import typer
 
 from dy2st.cli import benching, building, checking, comparing, exporting, health, running, showing
 from dy2st.cli.explaining import explain as explain_function
-from dy2st.cli.output import console, told
+from dy2st.cli.output import clean, console, told
 from dy2st.errors import Dy2stError
 
 app = typer.Typer(
@@ -46,7 +46,8 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (Dy2stError, OSError) as error:
-        console(stderr=True).print(f"error: {told(error)}", style="red", markup=False, highlight=False, soft_wrap=True)
+        lines = [f"error: {told(error)}", *map(clean, getattr(error, "__notes__", ()))]
+        console(stderr=True).print("\n".join(lines), style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 

@@ -28,10 +28,10 @@ class Phase(enum.Enum):
     DESUGAR = "no match, zero-argument super(), annotated assignment, private name; global and nonlocal stand first"
     RETURNS = "no return inside if, while or for"
     JUMPS = "no break, continue or loop else"
-    BLOCKS = "no if, while or for statement"
+    BLOCKS = "no if, while, for or try with handlers, but around a yield; no name without a value"
     EXPRESSIONS = "and, or, not, a if b else c, is, in, a < b < c, f-string, assert and raise are operators"
     CALLS = "every call goes through the call operator"
-    ACCESS = "every attribute, item and possibly undefined name goes through an operator"
+    ACCESS = "every attribute, item, display, comprehension, starred argument, container operator and unbound name has an operator"
 
 
 LAST_READABLE = Phase.EXPRESSIONS

@@ -26,8 +26,9 @@ def generated(program: Program, count: int, largest: int = 13) -> Iterator[tuple
         largest: no dynamic size is larger.
 
     Example:
-        >>> for args, kwargs in generated(program, 20):  # doctest: +SKIP
-        ...     program_module(*args, **kwargs)
+        >>> static = dy2st.to_static(lambda x: x * 2, input_spec=[dy2st.InputSpec([None, 2])])
+        >>> [tuple(args[0].shape) for args, _ in generated(static.program(), 3)]
+        [(4, 2), (8, 2), (2, 2)]
     """
     generator = torch.Generator().manual_seed(20)
     for number in range(count):

@@ -52,7 +52,9 @@ def rewrite(pattern: Callable[..., Any], replacement: Callable[..., Any], *examp
         >>> def fused(x, weight, eps):
         ...     return torch.rms_norm(x, weight.shape, weight, eps)
         >>> rule = dy2st.rewrite(composed, fused, torch.randn(2, 3, 8), torch.randn(8), 1e-6)
-        >>> static = dy2st.to_static(model, passes=[rule])
+        >>> static = dy2st.to_static(lambda x, weight: composed(x, weight, 1e-6) + 1, passes=[rule])
+        >>> rule.count(static.program(torch.randn(4, 8), torch.randn(8)))
+        0
     """
     _check_examples(pattern, replacement, examples)
     error: Dy2stError | None = None

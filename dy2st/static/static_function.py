@@ -59,6 +59,26 @@ class StaticFunction:
         options: what :func:`dy2st.to_static` was given besides it.
         instance: the object it is bound to.
         bound: whether the first parameter is an object; it is if there is an instance.
+
+    Example:
+        >>> @dy2st.to_static
+        ... def positive(x):
+        ...     return x if x.sum() > 0 else -x
+        >>> positive(torch.tensor([-1.0]))
+        tensor([1.])
+        >>> positive
+        <StaticFunction positive, 1 programs>
+        >>> print(positive.program(torch.tensor([-1.0])))
+        program positive(x: f32[1]):...
+          sum_1: f32[] = aten.sum.default(x)
+          gt: bool[] = aten.gt.Scalar(sum_1, 0)
+          if_: (f32[1]) = if gt:
+            yield x
+          else:
+            neg: f32[1] = aten.neg.default(x)
+            yield neg
+          getitem: f32[1] = if_[0]
+          return getitem
     """
 
     def __init__(
@@ -310,7 +330,8 @@ class StaticFunction:
         """The program that these arguments select, captured if need be.
 
         Args:
-            *args, **kwargs: as in a call; none at all if there is an ``input_spec``.
+            *args: as in a call; none at all if there is an ``input_spec``.
+            **kwargs: as in a call.
 
         Returns:
             The program; printing it shows its nested blocks with the user's lines.

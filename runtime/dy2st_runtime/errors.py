@@ -5,7 +5,7 @@
     ├── SaveError         a program cannot be written
     ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
     ├── SignatureError    (TypeError) the arguments of a call do not fit the program
-    ├── BackendError      (ValueError) an executor that does not exist was asked for
+    ├── BackendError      (ValueError) an executor that does not exist, or cannot be used here, was asked for
     ├── StepLimitError    the loops of a call make more iterations than the caller allows
     ├── TracingError      torch.jit.trace would keep one path of a program
     └── BuildError        the native executor cannot be built
@@ -15,12 +15,26 @@ The front end adds its own branches to the same root in ``dy2st.errors``.
 
 from __future__ import annotations
 
+INDEX = "docs/errors.md"
+"""The page with one section for each class; its anchor is the name of the class in lower case."""
+
 
 class Dy2stError(Exception):
     """Base of every error that this project raises on purpose.
 
-    Catch it to handle "dy2st could not do this" apart from errors of the model itself, which keep their own type.
+    Catch it to handle "dy2st could not do this" apart from errors of the model itself, which keep their own type. A note below the
+    message names the section of the error index that is about the class.
     """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.__notes__ = [f"See {INDEX}#{self._section()}"]
+
+    @classmethod
+    def _section(cls) -> str:
+        """The anchor of the nearest class that is public: a subclass of elsewhere has no section of its own."""
+        public = next(base for base in cls.__mro__ if base.__module__ in ("dy2st.errors", "dy2st_runtime.errors"))
+        return public.__name__.lower()
 
 
 class ProgramError(Dy2stError):
@@ -34,7 +48,8 @@ class ProgramError(Dy2stError):
 class SaveError(Dy2stError):
     """A program holds something that an archive cannot express, or the file cannot be written.
 
-    Cause: a Python object that only exists in this process (a hook, a generator, a custom callable) is part of it.
+    Cause: a Python object that only exists in this process (a backward hook, a function as an argument or a result) is part of it,
+    an attribute has another type after a call than before it, or the file system refuses.
     Fix: the message names the user's line; compute that part outside of the saved function.
     """
 
@@ -58,10 +73,10 @@ class SignatureError(Dy2stError, TypeError):
 
 
 class BackendError(Dy2stError, ValueError):
-    """An executor that does not exist was asked for.
+    """An executor that does not exist, or cannot be used here, was asked for.
 
-    Cause: a misspelled ``backend=``, or environment variable ``DY2ST_BACKEND``.
-    Fix: the message lists those there are.
+    Cause: a misspelled ``backend=``, or environment variable ``DY2ST_BACKEND``; a package that the executor needs is missing.
+    Fix: the message lists those there are, or says what to install.
     """
 
 

@@ -53,8 +53,10 @@ def load(
         OSError: the file is missing or cannot be read.
 
     Example:
-        >>> model = load("model.dy2st")  # doctest: +SKIP
-        >>> model(torch.randn(3, 8))  # doctest: +SKIP
+        >>> dy2st.save(torch.nn.Linear(8, 2), "model.dy2st", input_spec=[dy2st.InputSpec([None, 8])])  # elsewhere
+        >>> model = load("model.dy2st")
+        >>> model(torch.zeros(3, 8)).shape
+        torch.Size([3, 2])
     """
     choose(backend)
     found = archive.read_model(path, namespaces)

@@ -454,6 +454,13 @@ def module_made_inside(x):
     return nn.Linear(3, 3, **D)(x) if x.sum() > 0 else nn.LayerNorm(3, **D)(x)
 
 
+@CHAPTER.refused(
+    "`torch.cond`, `while_loop`, `scan`, `map` as functions", calls=signs(), error=CaptureError, says="an if statement"
+)
+def control_operator(x):
+    return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
 @CHAPTER.refused("packed sequences", calls=ROWS, error=CaptureError, says="padded tensor")
 def packed(x):
     return nn.utils.rnn.pack_padded_sequence(x, [len(x)]).data

@@ -101,6 +101,12 @@ def save_programs(
 
     Raises:
         SaveError: something in them only exists in this process, or the file cannot be written.
+
+    Example:
+        >>> program = dy2st.to_static(lambda x: x * 2).program(torch.ones(1))
+        >>> save_programs("double.dy2st", [program], [()])
+        >>> dy2st.load("double.dy2st")(torch.ones(1))
+        tensor([2.])
     """
     named, gathered = state.collect(programs, values, module, attributes)
     names = [FORWARD] * len(named) if methods is None else methods

@@ -273,6 +273,9 @@ def verify(program: Program) -> None:
 
     Raises:
         ProgramError: the first rule that is broken, with the node and the user's line.
+
+    Example:
+        >>> verify(dy2st.to_static(lambda x: x * 2).program(torch.ones(1)))
     """
     expected = len(program.inputs) + len(program.states)
     if len(program.block.inputs) != expected:
