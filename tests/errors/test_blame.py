@@ -15,7 +15,7 @@ import dy2st
 import dy2st.capture
 import dy2st.constructs
 from dy2st.capture.diagnostics.attribution import _innermost_is_users, _is_plain_torch
-from dy2st.capture.recording.origins import Origins
+from dy2st.capture.values.provenance import Provenance
 from dy2st.capture.values.roles import Role
 from dy2st_runtime.ir.program import Location
 
@@ -83,7 +83,7 @@ def test_packages_whose_code_acts_for_the_user_say_so(package: object) -> None:
 
 
 def test_a_line_is_that_of_a_value_and_not_of_another_one_in_its_place() -> None:
-    known, line = Origins(), Location("model.py", 1)
+    known, line = Provenance(), Location("model.py", 1)
     value = torch.ones(1)
     known.note(value, line)
     known.note(value, Location("model.py", 2))
