@@ -21,11 +21,11 @@ import torch
 from dy2st.capture import on_raise
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.sources import GONE, Source
+from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.outputs.effects import Writer
 from dy2st.capture.outputs.results import Written
 from dy2st.capture.session.key_order import LastPlace
-from dy2st.capture.trace import Captured
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, ItemPlace, Place
 from dy2st.errors import SaveError
@@ -122,14 +122,16 @@ class _Fit:
         self.captured, self.values = program.captured, program.values
         self.writer, self.sources, self.found = writer, sources, found
 
-    def check(self, source: Source, written: lattice.Type | None) -> None:
+    def check(self, source: Source, written: value_types.Type | None) -> None:
         """Compare what the program found at a source with what will be there; ask for what has to become an input."""
-        if isinstance(written, lattice.TaggedUnionType):
+        if isinstance(written, value_types.TaggedUnionType):
             for option in written.options:
                 self.check(source, option)
             return
         value = self.values[source.index]
-        if not self._used(source) or (isinstance(written, lattice.SameType) and lattice.same_constant(written.value, value)):
+        if not self._used(source) or (
+            isinstance(written, value_types.SameType) and value_types.same_constant(written.value, value)
+        ):
             return
         for guard in self.captured.guards.of(source):
             self._guard(source, guard, value, written)
@@ -151,7 +153,7 @@ class _Fit:
         relied_on |= {other.index for other in self.captured.sources if other.name in self.captured.dynamic_state}
         return bool(reached & relied_on)
 
-    def _guard(self, source: Source, guard: Guard, value: Any, written: lattice.Type | None) -> None:
+    def _guard(self, source: Source, guard: Guard, value: Any, written: value_types.Type | None) -> None:
         """Refuse what the program relies on besides the type."""
         if guard.alias is not None:
             other = guard.source if guard.alias is source else guard.alias
@@ -162,18 +164,18 @@ class _Fit:
             )
         if guard.others:
             others = [self.values[other.index] for other in guard.sources if other is not source]
-            if isinstance(written, lattice.SameType) and any(written.value is other for other in others):
+            if isinstance(written, value_types.SameType) and any(written.value is other for other in others):
                 self.refuse(source, f"is the object of another place after the call (it {guard.expected} before)", "make a copy")
             return
-        if guard.kind == "strides" and isinstance(written, lattice.TensorType) and written.strides != value.stride():
+        if guard.kind == "strides" and isinstance(written, value_types.TensorType) and written.strides != value.stride():
             self.refuse(source, "lies in memory in another way after the call, and the code asks for that", "make it contiguous")
         if guard.alias is None and guard.kind not in _TYPE_GUARDS:
             self.refuse(source, f"is read as a whole, and must be what it was ({guard.expected})", "keep it in tensors or numbers")
 
-    def _number(self, source: Source, value: Any, written: lattice.Type | None) -> None:
+    def _number(self, source: Source, value: Any, written: value_types.Type | None) -> None:
         kind = type(value).__name__
-        same = isinstance(written, lattice.NumberType) and written.kind == kind
-        if not same and not (isinstance(written, lattice.SameType) and type(written.value) is type(value)):
+        same = isinstance(written, value_types.NumberType) and written.kind == kind
+        if not same and not (isinstance(written, value_types.SameType) and type(written.value) is type(value)):
             self.refuse(
                 source,
                 f"is {_article(kind)} before the call and {_text(written)} after it",
@@ -186,10 +188,10 @@ class _Fit:
         elif source not in self.captured.state_sources:
             self.refuse(source, "is a number that is read as a whole with other values", "keep it in an attribute of its own")
 
-    def _tensor(self, source: Source, value: torch.Tensor, written: lattice.Type | None) -> None:
+    def _tensor(self, source: Source, value: torch.Tensor, written: value_types.Type | None) -> None:
         before = lattice.type_of(value)
-        assert isinstance(before, lattice.TensorType)
-        if not isinstance(written, lattice.TensorType) or (written.dtype, written.device, len(written.sizes)) != (
+        assert isinstance(before, value_types.TensorType)
+        if not isinstance(written, value_types.TensorType) or (written.dtype, written.device, len(written.sizes)) != (
             before.dtype,
             before.device,
             len(before.sizes),
@@ -204,9 +206,9 @@ class _Fit:
         if changed:
             self.found[source.name] = (self.found.get(source.name) or known) | changed
 
-    def _container(self, source: Source, value: Any, written: lattice.Type | None) -> None:
+    def _container(self, source: Source, value: Any, written: value_types.Type | None) -> None:
         parts = None if value is GONE else children(value)
-        if parts is None or not isinstance(written, lattice.ContainerType):
+        if parts is None or not isinstance(written, value_types.ContainerType):
             before = "missing" if value is GONE else _text(lattice.type_of(value))
             self.refuse(
                 source,
@@ -244,12 +246,12 @@ def _article(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
-def _text(kind: lattice.Type | None) -> str:
+def _text(kind: value_types.Type | None) -> str:
     """A type in words."""
     if kind is None:
         return "deleted"
-    if isinstance(kind, lattice.TensorType):
+    if isinstance(kind, value_types.TensorType):
         return f"a tensor of {kind.dtype} with {len(kind.sizes)} dimensions"
-    if isinstance(kind, lattice.NumberType):
+    if isinstance(kind, value_types.NumberType):
         return _article(kind.kind)
-    return lattice.text(kind)
+    return mismatches.text(kind)

@@ -11,7 +11,7 @@ from dy2st import config
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.sizes import Place
 from dy2st.capture.environment.sources import fetch
-from dy2st.capture.trace import Captured
+from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
 
 

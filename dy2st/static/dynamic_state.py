@@ -19,7 +19,8 @@ import torch
 
 from dy2st.capture.environment.guards import Guard
 from dy2st.capture.environment.sources import Source
-from dy2st.capture.trace import READ_ONCE, Captured
+from dy2st.capture.outputs.captured import Captured
+from dy2st.capture.trace import READ_ONCE
 from dy2st.static.cache import Lookup, ProgramCache
 from dy2st.static.calls.call import Call, Part, Path
 from dy2st_runtime.ir.structure import Const, Leaf, ListOf, Structure

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.trace import Captured
+from dy2st.capture.outputs.captured import Captured
 from dy2st.errors import SignatureError
 from dy2st_runtime.ir.program import InputSlot, Program, slot_type
 from dy2st_runtime.ir.structure import Structure

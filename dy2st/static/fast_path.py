@@ -12,7 +12,7 @@ from typing import Any
 from dy2st.capture import on_raise
 from dy2st.capture.attributes.tensor_attributes import Marks
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
-from dy2st.capture.trace import Captured
+from dy2st.capture.outputs.captured import Captured
 from dy2st.static.cache import Entry
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature

@@ -16,7 +16,8 @@ from dy2st import config, constructs, logs
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
 from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sources import fetch
-from dy2st.capture.trace import Captured, capture
+from dy2st.capture.outputs.captured import Captured
+from dy2st.capture.trace import capture
 from dy2st.constructs.registry import namespace
 from dy2st.errors import SignatureError
 from dy2st.frames import level_outside

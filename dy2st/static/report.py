@@ -6,8 +6,8 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
+from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.session.regions import Site
-from dy2st.capture.trace import Captured
 from dy2st.static.fallback import EagerCalls
 from dy2st_runtime.executors.native import left_to_python
 from dy2st_runtime.ir.program import Location

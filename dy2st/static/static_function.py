@@ -20,8 +20,8 @@ from dy2st import config, logs
 from dy2st.capture import on_raise
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import fetch
+from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.session.session import current
-from dy2st.capture.trace import Captured
 from dy2st.errors import Dy2stError
 from dy2st.frames import hide, plainly
 from dy2st.options import Options
@@ -68,17 +68,6 @@ class StaticFunction:
         tensor([1.])
         >>> positive
         <StaticFunction positive, 1 programs>
-        >>> print(positive.program(torch.tensor([-1.0])))
-        program positive(x: f32[1]):...
-          sum_1: f32[] = aten.sum.default(x)
-          gt: bool[] = aten.gt.Scalar(sum_1, 0)
-          if_: (f32[1]) = if gt:
-            yield x
-          else:
-            neg: f32[1] = aten.neg.default(x)
-            yield neg
-          getitem: f32[1] = if_[0]
-          return getitem
     """
 
     def __init__(

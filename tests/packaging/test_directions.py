@@ -102,9 +102,6 @@ FORBIDDEN = {
 MOST_FILES = {"dy2st.constructs": 40, "dy2st.capture.library": 40}
 """How many files a folder of registered members may have; other rooms have 15 with their own."""
 
-CYCLES_OF_TYPES = ("dy2st",)
-"""Packages in which modules of one room may need each other for annotations."""
-
 
 def find_modules() -> dict[str, Path]:
     """Every module of both packages by its dotted name; a package's own file keeps its `.__init__`."""
@@ -182,8 +179,7 @@ def test_every_room_is_there(name: str):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_import_cycle(package: str):
-    for_types = package not in CYCLES_OF_TYPES
-    graph = {name: {i for i in imports(name, for_types=for_types) if i in MODULES} for name in MODULES if within(name, package)}
+    graph = {name: {i for i in imports(name) if i in MODULES} for name in MODULES if within(name, package)}
     TopologicalSorter(graph).prepare()
 
 

@@ -24,7 +24,7 @@ from dy2st.capture.objects import cells
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.signals import NeedsRuntimeList
@@ -182,19 +182,19 @@ def _is_frozen(value: Any) -> bool:
     return parameters is not None and bool(parameters.frozen)
 
 
-def type_of(value: Any) -> lattice.Type:
+def type_of(value: Any) -> value_types.Type:
     """The type of a list's items of which this normalized value is one: a number is any number of its kind."""
     if isinstance(value, TaggedUnion):
-        kind: lattice.Type | None = None
+        kind: value_types.Type | None = None
         for option in value.options.values():
             kind = lattice.join_elements(kind, type_of(option))
         assert kind is not None
         return kind
     found = lattice.type_of(value)
-    if isinstance(found, lattice.ContainerType):
-        return lattice.ContainerType(found.structure, tuple(map(type_of, shallow(value)[0])))
-    plain = isinstance(found, lattice.SameType) and is_number(value) and not isinstance(value, enum.Enum)
-    return lattice.NumberType(number_kind(value)) if plain else found
+    if isinstance(found, value_types.ContainerType):
+        return value_types.ContainerType(found.structure, tuple(map(type_of, shallow(value)[0])))
+    plain = isinstance(found, value_types.SameType) and is_number(value) and not isinstance(value, enum.Enum)
+    return value_types.NumberType(number_kind(value)) if plain else found
 
 
 def argument(session: Session, value: Any) -> Any:
@@ -241,15 +241,15 @@ def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
     return value
 
 
-def _taken(builder: BlockBuilder, session: Session, kind: lattice.Type, node: fx.Node, certain: bool = True) -> Any:
+def _taken(builder: BlockBuilder, session: Session, kind: value_types.Type, node: fx.Node, certain: bool = True) -> Any:
     match kind:
-        case lattice.SameType(value):
+        case value_types.SameType(value):
             return value
-        case lattice.StringType():
+        case value_types.StringType():
             string = RuntimeString()
             builder.bind(string, node)
             return Text.of(string)
-        case lattice.ContainerType(structure, items):
+        case value_types.ContainerType(structure, items):
             if certain and type(structure) is TupleOf:
                 nodes = [builder.call_raw(operator.getitem, (node, i)) for i in range(len(items))]
             else:
@@ -260,39 +260,41 @@ def _taken(builder: BlockBuilder, session: Session, kind: lattice.Type, node: fx
             if _is_object(made):
                 builder.stands_for(made, node)
             return made
-        case lattice.TaggedUnionType(options):
+        case value_types.TaggedUnionType(options):
             return _option(builder, session, options, node)
     value = session.new_value(kind)
     builder.bind(value, node)
     return unpack_list(value)
 
 
-def _option(builder: BlockBuilder, session: Session, options: tuple[lattice.Type, ...], node: fx.Node) -> Any:
-    order = sorted(range(len(options)), key=lambda i: not isinstance(options[i], lattice.SameType))  # a known string comes first
+def _option(builder: BlockBuilder, session: Session, options: tuple[value_types.Type, ...], node: fx.Node) -> Any:
+    order = sorted(
+        range(len(options)), key=lambda i: not isinstance(options[i], value_types.SameType)
+    )  # a known string comes first
     kinds = tuple(_kind(options[i]) for i in order)
-    tag = session.new_value(lattice.NumberType("int"))
+    tag = session.new_value(value_types.NumberType("int"))
     builder.bind(tag, builder.call_raw(control.item_kind, (node, kinds)))
     made: dict[int, Any] = {}
     for position, i in enumerate(order):
         own = node
-        if not isinstance(options[i], lattice.SameType):
+        if not isinstance(options[i], value_types.SameType):
             own = builder.call_raw(control.item_of_kind, (node, kinds[position]))
         made[position] = _taken(builder, session, options[i], own, certain=False)
     return session.new_union(tag, made)
 
 
-def _kind(kind: lattice.Type) -> tuple[Any, ...]:
+def _kind(kind: value_types.Type) -> tuple[Any, ...]:
     match kind:
-        case lattice.SameType(value):
+        case value_types.SameType(value):
             return ("is", value)
-        case lattice.TensorType(dtype, _, sizes):
+        case value_types.TensorType(dtype, _, sizes):
             return ("tensor", dtype, len(sizes))
-        case lattice.NumberType(name):
+        case value_types.NumberType(name):
             return ("bool",) if name == "bool" else ("number",)
-        case lattice.StringType():
+        case value_types.StringType():
             return ("str",)
-        case lattice.ListType():
+        case value_types.ListType():
             return ("list",)
-        case lattice.ContainerType(structure, _):
+        case value_types.ContainerType(structure, _):
             return ("made", structure)
     raise AssertionError(f"{kind} is no item")

@@ -16,7 +16,7 @@ from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.recording.block import BlockBuilder
 from dy2st.capture.session.chosen_tuples import part_of
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import abstract_values, lattice
+from dy2st.capture.types import abstract_values, lattice, mismatches, value_types
 from dy2st.capture.types.abstract_values import ABSENT
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractTuple
@@ -109,7 +109,7 @@ class Joiner:
                 made += [alone] * (places[tag] == len(made))
             with self.session.blocks.recording_into(builder):
                 tags.append(value.retagged(places) if isinstance(value, TaggedUnion) else places.get(0))
-        self.fresh.append(self.session.new_value(lattice.NumberType("int")))
+        self.fresh.append(self.session.new_value(value_types.NumberType("int")))
         for leaves, tag in zip(self.leaves, tags):
             leaves.append(tag)
         return self.session.new_union(self.fresh[-1], dict(enumerate(made)))
@@ -160,7 +160,7 @@ class Joiner:
             for builder, way, leaves in zip(self.builders, ways, self.leaves):
                 with self.session.blocks.recording_into(builder):
                     leaves.append(tuples.number(way, others))
-            tag = self.session.new_value(lattice.NumberType("int"))
+            tag = self.session.new_value(value_types.NumberType("int"))
             self.fresh.append(tag)
         tuples.link(value, others, tag)
 
@@ -218,11 +218,11 @@ class Joiner:
     def _fresh(self, a: Any, b: Any, place: Place | None) -> Any:
         a, b = self._lists(a), self._lists(b)
         try:
-            kind = self._kind(a, b, lattice.VALUES if isinstance(place, ContentsPlace) else ())
-        except lattice.LengthMismatch as error:
+            kind = self._kind(a, b, value_types.VALUES if isinstance(place, ContentsPlace) else ())
+        except mismatches.LengthMismatch as error:
             self._need_list(place, a, b)
             raise self._mismatch(place, a, b, error) from None
-        except lattice.Mismatch as error:
+        except mismatches.Mismatch as error:
             raise self._mismatch(place, a, b, error) from None
         made: list[Any] = []
         value = abstract_values.fresh(kind, self.session, made)
@@ -235,7 +235,7 @@ class Joiner:
         given = [part for part in (a, b) if part is not ABSENT]
         return self._united(kind, unpack_list(value), given, is_object=not isinstance(place, ContentsPlace))
 
-    def _united(self, kind: lattice.Type, value: Any, given: Sequence[Any], *, is_object: bool = True) -> Any:
+    def _united(self, kind: value_types.Type, value: Any, given: Sequence[Any], *, is_object: bool = True) -> Any:
         """A value that has been made, with the objects in it that stand for the same ones of the branches elsewhere.
 
         Args:
@@ -245,16 +245,16 @@ class Joiner:
             is_object: whether it is an object itself; else what is in one.
         """
         options = [option for part in given for option in options_of(part)]
-        if isinstance(kind, lattice.TaggedUnionType):
+        if isinstance(kind, value_types.TaggedUnionType):
             return self._united_options(kind, value, options)
-        if not isinstance(kind, lattice.CONTAINERS):
+        if not isinstance(kind, value_types.CONTAINERS):
             return value
         if is_object and is_mutable(value):
             self._replace(options, value)
             first = self._first(tuple(id(unpack_list(option)) for option in options), value)
             if first is not value:
                 return first
-        if not isinstance(kind, lattice.ContainerType):
+        if not isinstance(kind, value_types.ContainerType):
             return value
         parts = shallow(value)[0]
         rows = zip(*(shallow(option)[0] for option in options))
@@ -280,7 +280,7 @@ class Joiner:
             self._stands_for.update(dict.fromkeys(key, known))
         return known
 
-    def _united_options(self, kind: lattice.TaggedUnionType, value: TaggedUnion, given: Sequence[Any]) -> Any:
+    def _united_options(self, kind: value_types.TaggedUnionType, value: TaggedUnion, given: Sequence[Any]) -> Any:
         by_option: dict[int, list[Any]] = {}
         for option in given:
             by_option.setdefault(abstract_values.place(kind.options, option), []).append(option)
@@ -294,7 +294,7 @@ class Joiner:
             else TaggedUnion(value.session, value.tag, made)
         )
 
-    def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> lattice.Type:
+    def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> value_types.Type:
         first, second = (None if value is ABSENT else lattice.type_of(value, self._is_older) for value in (a, b))
         if first is None or second is None:
             return second if first is None else first  # type: ignore[return-value]  # one of them gets there
@@ -307,17 +307,17 @@ class Joiner:
         """The list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
         return value if self._is_older(value) else self.session.lists.of(value) or value
 
-    def _take_apart(self, kind: lattice.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
+    def _take_apart(self, kind: value_types.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
         try:
             abstract_values.leaves(kind, value, leaves)
-        except lattice.Mismatch as error:
+        except mismatches.Mismatch as error:
             raise self._mismatch(place, value, value, error) from None
 
     def _need_list(self, place: Place | None, a: Any, b: Any) -> None:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, list):
             raise NeedsRuntimeList(place.owner)
 
-    def _mismatch(self, place: Place | None, a: Any, b: Any, error: lattice.Mismatch) -> errors.BranchMismatchError:
+    def _mismatch(self, place: Place | None, a: Any, b: Any, error: mismatches.Mismatch) -> errors.BranchMismatchError:
         if isinstance(place, ContentsPlace) and isinstance(place.owner, (set, collections.deque)):
             kind = type(place.owner).__name__
             name = access_path(self.session, place, a, b)

@@ -19,7 +19,7 @@ from dy2st.capture.recording.block import align_operands
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.regions import Outcome
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
 from dy2st.capture.values.symbolic import CAPTURE_VALUES
 from dy2st.capture.writes.places import CellPlace
@@ -27,7 +27,7 @@ from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.program import Block
 from dy2st_runtime.primitives import control
 
-Kinds = Sequence[lattice.TensorType]
+Kinds = Sequence[value_types.TensorType]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Call:
     name: str
     leaves: Sequence[Any]
     spec: TreeSpec
-    kinds: dict[int, lattice.TensorType]
+    kinds: dict[int, value_types.TensorType]
     differentiable: bool
     options: dict[str, Any]
 
@@ -75,14 +75,14 @@ class Captured:
     has_gradient: bool
 
 
-def kind_of(tensor: torch.Tensor) -> lattice.TensorType:
+def kind_of(tensor: torch.Tensor) -> value_types.TensorType:
     """The type of a tensor."""
     kind = lattice.type_of(tensor)
-    assert isinstance(kind, lattice.TensorType)
+    assert isinstance(kind, value_types.TensorType)
     return kind
 
 
-def with_gradient(kind: lattice.TensorType, there: bool = True) -> lattice.TensorType:
+def with_gradient(kind: value_types.TensorType, there: bool = True) -> value_types.TensorType:
     """The type of a tensor that has a gradient, if tensors like it may have one."""
     return dataclasses.replace(kind, requires_grad=there and (kind.dtype.is_floating_point or kind.dtype.is_complex))
 
@@ -144,9 +144,11 @@ def _is_outside(session: Session, write: Write, start: int) -> bool:
     return born is None or born < start
 
 
-def outside(session: Session, kind: lattice.TensorType, has_gradient: bool) -> lattice.TensorType:
+def outside(session: Session, kind: value_types.TensorType, has_gradient: bool) -> value_types.TensorType:
     """The type of a tensor of the block for the code around it: a size that only the block knows may be any."""
-    sizes = tuple(size if isinstance(size, int) or session.builder.can_express(size) else lattice.DYNAMIC for size in kind.sizes)
+    sizes = tuple(
+        size if isinstance(size, int) or session.builder.can_express(size) else value_types.DYNAMIC for size in kind.sizes
+    )
     return with_gradient(dataclasses.replace(kind, sizes=sizes, strides=None), has_gradient)
 
 

@@ -23,7 +23,7 @@ from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.types import abstract_values, lattice
+from dy2st.capture.types import abstract_values, lattice, value_types
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.backward_hooks import watch_inputs, watch_outputs
@@ -174,13 +174,13 @@ def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any)
     return abstract_values.fresh(_unsized(kind, grad), session, made)
 
 
-def _unsized(kind: lattice.Type, grad: bool) -> lattice.Type:
+def _unsized(kind: value_types.Type, grad: bool) -> value_types.Type:
     """The type of what the program gives, of sizes that only the program knows."""
-    if isinstance(kind, lattice.ContainerType):
+    if isinstance(kind, value_types.ContainerType):
         return dataclasses.replace(kind, items=tuple(_unsized(item, grad) for item in kind.items))
-    if not isinstance(kind, lattice.TensorType):
+    if not isinstance(kind, value_types.TensorType):
         return kind
-    sizes = tuple(size if isinstance(size, int) else lattice.DYNAMIC for size in kind.sizes)
+    sizes = tuple(size if isinstance(size, int) else value_types.DYNAMIC for size in kind.sizes)
     differentiable = grad and (kind.dtype.is_floating_point or kind.dtype.is_complex)
     return dataclasses.replace(kind, sizes=sizes, strides=None, requires_grad=differentiable)
 

@@ -19,7 +19,7 @@ from dy2st.capture.operators.comparisons import position, same
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic
@@ -77,8 +77,8 @@ def _ranked(session: Session, keys: list[Any]) -> list[Any]:
     return _ranks(session, keys) if any(map(_has_own_order, kinds)) else keys
 
 
-def _has_own_order(kind: lattice.Type) -> bool:
-    if not isinstance(kind, lattice.ContainerType):
+def _has_own_order(kind: value_types.Type) -> bool:
+    if not isinstance(kind, value_types.ContainerType):
         return False
     factory = getattr(kind.structure, "factory", None)
     return (factory is not None and relations.is_ordered_by_user(factory)) or any(map(_has_own_order, kind.items))
@@ -105,7 +105,7 @@ def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any)
 
 def _order(session: Session, keys: RuntimeList, reverse: Any) -> RuntimeList:
     """The positions of the items of a list in the order of its keys."""
-    order = session.lists.new(lattice.NumberType("int"))
+    order = session.lists.new(value_types.NumberType("int"))
     session.builder.call(control.list_order, (keys, reverse), {}, order)
     return order
 

@@ -20,7 +20,7 @@ from dy2st.capture.containers import ranges
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.signals import NeedsRuntimeList
@@ -147,7 +147,7 @@ def made(session: Session, items: list[Any]) -> RuntimeList:
     return found
 
 
-def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) -> None:
+def _take_in(session: Session, items: RuntimeList, kind: value_types.Type | None) -> None:
     joined = _common(session, items.element, kind)
     if joined != items.element:
         items.element = joined
@@ -156,11 +156,11 @@ def _take_in(session: Session, items: RuntimeList, kind: lattice.Type | None) ->
             _take_in(session, outer, elements.type_of(item))
 
 
-def _common(session: Session, element: lattice.Type | None, other: lattice.Type | None) -> lattice.Type | None:
+def _common(session: Session, element: value_types.Type | None, other: value_types.Type | None) -> value_types.Type | None:
     """What the elements of two lists have in common."""
     try:
         return lattice.join_elements(element, other)
-    except lattice.Mismatch as error:
+    except mismatches.Mismatch as error:
         raise errors.LoopVariableError(
             "the items of this list are of too many kinds",
             session.here(),
@@ -327,8 +327,8 @@ def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any 
     expected = dtype or kind
 
     def made() -> torch.Tensor:
-        sizes = (lattice.DYNAMIC,) * dims
-        value = session.new_value(lattice.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
+        sizes = (value_types.DYNAMIC,) * dims
+        value = session.new_value(value_types.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
         session.builder.call(control.list_tensor, (items, dtype, device, expected), {}, value)
         return value  # type: ignore[no-any-return]
 
@@ -340,19 +340,21 @@ def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any 
 def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
     """The dtype and the number of dimensions of a tensor made of nested lists of numbers."""
     kind, dims = items.element, 1
-    while isinstance(kind, (lattice.ListType, lattice.ContainerType)):
-        inner = kind.element if isinstance(kind, lattice.ListType) else functools.reduce(lattice.join_elements, kind.items, None)
+    while isinstance(kind, (value_types.ListType, value_types.ContainerType)):
+        inner = (
+            kind.element if isinstance(kind, value_types.ListType) else functools.reduce(lattice.join_elements, kind.items, None)
+        )
         kind, dims = inner, dims + 1
-    if isinstance(kind, lattice.NumberType):
+    if isinstance(kind, value_types.NumberType):
         return {"bool": torch.bool, "int": torch.int64, "float": torch.get_default_dtype()}[kind.kind], dims
-    if isinstance(kind, lattice.TensorType) and not kind.sizes:
+    if isinstance(kind, value_types.TensorType) and not kind.sizes:
         return kind.dtype, dims
     if kind is None:
         return torch.get_default_dtype(), dims
     raise errors.CaptureError(
         "torch.tensor() gets a list that changes length inside a captured block, of other things than numbers",
         session.here(),
-        seen=f"a list of {lattice.text(kind)}",
+        seen=f"a list of {mismatches.text(kind)}",
         fix="use torch.stack for a list of tensors",
     )
 
@@ -364,12 +366,14 @@ def as_index(session: Session, key: Any) -> Any:
     known = session.lists.of(key)
     if known is None:
         return key
-    return tensor(session, known, torch.int64 if known.element in (None, lattice.NumberType("int")) else None)
+    return tensor(session, known, torch.int64 if known.element in (None, value_types.NumberType("int")) else None)
 
 
 def _example(session: Session, items: RuntimeList) -> torch.Tensor:
-    if not isinstance(items.element, lattice.TensorType):
-        raise errors.CaptureError("this needs a list of tensors", session.here(), seen=f"a list of {lattice.text(items.element)}")
+    if not isinstance(items.element, value_types.TensorType):
+        raise errors.CaptureError(
+            "this needs a list of tensors", session.here(), seen=f"a list of {mismatches.text(items.element)}"
+        )
     example: torch.Tensor = session.new_value(items.element)
     return example
 

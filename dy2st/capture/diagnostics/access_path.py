@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, mismatches
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractSet, contents
 from dy2st.capture.writes.places import AttributePlace, CellPlace, ItemPlace, Place
@@ -49,7 +49,7 @@ def _differing(before: Any = None, after: Any = None) -> str:
     for key in before.keys() & after.keys():
         try:
             lattice.join(lattice.type_of(before[key]), lattice.type_of(after[key]))
-        except lattice.Mismatch:
+        except mismatches.Mismatch:
             return _item(key)
     return ""
 

@@ -13,7 +13,7 @@ from dy2st import errors
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts, is_about_texts, is_defect, runs_in_capture
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.torch_functions.data_dependence import data_dependent
-from dy2st.capture.types import lattice
+from dy2st.capture.types import mismatches
 from dy2st.capture.values.signals import Refused
 from dy2st_runtime.call.tracebacks import chained, note, steps
 
@@ -37,7 +37,7 @@ def translated(session: Session) -> Iterator[None]:
         if not runs_in_capture(session, error):
             raise
         raise _holds_itself(session, error) from None
-    except lattice.HoldsItselfMismatch as error:
+    except mismatches.HoldsItselfMismatch as error:
         raise _holds_itself(session, error) from None
     except Exception as error:
         if isinstance(error, TypeError) and _UNHASHABLE.search(str(error)):

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from dy2st.capture.environment.sources import GONE, Source
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.types.lattice import same_constant
+from dy2st.capture.types.value_types import same_constant
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import is_spread
 from dy2st_runtime.ir.structure import exact

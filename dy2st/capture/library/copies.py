@@ -26,7 +26,7 @@ from dy2st.capture.objects import cells, construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
-from dy2st.capture.types import lattice
+from dy2st.capture.types import value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.storage import MISSING
@@ -120,7 +120,7 @@ class _Deep:
             return cells.made(self.session, self.copied(cells.read(self.session, part)))
         known = self.session.lists.of(part)
         if known is not None:
-            is_flat = isinstance(known.element, lattice.TensorType)
+            is_flat = isinstance(known.element, value_types.TensorType)
             return self._tensors(part, known) if is_flat else comprehensions.mapped(part, self._apart)
         if type(part) is list:
             made = []

@@ -18,7 +18,7 @@ from dy2st import errors
 from dy2st.capture.branching.transformed import Call, Captured, Kinds, capture, kind_of, outside, record, with_gradient
 from dy2st.capture.library.registry import handles, handles_made_by, refuses
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.types import lattice
+from dy2st.capture.types import value_types
 from dy2st.capture.values.symbolic import RuntimeFunction
 from dy2st.capture.writes.places import CellPlace
 from dy2st_runtime.primitives import control
@@ -213,19 +213,19 @@ def _vmap(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
     given = Call("vmap", leaves, spec, kinds, False, options)
     captured = capture(session, made_with["func"], given)
     out_dims = _out_dims(made_with["out_dims"], captured.spec)
-    batch = lattice.size_of(size)
+    batch = value_types.size_of(size)
     results = [_with(kind, dim, batch) for kind, dim in zip(captured.outputs, out_dims)]
     made = record(session, given, captured, results, out_dims=out_dims)
     return tree_unflatten(made, captured.spec)
 
 
-def _without(kind: lattice.TensorType, dim: int) -> lattice.TensorType:
+def _without(kind: value_types.TensorType, dim: int) -> value_types.TensorType:
     """The type of one item of a batch."""
     strides = None if kind.strides is None else (*kind.strides[:dim], *kind.strides[dim + 1 :])
     return dataclasses.replace(kind, sizes=(*kind.sizes[:dim], *kind.sizes[dim + 1 :]), strides=strides)
 
 
-def _with(kind: lattice.TensorType, dim: int | None, size: Any) -> lattice.TensorType:
+def _with(kind: value_types.TensorType, dim: int | None, size: Any) -> value_types.TensorType:
     """The type of a batch of items."""
     if dim is None:
         return kind

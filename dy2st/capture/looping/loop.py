@@ -9,109 +9,31 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dy2st import errors, names
+from dy2st import errors
 from dy2st.capture.branching.branch import join
-from dy2st.capture.branching.joiner import container_at
-from dy2st.capture.containers import tuples
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
+from dy2st.capture.looping.carries import DEEP, LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
 from dy2st.capture.looping.narrowing import narrow
 from dy2st.capture.looping.truth import condition
 from dy2st.capture.objects.uniting import Uniting
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import align_operands
-from dy2st.capture.session.chosen_tuples import Path
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.types import abstract_values, lattice, tensor_traits
-from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.types import abstract_values, lattice, mismatches, tensor_traits, value_types
 from dy2st.capture.values.kinds import is_mutable, is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
-from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, options_of, unpack_list
-from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
+from dy2st.capture.values.symbolic import TaggedUnion, options_of, unpack_list
+from dy2st.capture.writes.places import ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.primitives import control, scalars
 
 ACTS_FOR_USER = False
-
-_LONGEST = 120
-_DEEP = 4
-_ATTEMPTS = 64
-_ATTEMPTS_WITH_OLDER = 16
-"""Where older objects are kept: then a value may have one more kind inside in each attempt, without end."""
-
-
-@dataclasses.dataclass
-class Carry:
-    """A place that the loop changes.
-
-    Attributes:
-        initial: what it holds before the loop.
-        kind: the type that fits it at the start of every iteration.
-        by_identity: whether all containers that it may hold are older than the loop: it holds one of these objects then, and else
-            a container with what is in them.
-        from_outside: what it holds before the loop, if that is, or may be, a container from outside which an iteration may replace.
-        final: what the iteration that was captured last leaves in it.
-        start, tag: what it held when that iteration began, and the number that is carried along with what may be from outside: 0
-        as long
-            as that has not been replaced.
-        tuples, which: the tuples from before the loop that it, or what is at a place in it, may be; and the numbers carried along
-            that say which one that is.
-    """
-
-    place: Place
-    initial: Any
-    kind: lattice.Type
-    by_identity: bool
-    from_outside: Any = None
-    final: Any = None
-    start: Any = None
-    tag: Any = None
-    tuples: dict[Path, list[Any]] = dataclasses.field(default_factory=dict)
-    which: list[Any] = dataclasses.field(default_factory=list)
-    keeps_parts: bool = True
-    """Whether a container from outside that is in another one stays the object that it is: there is one, on all iterations."""
-    keeps_older: bool = False
-    """Whether containers that are older than the loop stay the objects that they are, beside those that iterations make."""
-
-    def stays(self, session: Session) -> Callable[[Any], bool]:
-        """Whether a container stays the object that it is."""
-        is_older = functools.partial(session.ownership.is_older, time=session.blocks.region.start)
-        return is_older if self.by_identity or self.keeps_older else lambda container: False
-
-    def new_options(self, session: Session, value: Any, start: int) -> list[Any]:
-        """What a value may be but an object that stays what it is."""
-        return [option for option in options_of(value) if not (self.keeps_older and session.ownership.is_older(option, start))]
-
-
-class Carries(dict[tuple[Any, ...], Carry]):
-    """The places that a loop changes, by their keys.
-
-    Attributes:
-        keep_older: whether the objects that are older than the loop have to be known where they are held: others than the places
-            that held them get them, or a place gets dicts of other keys.
-        attempts: how often the body may be captured from now on.
-    """
-
-    keep_older = False
-    attempts = _ATTEMPTS
-
-    def begin_with_objects(self) -> None:
-        """Have the places that hold objects come first."""
-        ordered = sorted(self.items(), key=lambda item: not _holds_object(item[1].initial))
-        self.clear()
-        self.update(ordered)
-
-    def begin_again(self) -> None:
-        """Capture the loop anew, with older objects kept."""
-        self.keep_older, self.attempts = True, _ATTEMPTS_WITH_OLDER
-        self.clear()
 
 
 def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
@@ -191,7 +113,7 @@ def capture_loop(
     carries = Carries()
     if tensor_traits.IDENTITY in session.traits.apart:
         carries.begin_again()
-    kinds: dict[tuple[Any, ...], lattice.Type] = {}
+    kinds: dict[tuple[Any, ...], value_types.Type] = {}
     while carries.attempts:
         carries.attempts -= 1
         carries.begin_with_objects()
@@ -230,27 +152,23 @@ def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableErro
     return errors.LoopVariableError(
         f"{name} is another kind of value after each iteration of this loop",
         session.here(),
-        seen=None if carry is None else f"{lattice.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
+        seen=None if carry is None else f"{mismatches.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
         fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
     )
 
 
-def _is_chain(kind: lattice.Type, around: tuple[Any, ...] = ()) -> bool:
+def _is_chain(kind: value_types.Type, around: tuple[Any, ...] = ()) -> bool:
     """Whether objects of one class, or tuples, are in each other more than a few times."""
-    if isinstance(kind, lattice.TaggedUnionType):
+    if isinstance(kind, value_types.TaggedUnionType):
         return any(_is_chain(option, around) for option in kind.options)
-    if not isinstance(kind, lattice.ContainerType):
+    if not isinstance(kind, value_types.ContainerType):
         return False
     own = (type(kind.structure), getattr(kind.structure, "factory", None))
-    return around.count(own) > _DEEP or any(_is_chain(item, (*around, own)) for item in kind.items)
+    return around.count(own) > DEEP or any(_is_chain(item, (*around, own)) for item in kind.items)
 
 
-def _shortened(kind: lattice.Type) -> str:
-    return _cut(lattice.text(kind), _LONGEST)
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}…"
+def _shortened(kind: value_types.Type) -> str:
+    return cut(mismatches.text(kind), LONGEST)
 
 
 def _attempt(
@@ -284,7 +202,7 @@ def _attempt(
         left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
         converged = True
         for key, write in left.items():
-            converged &= _update(session, carries, key, write.place, write.old, write.new)
+            converged &= update(session, carries, key, write.place, write.old, write.new)
             converged &= key in carries and not session.tuples.add_older(
                 carries[key].tuples, (carries[key].initial, write.new), region.start
             )
@@ -342,9 +260,9 @@ def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
     """What an iteration passes on to the next one; nothing where it ends with an exception."""
     found: list[Any] = []
     for carry in carries.values():
-        _leaves(session, carry, abstract_values.ABSENT if dead else _seen(session, carry, carry.final), found)
+        leaves(session, carry, abstract_values.ABSENT if dead else seen_in(session, carry, carry.final), found)
         if carry.from_outside is not None:
-            found.append(None if dead else _tag_after(session, carry))
+            found.append(None if dead else tag_after(session, carry))
         if carry.which:
             found += [None] * len(carry.which) if dead else session.tuples.numbers(carry.final, carry.tuples)
     return found
@@ -365,7 +283,7 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
             session.builder.bind(leaf, node)
         inputs += made
         if carry.from_outside is not None:
-            carry.tag = session.new_value(lattice.NumberType("int"))
+            carry.tag = session.new_value(value_types.NumberType("int"))
             session.builder.bind(carry.tag, session.builder.placeholder("replaced", carry.tag))
             inputs.append(carry.tag)
         carry.start = value = _unite(unite, number, carry, unpack_list(value))
@@ -382,17 +300,12 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
 
 def _begin_tuples(session: Session, carry: Carry, value: Any, inputs: list[Any]) -> list[Any]:
     """The numbers that tell which tuples from before the loop are in a value at the start of an iteration; none if nobody asks."""
-    which = [session.new_value(lattice.NumberType("int")) for _ in carry.tuples] if session.tuples.are_told else []
+    which = [session.new_value(value_types.NumberType("int")) for _ in carry.tuples] if session.tuples.are_told else []
     for number in which:
         session.builder.bind(number, session.builder.placeholder("which", number))
     inputs += which
     session.tuples.link_parts(value, carry.tuples, which)
     return which
-
-
-def _holds_object(value: Any) -> bool:
-    """Whether a place held something before the loop that has an identity: such come first, the others may become what they are."""
-    return any(isinstance(option, RuntimeList) or children(option) is not None for option in options_of(value))
 
 
 def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
@@ -460,216 +373,6 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], star
         session.blocks.may_alias.link_parts(value, carry.final, same)
 
 
-def _update(session: Session, carries: Carries, key: Any, place: Place, old: Any, new: Any) -> bool:
-    """Widen the type of a carried place so that it fits what an iteration leaves; whether it fitted already."""
-    carry = carries.get(key)
-    _check_not_anew(session, place, old, new)
-    try:
-        if carry is None or (carry.by_identity and not _is_all_older(session, place, new)):
-            carries[key] = _begun(session, place, old if carry is None else carry.initial, new, carries.keep_older)
-            return False
-        kind = _joined(session, carry, new)
-    except lattice.Mismatch as error:
-        if not (carries.keep_older or isinstance(place, ContentsPlace)) and any(isinstance(o, dict) for o in options_of(new)):
-            carries.begin_again()
-            return False
-        initial = old if carry is None else carry.initial
-        if _need_list(session, place, (initial, old, new), error):
-            if carry is None:
-                return _update(session, carries, key, place, old, new)
-            before, carry.kind = carry.kind, _type(session, carry, initial)
-            _update(session, carries, key, place, old, new)
-            return carry.kind == before
-        raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
-    if kind == carry.kind:
-        return True
-    carry.kind = kind
-    return False
-
-
-def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool) -> Carry:
-    """A place that turns out to be carried."""
-    by_identity = all(_is_all_older(session, place, value) for value in (old, new))
-    keep_older = keep_older and not by_identity and not isinstance(place, ContentsPlace)
-    outside = None
-    if not (by_identity or keep_older) and not isinstance(place, ContentsPlace):
-        outside = old if any(map(session.carried.may_be_outside, options_of(old))) else None
-    carry = Carry(place, old, lattice.SameType(None), by_identity, outside, keeps_older=keep_older)
-    carry.initial = _seen(session, carry, old)
-    carry.kind = _type(session, carry, old)
-    carry.kind = _joined(session, carry, new)
-    return carry
-
-
-def _joined(session: Session, carry: Carry, new: Any) -> lattice.Type:
-    """The type of what a place holds at the start of an iteration and of what the iteration leaves."""
-    try:
-        kind = _join(carry, carry.kind, _type(session, carry, new))
-        kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
-        if kept or not any(map(_chooses_kept, lattice.options_of_type(kind))):
-            return kind
-    except lattice.Mismatch:
-        if carry.by_identity or carry.keeps_older or not carry.keeps_parts:
-            raise
-    carry.keeps_parts = False
-    return _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
-
-
-def _chooses_kept(kind: lattice.Type) -> bool:
-    """Whether a type is, or has in it, a tagged union of a container that is kept and of one that is passed on by what is in it."""
-    if isinstance(kind, lattice.TaggedUnionType):
-        kept = any(isinstance(option, lattice.SameType) and children(option.value) is not None for option in kind.options)
-        return kept and any(isinstance(option, (lattice.ContainerType, lattice.ListType)) for option in kind.options)
-    return isinstance(kind, lattice.ContainerType) and any(map(_chooses_kept, kind.items))
-
-
-def _tag_after(session: Session, carry: Carry) -> Any:
-    """The tag of a carried value after an iteration."""
-
-    def number(option: Any) -> Any:
-        if option is carry.start or (is_mutable(option) and any(option is known for known in options_of(carry.start))):
-            return carry.tag
-        if option is not carry.from_outside and is_mutable(option) and session.tracker.source_of(option) is not None:
-            raise errors.LoopVariableError(
-                f"'{access_path(session, carry.place, carry.initial, option)}' is one of several objects from outside, or a "
-                "new one, after an iteration of this loop",
-                session.here(),
-                fix="give the new one another name",
-            )
-        return int(option is not carry.from_outside)
-
-    if carry.final is carry.from_outside or not isinstance(carry.final, TaggedUnion):
-        return number(carry.final)
-    (_, last), *others = reversed(carry.final.options.items())
-    made = number(last)
-    for tag, option in others:
-        made = session.number(scalars.where, (carry.final.tag == tag, number(option), made), "int")
-    return made
-
-
-def _type(session: Session, carry: Carry, value: Any) -> lattice.Type:
-    seen = _seen(session, carry, value)
-    if carry.by_identity or carry.keeps_older:
-        return lattice.type_of(seen, functools.partial(session.ownership.is_older, time=session.blocks.region.start))
-    return lattice.type_of(seen, functools.partial(_is_kept_part, session, carry, options_of(seen)))
-
-
-def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: Any) -> bool:
-    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace):
-        return False
-    if carry.from_outside is not None and any(part is option for option in whole):
-        return False
-    return is_mutable(part) and session.tracker.source_of(part) is not None and children(part) is not None
-
-
-def _is_all_older(session: Session, place: Place, value: Any) -> bool:
-    """Whether all containers that a place may hold were there before the loop."""
-    todo = [value]
-    if isinstance(place, ContentsPlace):
-        todo = [*(dict.values(value) if isinstance(value, dict) else storage.plain(value))]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, (TaggedUnion, tuple)):
-            todo += part.options.values() if isinstance(part, TaggedUnion) else part
-        elif children(part) is not None and not session.ownership.is_older(part, session.blocks.region.start):
-            return False
-    return True
-
-
-def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
-    """An object that each iteration makes is another one each time, and of another one the program knows nothing."""
-    born = session.allocations.born(new)
-    if born is None or born <= session.blocks.region.start or isinstance(new, (AbstractObject, BaseException)):
-        return
-    if not isinstance(lattice.type_of(new), lattice.SameType):
-        return
-    kind, name = type(new).__qualname__, access_path(session, place, old, new)
-    raise errors.LoopVariableError(
-        f"'{name}' is another {kind} after each iteration of this loop",
-        session.here(),
-        fix=f"change the {kind} that is there, or make the class a dataclass: what is in one is carried from iteration "
-        "to iteration",
-    )
-
-
-def _join(carry: Carry, before: lattice.Type, after: lattice.Type) -> lattice.Type:
-    """What a variable may be at the start of an iteration. A container that changes its structure has no end of kinds.
-
-    The variable that early returns go through has no more kinds than there are returns.
-    """
-    place = carry.place
-    if isinstance(place, CellPlace) and place.name.rstrip("0123456789_") in (names.RESULT, names.LEFT):
-        return lattice.join(before, after, ())
-    try:
-        return lattice.join(before, after, lattice.VALUES if isinstance(place, ContentsPlace) else lattice.CONTAINERS)
-    except lattice.Mismatch:
-        if isinstance(place, ContentsPlace):
-            raise
-        grown = lattice.tuple_of_any_length(before, after)
-        if grown is None and carry.keeps_older:
-            grown = lattice.union_of_dicts(before, after)
-        if grown is None:
-            raise
-        return grown
-
-
-def _need_list(session: Session, place: Place, values: Iterable[Any], error: lattice.Mismatch) -> bool:
-    """Have a Python list among what a place holds become a list of the program, if that is what is missing; whether one has."""
-    lists = [place.owner] if isinstance(place, ContentsPlace) else [items for value in values for items in _lists_in(value)]
-    known = [session.lists.of(items) for items in lists]
-    if isinstance(error, lattice.LengthMismatch) or any(known):
-        for items, runtime in zip(lists, known):
-            if isinstance(items, list) and runtime is None:
-                if not session.lists.owner_is_here(items):
-                    raise NeedsRuntimeList(items) from None
-                session.lists.make(items)  # made by this iteration
-                return True
-    return False
-
-
-def _lists_in(value: Any) -> list[list[Any]]:
-    """The lists that a value is or may be, or that are in it."""
-    if isinstance(value, list):
-        return [value]
-    parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
-    return [items for part in parts for items in _lists_in(part)]
-
-
-def _leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
-    if isinstance(carry.kind, lattice.ListType) and isinstance(value, tuple):
-        value = tuples.made(session, value)
-    try:
-        abstract_values.leaves(carry.kind, value, out)
-    except lattice.Mismatch as error:  # a part is one of several values here, and a value of its own elsewhere
-        raise _loop_error(session, carry.place, error, carry.initial, value) from None
-
-
-def _seen(session: Session, carry: Carry, value: Any) -> Any:
-    if value is MISSING:
-        return abstract_values.absent(carry.place)
-    if not isinstance(carry.place, ContentsPlace):
-        session.blocks.key_orders.check_parts(value, carry.stays(session), session.here())
-    is_kept = carry.by_identity or (carry.keeps_older and session.ownership.is_older(value, session.blocks.region.start))
-    return value if is_kept else session.lists.of(value) or value
-
-
-def _loop_error(session: Session, place: Place, error: lattice.Mismatch, old: Any, new: Any) -> errors.LoopVariableError:
-    name = access_path(session, place, old, new)
-    if isinstance(new, AbstractObject):
-        kind = new.__class__.__name__
-        return errors.LoopVariableError(
-            f"'{name}' is another {kind} after each iteration of this loop",
-            session.here(),
-            fix=f"change the {kind} that is there: {name}.clear(), then add to it",
-        )
-    return errors.LoopVariableError(
-        f"'{name}' is not the same kind of value before and after an iteration of this loop",
-        session.here(),
-        seen=_cut(error.told("before", "after", container_at(place)), 4 * _LONGEST),
-        fix=f"give '{name}' its final dtype, number of dimensions and structure before the loop",
-    )
-
-
 def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Carries, start: int) -> None:
     started: list[Any] = []
     made: list[Any] = []
@@ -677,13 +380,13 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Car
     same: dict[int, Any] = {}
     unite = _uniting(session, carries, start)
     for number, carry in enumerate(carries.values()):
-        _leaves(session, carry, carry.initial, started)
+        leaves(session, carry, carry.initial, started)
         value = _unite(unite, number, carry, unpack_list(abstract_values.fresh(carry.kind, session, made)))
-        tag = None if carry.from_outside is None else session.new_value(lattice.NumberType("int"))
+        tag = None if carry.from_outside is None else session.new_value(value_types.NumberType("int"))
         if tag is not None:
             started.append(0)
             made.append(tag)
-        which = [session.new_value(lattice.NumberType("int")) for _ in carry.which]
+        which = [session.new_value(value_types.NumberType("int")) for _ in carry.which]
         if which:
             started += session.tuples.numbers(carry.initial, carry.tuples)
             made += which

@@ -27,7 +27,7 @@ from dy2st.capture.looping import comprehensions, iteration, iterators, runtime_
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
-from dy2st.capture.types import lattice
+from dy2st.capture.types import mismatches, value_types
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion
 from dy2st.capture.values.texts import Text
 from dy2st_runtime.ir.structure import TupleOf
@@ -185,9 +185,9 @@ def _extreme(session: Session, function: Callable[..., Any], args: Sequence[Any]
 
 def _refuses_to_iterate(items: RuntimeList) -> str | None:
     match items.element:
-        case lattice.NumberType(kind):
+        case value_types.NumberType(kind):
             return f"'{kind}' object is not iterable"
-        case lattice.TensorType(sizes=()):
+        case value_types.TensorType(sizes=()):
             return "iteration over a 0-d tensor"
     return None
 
@@ -198,11 +198,11 @@ def _columns(session: Session, rows: list[Any]) -> Any:
     assert known is not None
     if known.element is None:
         return iter(())
-    if not (isinstance(known.element, lattice.ContainerType) and isinstance(known.element.structure, TupleOf)):
+    if not (isinstance(known.element, value_types.ContainerType) and isinstance(known.element.structure, TupleOf)):
         raise errors.CaptureError(
             "zip(*rows) gets as many arguments as a list has items, which is known only at run time",
             session.here(),
-            seen=f"rows that are {lattice.text(known.element)}",
+            seen=f"rows that are {mismatches.text(known.element)}",
             fix="make each row a tuple of the same length, or keep one list for each column",
         )
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from dy2st import errors
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import lattice
+from dy2st.capture.types import value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import RuntimeList, Undefined
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
@@ -88,12 +88,12 @@ def leave(session: Session, value: Any) -> None:
         session.builder.call_raw(control.item_open, (session.builder.argument(value),))
 
 
-def _has_cells(kind: lattice.Type | None) -> bool:
+def _has_cells(kind: value_types.Type | None) -> bool:
     match kind:
-        case lattice.ListType(element):
+        case value_types.ListType(element):
             return _has_cells(element)
-        case lattice.TaggedUnionType(options):
+        case value_types.TaggedUnionType(options):
             return any(map(_has_cells, options))
-        case lattice.ContainerType(structure, items):
+        case value_types.ContainerType(structure, items):
             return isinstance(structure, CellOf) or any(map(_has_cells, items))
     return False

@@ -12,7 +12,7 @@ from dy2st.capture.operators import identities
 from dy2st.capture.outputs.description import DEEP, Describer, items_of
 from dy2st.capture.session import key_order
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import lattice
+from dy2st.capture.types import lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.values.storage import MISSING
@@ -39,7 +39,7 @@ class Writer:
 
     owner: Callable[[Sequence[Any]], Any]
     place: Callable[[Any], Place]
-    written: lattice.Type | None
+    written: value_types.Type | None
     source: Source | None
     location: Location | None
     is_item: bool = False
@@ -137,18 +137,18 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
     known = session.lists.of(place.owner if isinstance(place, ContentsPlace) else write.new)
     new = known or write.new
     written = None if new is MISSING or isinstance(new, Undefined) else _type_of(new)
-    if isinstance(written, lattice.SameType) and session.tracker.source_of(written.value) is not None:
-        written = lattice.held_weakly(written)
+    if isinstance(written, value_types.SameType) and session.tracker.source_of(written.value) is not None:
+        written = value_types.held_weakly(written)
     is_item = isinstance(place, ContentsPlace) and known is not None and bool(known.places)
     return Writer(get, _place_in(place), written, source, session.places.written_at.get(place.key), is_item)
 
 
-def _type_of(new: Any) -> lattice.Type:
+def _type_of(new: Any) -> value_types.Type:
     """The type of what is written; a container that holds itself is what it is."""
     try:
         return lattice.type_of(new)
-    except lattice.HoldsItselfMismatch:
-        return lattice.SameType(new)
+    except mismatches.HoldsItselfMismatch:
+        return value_types.SameType(new)
 
 
 def _place_in(place: Place) -> Callable[[Any], Any]:

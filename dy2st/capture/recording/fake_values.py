@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from dy2st.capture.recording.shapes import CaptureShapes
-from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
 
 ACTS_FOR_USER = False
@@ -43,7 +43,7 @@ class FakeValues:
         """Whether a tensor is a fake one of this capture."""
         return getattr(tensor, "fake_mode", None) is self.mode
 
-    def tensor(self, kind: lattice.TensorType) -> torch.Tensor:
+    def tensor(self, kind: value_types.TensorType) -> torch.Tensor:
         """A tensor of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
         sizes = [self._new_size(size) for size in kind.sizes]
         with quiet(), torch.enable_grad():
@@ -63,7 +63,7 @@ class FakeValues:
         return made
 
     def _new_size(self, size: Any) -> Any:
-        return self.shapes.fresh_int(size=True) if size is lattice.DYNAMIC else self.symbolic_int(size)
+        return self.shapes.fresh_int(size=True) if size is value_types.DYNAMIC else self.symbolic_int(size)
 
     def symbolic_int(self, expr: Any) -> Any:
         """The symbolic int of an expression."""

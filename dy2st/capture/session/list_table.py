@@ -10,7 +10,7 @@ from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.blocks import Blocks
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.written_places import WrittenPlaces
-from dy2st.capture.types import lattice
+from dy2st.capture.types import value_types
 from dy2st.capture.values.symbolic import RuntimeList, Stale
 from dy2st.capture.writes.places import ContentsPlace
 from dy2st_runtime.primitives import control
@@ -67,7 +67,7 @@ class ListTable:
         allocations = [self._allocations.born(items) for items in self.widened[since:]]
         return any(born is None or born <= region.start for born in allocations)
 
-    def turn(self, items: list[Any], element: lattice.Type | None) -> RuntimeList:
+    def turn(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
         """A Python list stands for a list of the program from now on."""
         made = RuntimeList(items, element, alone=True)
         self._by_id[id(items)] = made

@@ -16,7 +16,7 @@ from dy2st.capture.recording.position import Position
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.blocks import Blocks
-from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.types import tensor_traits, value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractSet, contents
@@ -164,12 +164,12 @@ class Outside:
     def abstract(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
         """A fake tensor like a real one, with unknown sizes in some dimensions."""
         self.check_kind(real)
-        sizes = tuple(lattice.DYNAMIC if dim in dynamic else size for dim, size in enumerate(real.shape))
+        sizes = tuple(value_types.DYNAMIC if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
         before = self._traits.graph_is_partial
         autograd = tensor_traits.autograd_of(real)
         kind = tensor_traits.class_of(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
-        made = self._fakes.tensor(lattice.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
+        made = self._fakes.tensor(value_types.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
         self._traits.graph_is_partial = before  # it is a leaf, or stands for one
         return made
 

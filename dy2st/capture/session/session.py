@@ -32,7 +32,7 @@ from dy2st.capture.session.outside import Outside
 from dy2st.capture.session.ownership import Ownership
 from dy2st.capture.session.regions import Site
 from dy2st.capture.session.written_places import WrittenPlaces
-from dy2st.capture.types import lattice
+from dy2st.capture.types import value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
@@ -196,15 +196,15 @@ class Session:
         """Call a function as converted code does."""
         return self.operators.call(function, *args, **kwargs)
 
-    def new_value(self, kind: lattice.Type) -> Any:
+    def new_value(self, kind: value_types.Type) -> Any:
         """A value of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
-        if isinstance(kind, lattice.NumberType):
+        if isinstance(kind, value_types.NumberType):
             return fresh_number(self.shapes, kind.kind)
-        if isinstance(kind, lattice.ListType):
+        if isinstance(kind, value_types.ListType):
             return self.lists.new(kind.element)
-        if isinstance(kind, lattice.StringType):
+        if isinstance(kind, value_types.StringType):
             return RuntimeString()
-        assert isinstance(kind, lattice.TensorType)
+        assert isinstance(kind, value_types.TensorType)
         return self.fakes.tensor(kind)
 
     def new_union(self, tag: Any, options: dict[int, Any]) -> TaggedUnion:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from dy2st.capture.types import absent_attributes, lattice
+from dy2st.capture.types import absent_attributes, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, runtime_list, unpack_list
@@ -14,17 +14,17 @@ from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.unflattening import unflatten
 
 
-def leaves(kind: lattice.Type, value: Any, out: list[Any]) -> None:
+def leaves(kind: value_types.Type, value: Any, out: list[Any]) -> None:
     """Append the program values that make up ``value`` seen as a ``kind``; a missing value gives ``None`` in each place."""
-    if isinstance(value, TaggedUnion) and not isinstance(kind, lattice.TaggedUnionType):
+    if isinstance(value, TaggedUnion) and not isinstance(kind, value_types.TaggedUnionType):
         out += _one_of(kind, value, value.options)
         return
     match kind:
-        case lattice.SameType() | lattice.UnboundType() | lattice.OrderType():
+        case value_types.SameType() | value_types.UnboundType() | value_types.OrderType():
             return
-        case lattice.TaggedUnionType(options):
+        case value_types.TaggedUnionType(options):
             _union_leaves(options, value, out)
-        case lattice.ContainerType(_, items):
+        case value_types.ContainerType(_, items):
             parts = [ABSENT] * len(items) if value is ABSENT else shallow(value)[0]
             for item, part in zip(items, parts):
                 leaves(item, part, out)
@@ -36,7 +36,7 @@ def _program_value(value: Any) -> Any:
     return value.made() if isinstance(value, Text) else runtime_list(contents(value)) or value
 
 
-def _union_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any]) -> None:
+def _union_leaves(options: tuple[value_types.Type, ...], value: Any, out: list[Any]) -> None:
     given: dict[int, dict[int, Any]] = {}
     if isinstance(value, TaggedUnion):
         places = {tag: place(options, option) for tag, option in value.options.items()}
@@ -52,9 +52,9 @@ def _union_leaves(options: tuple[lattice.Type, ...], value: Any, out: list[Any])
         out += _one_of(option, value, given.get(position) or {0: ABSENT})
 
 
-def _one_of(kind: lattice.Type, union: Any, given: dict[int, Any]) -> list[Any]:
+def _one_of(kind: value_types.Type, union: Any, given: dict[int, Any]) -> list[Any]:
     """The leaves of the one among some options of a tagged union that is there, where several have come to be of one kind."""
-    if isinstance(kind, lattice.StringType) and len(given) > 1:
+    if isinstance(kind, value_types.StringType) and len(given) > 1:
         return [union.session.one_string(union.tag, {tag: _program_value(option) for tag, option in given.items()})]
     found: dict[int, list[Any]] = {tag: [] for tag in given}
     for tag, option in given.items():
@@ -75,35 +75,39 @@ def _with_any_for_missing(column: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(present if part is None else part for part in column)
 
 
-def place(options: tuple[lattice.Type, ...], value: Any) -> int:
+def place(options: tuple[value_types.Type, ...], value: Any) -> int:
     """The position of the option that a value fits; the object itself comes first.
 
     Raises:
         Mismatch: it fits none.
     """
-    exact = (position for position, option in enumerate(options) if isinstance(option, lattice.SameType) and option.value is value)
+    exact = (
+        position for position, option in enumerate(options) if isinstance(option, value_types.SameType) and option.value is value
+    )
     fitting = (position for position, option in enumerate(options) if _fits(option, value))
     for position in (*exact, *fitting):
         return position
-    raise lattice.Mismatch(f"{lattice.text(lattice.type_of(value))} is none of {lattice.text(lattice.TaggedUnionType(options))}")
+    raise mismatches.Mismatch(
+        f"{mismatches.text(lattice.type_of(value))} is none of {mismatches.text(value_types.TaggedUnionType(options))}"
+    )
 
 
-def _fits(kind: lattice.Type, value: Any) -> bool:
-    if isinstance(kind, lattice.SameType) and kind.value is value:
+def _fits(kind: value_types.Type, value: Any) -> bool:
+    if isinstance(kind, value_types.SameType) and kind.value is value:
         return True
-    if isinstance(kind, lattice.StringType):
+    if isinstance(kind, value_types.StringType):
         return type(value) is str or lattice.type_of(value) == kind
-    if isinstance(value, TaggedUnion) and not isinstance(kind, lattice.TaggedUnionType):
+    if isinstance(value, TaggedUnion) and not isinstance(kind, value_types.TaggedUnionType):
         return all(_fits(kind, option) for option in value.options.values())
-    if isinstance(kind, lattice.TaggedUnionType):
+    if isinstance(kind, value_types.TaggedUnionType):
         given = value.options.values() if isinstance(value, TaggedUnion) else (value,)
         return all(any(_fits(option, part) for option in kind.options) for part in given)
-    if isinstance(kind, lattice.ContainerType) and children(value) is not None:
+    if isinstance(kind, value_types.ContainerType) and children(value) is not None:
         parts, structure = shallow(value)
         return structure == kind.structure and all(map(_fits, kind.items, parts))
     try:
         return lattice.join_alike(kind, lattice.type_of(value), ()) == kind
-    except lattice.Mismatch:
+    except mismatches.Mismatch:
         return False
 
 
@@ -126,31 +130,31 @@ def absent(place: Any) -> Undefined:
 class Maker(Protocol):
     """What makes new values: the session."""
 
-    def new_value(self, kind: lattice.Type) -> Any: ...
+    def new_value(self, kind: value_types.Type) -> Any: ...
 
     def new_union(self, tag: Any, options: dict[int, Any]) -> TaggedUnion: ...
 
 
-def fresh(kind: lattice.Type, maker: Maker, out: list[Any]) -> Any:
+def fresh(kind: value_types.Type, maker: Maker, out: list[Any]) -> Any:
     """A new value of a type; its tensors, numbers and lists are appended to ``out`` in the order of :func:`leaves`."""
     match kind:
-        case lattice.SameType(value) | lattice.OrderType(value):
+        case value_types.SameType(value) | value_types.OrderType(value):
             return value
-        case lattice.UnboundType(name, exception, arguments):
+        case value_types.UnboundType(name, exception, arguments):
             return Undefined(name, exception, arguments)
-        case lattice.TaggedUnionType(options):
-            tag = maker.new_value(lattice.NumberType("int"))
+        case value_types.TaggedUnionType(options):
+            tag = maker.new_value(value_types.NumberType("int"))
             out.append(tag)
             return maker.new_union(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
-        case lattice.ContainerType(structure, items):
+        case value_types.ContainerType(structure, items):
             return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
         case _:
             out.append(maker.new_value(kind))
             return shown(kind, out[-1], maker)
 
 
-def shown(kind: lattice.Type, made: Any, maker: Any) -> Any:
+def shown(kind: value_types.Type, made: Any, maker: Any) -> Any:
     """What the user's code has for a tensor, number, string or list of the program."""
-    if isinstance(kind, lattice.StringType):
+    if isinstance(kind, value_types.StringType):
         return Text.of(made)
-    return AbstractTuple(maker, made.items) if isinstance(kind, lattice.ListType) and kind.is_tuple else made
+    return AbstractTuple(maker, made.items) if isinstance(kind, value_types.ListType) and kind.is_tuple else made

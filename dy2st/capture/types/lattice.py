@@ -9,69 +9,38 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import enum
 import functools
-import types
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractSet, AbstractTuple
+from dy2st.capture.types.mismatches import HoldsItselfMismatch, LengthMismatch, Mismatch, TraitMismatch, text
+from dy2st.capture.types.value_types import (
+    CONTAINERS,
+    DYNAMIC,
+    VALUES,
+    ContainerType,
+    ListType,
+    NumberType,
+    OrderType,
+    SameType,
+    StringType,
+    TaggedUnionType,
+    TensorType,
+    Type,
+    UnboundType,
+)
+from dy2st.capture.values.abstract_objects import AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
-from dy2st_runtime.ir.structure import AbstractOf, DictOf, ListOf, Structure, TupleOf, exact
+from dy2st_runtime.ir.structure import DictOf, TupleOf
 
 ACTS_FOR_USER = False
-
-
-class Mismatch(Exception):
-    """Two values that no single value stands for.
-
-    Args:
-        left: the type of the one, or what there is to say of it.
-        right: the same of the other; left out where ``left`` says it all.
-
-    Attributes:
-        path: where the two are in the values that were compared: positions among their parts.
-    """
-
-    def __init__(self, left: Type | str, right: Type | str | None = None) -> None:
-        super().__init__(left, right)
-        self.left, self.right = left, right
-        self.path: tuple[int, ...] = ()
-
-    def told(self, on_left: str = "on one path", on_right: str = "on the other", contents_of: str = "list") -> str:
-        """What differs, in words.
-
-        Args:
-            on_left: where the one is.
-            on_right: where the other is.
-            contents_of: the kind of container whose contents were compared, as lists.
-        """
-        listed = "list" if self.path else contents_of
-        left, right = (side if isinstance(side, str) else text(side, listed) for side in (self.left, self.right))
-        return left if self.right is None else f"{left} {on_left} and {right} {on_right}"
-
-    def __str__(self) -> str:
-        return self.told()
-
-
-class HoldsItselfMismatch(Mismatch):
-    """A container that holds itself: nothing that is passed on by what is in it."""
-
-
-class LengthMismatch(Mismatch):
-    """Two lists of different lengths."""
-
-
-class TraitMismatch(Mismatch):
-    """Two tensors that are told apart though one abstract value could be for both."""
 
 
 _APART: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("apart", default=frozenset())
@@ -89,144 +58,9 @@ def telling_apart(names: frozenset[str]) -> Iterator[None]:
         _MIXED.reset(mixed)
 
 
-DYNAMIC: Any = type("Loose", (), {"__repr__": lambda self: "?"})()
-"""A size that differs from path to path."""
-
-
-@dataclasses.dataclass(frozen=True)
-class TensorType:
-    """A tensor; ``strides`` is ``None`` where they may differ, and ``mixed`` has the traits that may (see tensor_traits.py)."""
-
-    dtype: torch.dtype
-    device: torch.device
-    sizes: tuple[Any, ...]
-    strides: tuple[Any, ...] | None
-    requires_grad: bool
-    is_leaf: bool = False
-    kind: type = torch.Tensor
-    mixed: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> TensorType:
-        """That of exactly this tensor."""
-        with torch._C.DisableTorchFunction():
-            strides = tuple(map(size_of, tensor.stride())) if tensor.layout == torch.strided else None
-            autograd = tensor_traits.autograd_of(tensor)
-            sizes = tuple(map(size_of, tensor.shape))
-            kind, mixed = tensor_traits.class_of(tensor), tensor_traits.mixed(tensor)
-            return cls(tensor.dtype, tensor.device, sizes, strides, *autograd, kind, mixed)
-
-
-@dataclasses.dataclass(frozen=True)
-class NumberType:
-    """A number that differs from path to path: ``kind`` is ``"bool"``, ``"int"`` or ``"float"``."""
-
-    kind: str
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SameType:
-    """A Python object that is the same on every path."""
-
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameType) and same_constant(self.value, other.value)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-class WeakSameType(SameType):
-    """One that does not keep the object alive; the object is ``None`` when it is gone."""
-
-    def __init__(self, reference: Callable[[], Any]) -> None:
-        object.__setattr__(self, "_reference", reference)
-
-    @property
-    def value(self) -> Any:
-        """The object."""
-        return self._reference()  # type: ignore[attr-defined]
-
-
-def held_weakly(type_: Type | None) -> Type | None:
-    """A type that outlives the capture, where that must not keep the user's objects alive."""
-    if type(type_) is not SameType or isinstance(type_.value, (type, types.FunctionType, types.ModuleType)):
-        return type_
-    try:
-        return WeakSameType(weakref.ref(type_.value))
-    except TypeError:
-        return type_
-
-
-@dataclasses.dataclass(frozen=True)
-class ListType:
-    """A list of the program (see :class:`~dy2st.capture.values.symbolic.RuntimeList`), or a tuple that is one."""
-
-    element: Any
-    is_tuple: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class StringType:
-    """A string that the program makes."""
-
-
-@dataclasses.dataclass(frozen=True)
-class OrderType:
-    """An order of the keys of a dict."""
-
-    order: Order
-
-
-@dataclasses.dataclass(frozen=True)
-class UnboundType:
-    """A name that is not bound, or an item or attribute that is missing; see :class:`~dy2st.capture.values.symbolic.Undefined`."""
-
-    name: str
-    kind: type[Exception] = UnboundLocalError
-    arguments: tuple[Any, ...] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class TaggedUnionType:
-    """One of several values that no single value stands for; the position is the tag."""
-
-    options: tuple[Any, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class ContainerType:
-    """A tuple, list, dict or dataclass of a fixed structure."""
-
-    structure: Structure
-    items: tuple[Any, ...]
-
-
 _MAX_OPTIONS = 8
 _MAX_KEYS = 64
 """Of keys that a dict has: their number does not grow with each look at a loop."""
-
-Type = TensorType | NumberType | SameType | ListType | StringType | OrderType | UnboundType | TaggedUnionType | ContainerType
-
-
-CONTAINERS = (ContainerType, ListType)
-VALUES = (TensorType, *CONTAINERS)
-
-
-def same_constant(a: Any, b: Any) -> bool:
-    """Whether two Python values can stand for each other everywhere."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, (float, complex, range, slice)):
-        return bool(exact(a) == exact(b))
-    if isinstance(a, (bool, int, str, bytes, torch.dtype, torch.device)):
-        return bool(a == b)
-    if isinstance(a, types.MethodType):
-        return bool(a.__func__ is b.__func__ and a.__self__ is b.__self__)
-    return False
 
 
 def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False) -> Type:
@@ -270,11 +104,6 @@ def _type_of_container(value: Any, is_kept: Callable[[Any], bool], around: tuple
         raise HoldsItselfMismatch(f"a {type(value).__name__} that holds itself")
     leaves, structure = shallow(value)
     return ContainerType(structure, tuple(_type_of(leaf, is_kept, (*around, value)) for leaf in leaves))
-
-
-def size_of(size: Any) -> Any:
-    """A size as a type has it: a number or an expression."""
-    return size.node.expr if isinstance(size, torch.SymInt) and size.node.constant is None else int(size)
 
 
 def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
@@ -490,50 +319,3 @@ def _join_part(number: int, a: Type, b: Type, single: tuple[type, ...]) -> Type:
     except Mismatch as error:
         error.path = (number, *error.path)
         raise
-
-
-_SHOWN = (bool, int, float, complex, str, bytes, type(None), type(...), type, range, slice, torch.dtype, torch.device)
-
-
-def _same_text(value: Any) -> str:
-    """An object in words; what a set or deque holds may be known at run time only."""
-    if isinstance(value, (AbstractSet, AbstractDeque)) or children(value) is not None:
-        return f"a {value.__class__.__name__} from before"
-    if isinstance(value, types.FunctionType):
-        return f"the function {value.__qualname__}"
-    if isinstance(value, enum.Enum):
-        return f"{type(value).__name__}.{value.name}"
-    if not isinstance(value, _SHOWN):  # the user's own way to show it is theirs to call, and it may not be complete yet
-        return f"an instance of {type(value).__qualname__}"
-    return f"{value!r} ({type(value).__name__})"
-
-
-def text(a: Type | None, listed: str = "list") -> str:
-    """A type in words, for messages.
-
-    Args:
-        a: the type.
-        listed: what a list is called: it may stand for the contents of something else.
-    """
-    match a:
-        case TensorType(dtype, device, sizes):
-            shape = ", ".join(map(str, sizes))
-            return f"a tensor {str(dtype).removeprefix('torch.')}[{shape}]" + (f" on {device}" if device.type != "cpu" else "")
-        case NumberType(kind):
-            return f"a symbolic {kind}"
-        case SameType(value):
-            return _same_text(value)
-        case ListType(_, is_tuple):
-            return f"a {'tuple' if is_tuple else listed} that grows"
-        case StringType():
-            return "a string made at run time"
-        case UnboundType(name):
-            return f"nothing ('{name}' is not bound)"
-        case TaggedUnionType(options):
-            return " or ".join(map(text, options))
-        case ContainerType(AbstractOf(), items):
-            return text(items[0], "deque")
-        case ContainerType(structure, items):
-            name = listed if isinstance(structure, ListOf) else type(structure).__name__.removesuffix("Of").lower()
-            return f"a {name} of ({', '.join(map(text, items))})"
-    return "nothing"

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.environment.plain_values import CONSTANTS
-from dy2st.capture.types.lattice import same_constant
+from dy2st.capture.types.value_types import same_constant
 from dy2st.capture.values.number_arguments import KINDS, NumberArgument
 from dy2st.errors import Location, SignatureError
 from dy2st.input_spec import InputSpec, Specs

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.environment.guards import TensorShape, same_keys
-from dy2st.capture.types.lattice import same_constant
+from dy2st.capture.types.value_types import same_constant
 from dy2st.static.matching.code import Writer
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)

@@ -30,7 +30,7 @@ from torch.nn.modules import module as _module
 from dy2st.capture import on_raise
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.sizes import SizeConditions
-from dy2st.capture.trace import Captured
+from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.values import expressions
 from dy2st.input_spec import InputSpec
 from dy2st.static.calls.call import Call

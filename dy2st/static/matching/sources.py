@@ -11,7 +11,7 @@ from torch._C._dynamo.guards import TensorGuards
 
 from dy2st.capture.environment.guards import HOOKS, MAPPINGS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen
 from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
-from dy2st.capture.trace import Captured
+from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
 from dy2st.static.matching.code import Writer
 from dy2st.static.matching.conditions import FEW, PLAIN_TENSORS, equal, is_none_of, is_plain, keys_are, tensor
