@@ -130,8 +130,15 @@ def _before_once(session: Session, request: Request, source: Source) -> None:
     """What cannot be put back where it was is about to be used.
 
     Raises:
-        CaptureError: the function has to find it as it was, to run as it is written.
+        CaptureError: the program is to serve other calls too, or the function has to find it as it was, to run as it is written.
     """
+    if request.for_any_call:
+        raise errors.CaptureError(
+            f"'{source.name}' is read or changed in a way that only this call can: a saved or exported program would do the same "
+            "with what this call has found, each time",
+            session.here(),
+            fix="take what it gives outside of the function, and pass it in as an argument",
+        )
     if request.options.full_graph:
         return
     raise errors.CaptureError(

@@ -191,7 +191,9 @@ class Programs:
             )
         with CAPTURE_LOCK.shared():
             request = self._request(call, dynamic_state)
-            request = dataclasses.replace(request, with_hooks=with_hooks, leaves_early=records, leaves_always=records)
+            request = dataclasses.replace(
+                request, with_hooks=with_hooks, leaves_early=records, leaves_always=records, for_any_call=True
+            )
             captured = self._with_passes(capture(request, convert_callee, _OPERATORS))
             return captured, fetch(captured.sources, call.arguments)
 

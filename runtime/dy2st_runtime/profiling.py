@@ -39,6 +39,11 @@ class Line:
     orelse: int = 0
 
     @property
+    def trips(self) -> int:
+        """Give ``iterations`` by its former name."""
+        return self.iterations
+
+    @property
     def control(self) -> str:
         """Its loops and branches, for people to read."""
         loops = f"{self.iterations} iterations in {self.entries} loops" if self.entries else ""
@@ -125,6 +130,11 @@ class Profile:
         """
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": self._events, "displayTimeUnit": "ns"}, file)
+
+    @property
+    def trips(self) -> int:
+        """Give ``iterations`` by its former name."""
+        return self.iterations
 
     def __str__(self) -> str:
         return self.table()

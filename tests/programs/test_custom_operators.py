@@ -203,7 +203,7 @@ def test_functions_with_a_backward_of_their_own(function):
 
 
 @pytest.mark.parametrize("operator", [unknown, torch.ops.dy2st_custom.only_on_cpu])
-def test_an_operator_without_a_kernel_for_stand_ins_is_refused(operator):
+def test_an_operator_without_a_fake_kernel_is_refused(operator):
     def handled(x):
         try:
             return operator(x)
@@ -221,7 +221,7 @@ def test_operands_that_only_the_real_kernel_takes_are_refused():
 
     given = torch.randn(6, 16), torch.randn(2, 16, 8), torch.tensor([3, 6], dtype=torch.int32)
     assert grouped(*given).shape == (6, 8)
-    with pytest.raises(dy2st.CaptureError, match="has no stand-in kernel that takes these operands"):
+    with pytest.raises(dy2st.CaptureError, match="has no fake kernel that takes these operands"):
         dy2st.to_static(grouped)(*given)
 
 

@@ -537,7 +537,7 @@ def test_errors_of_the_capture_are_not_caught():
     refused(f)
 
 
-def test_errors_of_stand_ins_come_out_at_capture():
+def test_errors_of_abstract_values_come_out_at_capture():
     def repeat(x):
         if x.sum() > 0:
             return x * len("abc" * int(x[0]))

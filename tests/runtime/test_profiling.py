@@ -1,4 +1,4 @@
-"""Profiles: time by line, trips of loops, outcomes of conditions, and what torch.profiler shows."""
+"""Profiles: time by line, iterations of loops, outcomes of conditions, and what torch.profiler shows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_lines_with_their_loops_and_branches(tmp_path: Path) -> None:
         call()
     call()
     lines = {line.location.line - FIRST: line for line in seen.lines}
-    assert (lines[1].entries, lines[1].trips) == (2, 16)
+    assert (lines[1].entries, lines[1].iterations, lines[1].trips) == (2, 16, 16)
     assert (lines[2].then, lines[2].orelse) == (12, 4)
     assert lines[3].operations == 12 and lines[6].operations == 4
     assert all(line.seconds > 0 for line in seen.lines)

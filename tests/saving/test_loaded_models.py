@@ -807,7 +807,7 @@ def test_forward_hooks_are_saved(path):
     follow(model, path, PAIR)
 
 
-def test_old_weight_norm_leaves_no_stand_in_behind(path):
+def test_old_weight_norm_leaves_no_abstract_value_behind(path):
     model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(3, 3)))
     loaded = save_and_load(model, path)
     assert type(model[0].weight) is torch.Tensor

@@ -194,7 +194,7 @@ def test_errors_of_the_users_own_code_come_through() -> None:
     assert calls == 0
 
 
-def test_code_that_fails_on_stand_ins_only() -> None:
+def test_code_that_fails_on_abstract_values_only() -> None:
     @dy2st.not_to_static
     def plain(x: Any) -> Any:
         if type(x) is not torch.Tensor:

@@ -315,7 +315,7 @@ def test_captures_that_write_to_one_object() -> None:
     untouched()
 
 
-def test_nobody_meets_the_stand_ins_of_a_capture() -> None:
+def test_nobody_meets_the_abstract_values_of_a_capture() -> None:
     box = Box()
     begun, go_on = threading.Event(), threading.Event()
 

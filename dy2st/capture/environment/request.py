@@ -34,6 +34,7 @@ class Request:
         changed: names of sets and deques from outside that blocks change.
         leaves_early: whether a program that raises leaves what it has written outside until then.
         apart: the traits of tensors that are told apart.
+        for_any_call: whether the program is kept for calls of which nothing is guarded, as one that is saved.
     """
 
     function: FunctionType
@@ -51,3 +52,4 @@ class Request:
     leaves_early: bool = True
     leaves_always: bool = False
     apart: frozenset[str] = frozenset()
+    for_any_call: bool = False

@@ -44,7 +44,7 @@ def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
 
 
 def of_dtypes(func: Any, args: Any, kwargs: Any) -> Exception | None:
-    """The exception that an operation raises for real operands whose dtypes differ, which no abstract value kernel may look at."""
+    """The exception that an operation raises for real operands whose dtypes differ, which no fake kernel may look at."""
     dtypes = {arg.dtype for arg in args if isinstance(arg, torch.Tensor)}
     if len(dtypes) > 1 and func.overloadpacket not in _PRODUCTS:  # others take indices and masks
         dtypes = {dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex}
@@ -59,7 +59,7 @@ def without_abstract(func: Any, seen: str | None = None) -> CaptureError:
         fix = "use other dtypes or another operation; torch itself cannot trace this one either"
     else:
         fix = f"register what it gives for abstract values: torch.library.register_fake({func._schema.name!r}, ...)"
-    return CaptureError(f"{func} cannot be traced: it has no abstract value kernel that takes these operands", seen=seen, fix=fix)
+    return CaptureError(f"{func} cannot be traced: it has no fake kernel that takes these operands", seen=seen, fix=fix)
 
 
 def _can_be_tried(func: Any, leaves: list[Any]) -> bool:

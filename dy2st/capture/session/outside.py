@@ -75,6 +75,7 @@ class Outside:
         self._blocks = blocks
         self.makers, self.changed, self.dynamic_state = makers, changed, dynamic_state
         self.tracker = Tracker(self)
+        self.tracker.dynamic.update(dynamic_state)
         self.states: list[State] = []
         self.cells: dict[int, Source] = {}
         self._state_by_id: dict[int, State] = {}
