@@ -78,25 +78,29 @@ def _export(
     layer: Any, path: str | os.PathLike[str], format: str | None, specs: Specs | None, options: ExportOptions
 ) -> ExportReport:
     target = os.fspath(path)
-    door = DOORS[_format(target, format)]
-    door.require()
+    export_target = TARGETS[_format(target, format)]
+    export_target.require()
     model, live = _opened(layer, specs)
     program, state = without_defaults(_evaluation(_programs(model, options.method))), model.state
     if options.inputs is None and options.method in model.examples:
         options = dataclasses.replace(options, examples=(model.examples[options.method],))
-    door.check(program, options)
+    export_target.check(program, options)
     start = time.perf_counter()
-    lowered = _lowered(door, LoadedModule([program], own(state)), program, options)
+    lowered = _lowered(export_target, LoadedModule([program], own(state)), program, options)
     with _folder_beside(target) as folder:
         temporary = os.path.join(folder, os.path.basename(os.path.realpath(target)))
-        notes = _written(door, lowered, program, temporary, options)
+        notes = _written(export_target, lowered, program, temporary, options)
         seconds = time.perf_counter() - start
-        checked = verified(program, state, live, _opened_again(door, temporary, program), options) if options.verify else Checked()
+        checked = (
+            verified(program, state, live, _opened_again(export_target, temporary, program), options)
+            if options.verify
+            else Checked()
+        )
         size = sum(targets.sized(os.path.join(folder, name)) for name in os.listdir(folder))
         _finish(folder, target)
     return ExportReport(
         target,
-        door.name,
+        export_target.name,
         size,
         seconds,
         checked.calls,
@@ -107,16 +111,16 @@ def _export(
     )
 
 
-def _lowered(door: Door, loaded: LoadedModule, program: Program, options: ExportOptions) -> Lowered:
+def _lowered(export_target: ExportTarget, loaded: LoadedModule, program: Program, options: ExportOptions) -> Lowered:
     """The program with buffers for lists that grow, and where there cannot be any, with lists if the format has those."""
     try:
-        return targets.to_exported_program(loaded, program, door.checks, options.max_growth)
+        return targets.to_exported_program(loaded, program, export_target.checks, options.max_growth)
     except ExportError as error:
-        if not door.has_lists or not any(node.target in aliasing.LIST_CHANGES for node in program.nodes()):
+        if not export_target.has_lists or not any(node.target in aliasing.LIST_CHANGES for node in program.nodes()):
             raise
         try:
             with sequences.instead_of_buffers():
-                return targets.to_exported_program(loaded, program, door.checks, options.max_growth)
+                return targets.to_exported_program(loaded, program, export_target.checks, options.max_growth)
         except ExportError as other:
             raise error from other
 
@@ -125,32 +129,32 @@ def _format(path: str, format: str | None) -> str:
     if format is None:
         suffix = os.path.splitext(path)[1]
         if suffix not in (".pt2", ".onnx"):
-            raise SignatureError(f"the format of {path!r} is not known from its name: pass format=, one of {', '.join(DOORS)}")
+            raise SignatureError(f"the format of {path!r} is not known from its name: pass format=, one of {', '.join(TARGETS)}")
         return suffix[1:]
-    if format not in DOORS:
-        raise SignatureError(f"there is no format {format!r}; choose one of {', '.join(DOORS)}")
+    if format not in TARGETS:
+        raise SignatureError(f"there is no format {format!r}; choose one of {', '.join(TARGETS)}")
     return format
 
 
-def _written(door: Door, lowered: Lowered, program: Program, path: str, options: ExportOptions) -> Sequence[str]:
+def _written(export_target: ExportTarget, lowered: Lowered, program: Program, path: str, options: ExportOptions) -> Sequence[str]:
     try:
-        return door.write(lowered, program, path, options)
+        return export_target.write(lowered, program, path, options)
     except ExportError:
         raise
     except OSError as error:
         raise ExportError(f"cannot write {path}: {error.strerror or error}") from error
     except Exception as error:
         raise ExportError(
-            f"{program.name} cannot be written as {door.name}: {type(error).__name__}: {brief(error)}", program.origin
+            f"{program.name} cannot be written as {export_target.name}: {type(error).__name__}: {brief(error)}", program.origin
         ) from error
 
 
-def _opened_again(door: Door, path: str, program: Program) -> targets.Runner:
+def _opened_again(export_target: ExportTarget, path: str, program: Program) -> targets.Runner:
     try:
-        return door.read(path, program)
+        return export_target.read(path, program)
     except Exception as error:
         raise ExportError(
-            f"{program.name} was written as {door.name}, but cannot be loaded: {type(error).__name__}: {brief(error)}",
+            f"{program.name} was written as {export_target.name}, but cannot be loaded: {type(error).__name__}: {brief(error)}",
             program.origin,
         ) from error
 
@@ -241,7 +245,7 @@ def _evaluation(programs: Sequence[Program]) -> Program:
 # -- the formats -------------------------------------------------------------------------------------------------------------
 
 
-class Door:
+class ExportTarget:
     """One format.
 
     Attributes:
@@ -278,7 +282,7 @@ class Door:
         return targets.read_pt2(path)
 
 
-class OnnxDoor(Door):
+class OnnxTarget(ExportTarget):
     """ONNX models, which hold no assertions."""
 
     name = "onnx"
@@ -300,7 +304,7 @@ class OnnxDoor(Door):
         return onnx_models.read(path)
 
 
-class AotiDoor(Door):
+class AotiTarget(ExportTarget):
     """AOTInductor packages."""
 
     name = "aoti"
@@ -320,5 +324,7 @@ class AotiDoor(Door):
         return aoti.read(path)
 
 
-DOORS: dict[str, Door] = {door.name: door for door in (Door(), OnnxDoor(), AotiDoor())}
+TARGETS: dict[str, ExportTarget] = {
+    export_target.name: export_target for export_target in (ExportTarget(), OnnxTarget(), AotiTarget())
+}
 """Every format by its name."""

@@ -131,11 +131,6 @@ class Profile:
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": self._events, "displayTimeUnit": "ns"}, file)
 
-    @property
-    def trips(self) -> int:
-        """Give ``iterations`` by its former name."""
-        return self.iterations
-
     def __str__(self) -> str:
         return self.table()
 

@@ -20,12 +20,16 @@ OPTIONS = doctest.ELLIPSIS
 
 
 def examples() -> Iterator[doctest.DocTest]:
-    """The docstrings with examples. They may use ``torch`` and ``dy2st`` without an import."""
+    """The docstrings with examples. They may use ``torch``, ``dy2st`` and its public names without an import."""
     finder = doctest.DocTestFinder(exclude_empty=True)
     for module, path in MODULES.items():
         if ">>>" in path.read_text(encoding="utf-8"):
             name = module.removesuffix(".__init__")
-            found = finder.find(importlib.import_module(name), name, extraglobs={"torch": torch, "dy2st": dy2st})
+            found = finder.find(
+                importlib.import_module(name),
+                name,
+                extraglobs={**{public: getattr(dy2st, public) for public in dy2st.__all__}, "torch": torch, "dy2st": dy2st},
+            )
             yield from (test for test in found if test.examples)
 
 

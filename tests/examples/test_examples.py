@@ -70,8 +70,8 @@ def test_rewrite_rules():
     assert result["difference"] < 1e-5 and result["gradients"] < 1e-4
 
 
-def test_export_doors():
-    reports = load("export_doors").main()
+def test_export_targets():
+    reports = load("export_targets").main()
     assert "pt2" in reports
     for report in reports.values():
         assert report.verified >= 5

@@ -1,4 +1,4 @@
-"""Functions and models that go through every door, and what they are called with."""
+"""Functions and models that go through every export target, and what they are called with."""
 
 import torch
 

@@ -1,6 +1,6 @@
 """The tables of docs/export.md: ``python -m tests.lowering.table --compile``.
 
-Exports the example models through every door and prints what became of each, then the size of each file and the time to load it,
+Exports the example models through every export target and prints what became of each, then the size of each file and the time to load it,
 beside ``torch.jit.save``.
 """
 
@@ -21,7 +21,7 @@ import torch
 import dy2st
 from tests.lowering.test_export_examples import model
 
-EXAMPLES = ("quickstart", "lstm_loop", "adaptive_ode", "greedy_decode", "export_doors")
+EXAMPLES = ("quickstart", "lstm_loop", "adaptive_ode", "greedy_decode", "export_targets")
 
 
 def main() -> None:
@@ -31,25 +31,30 @@ def main() -> None:
     options = parser.parse_args()
     logging.disable(logging.ERROR)
     warnings.simplefilter("ignore")
-    doors = ["pt2", "onnx", *(["aoti"] if options.compile else [])]
+    targets = ["pt2", "onnx", *(["aoti"] if options.compile else [])]
     found, sizes = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for example in options.names:
-            found.append([f"`{example}`", *(_exported(example, door, folder / f"{example}.{door}") for door in doors)])
+            found.append(
+                [
+                    f"`{example}`",
+                    *(_exported(example, export_target, folder / f"{example}.{export_target}") for export_target in targets),
+                ]
+            )
             print(*found[-1], sep=" | ", flush=True)
             sizes.append([f"`{example}`", *_measured(example, folder / example)])
             print(*sizes[-1], sep=" | ", flush=True)
-    for head, rows in ((["Model", *doors], found), (["Model", ".dy2st", "torch.jit.save", ".pt2", "ONNX"], sizes)):
+    for head, rows in ((["Model", *targets], found), (["Model", ".dy2st", "torch.jit.save", ".pt2", "ONNX"], sizes)):
         print("", "| " + " | ".join(head) + " |", "|---" * len(head) + "|", sep="\n")
         for row in rows:
             print("| " + " | ".join(row) + " |")
 
 
-def _exported(example: str, door: str, path: Path) -> str:
+def _exported(example: str, export_target: str, path: Path) -> str:
     layer, specification, inputs = model(example)
     try:
-        report = dy2st.export(layer, path, door, input_spec=specification, inputs=inputs)
+        report = dy2st.export(layer, path, export_target, input_spec=specification, inputs=inputs)
     except dy2st.ExportError as error:
         return f"refused: {str(error)[:200]}"
     return f"verified, {report.largest_difference:.1e}, {report.size / 1024:.0f} KiB"

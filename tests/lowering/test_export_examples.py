@@ -1,4 +1,4 @@
-"""The example models through the doors."""
+"""The example models through the export targets."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def model(name):
         return module.NeuralODE(), module.ANY_TIMES, [(torch.randn(2, dtype=torch.float64), each) for each in times]
     if name == "quickstart":
         return module.DigitNet(), [module.ANY_BATCH], [(torch.rand(count, 1, 8, 8),) for count in (3, 1, 2, 64)]
-    if name == "export_doors":
+    if name == "export_targets":
         return module.Reader(), [module.ANY_LENGTH], None
     return module.Decoder(), [module.ANY_PROMPT], None
 

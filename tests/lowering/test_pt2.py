@@ -337,31 +337,31 @@ def test_a_loop_without_end_does_not_hang(tmp_path):
 
 
 def test_a_wrong_result_is_seen(tmp_path, monkeypatch):
-    from dy2st.exporting import targets as doors
+    from dy2st.exporting import targets
 
-    read = doors.read_pt2
+    read = targets.read_pt2
 
     def slightly_wrong(path):
         run = read(path)
-        return doors.Runner(lambda args, kwargs: [value + 0.5 for value in run.call(args, kwargs)], run.state)
+        return targets.Runner(lambda args, kwargs: [value + 0.5 for value in run.call(args, kwargs)], run.state)
 
-    monkeypatch.setattr(doors, "read_pt2", slightly_wrong)
+    monkeypatch.setattr(targets, "read_pt2", slightly_wrong)
     refused(lambda x: x * 2, [spec(2)], tmp_path, "result 0 differs by 0.5")
 
 
 @pytest.mark.parametrize("name", ["count", "h"])
 def test_wrong_state_is_seen(name, tmp_path, monkeypatch):
-    from dy2st.exporting import targets as doors
+    from dy2st.exporting import targets
 
-    read = doors.read_pt2
+    read = targets.read_pt2
 
     def slightly_wrong(path):
         run = read(path)
         kept = {"count": "count", "h": next(key for key, value in run.state().items() if "state" in key and value.dim())}
         wrong = kept[name]
-        return doors.Runner(run.call, lambda: {**run.state(), wrong: run.state()[wrong] + 1})
+        return targets.Runner(run.call, lambda: {**run.state(), wrong: run.state()[wrong] + 1})
 
-    monkeypatch.setattr(doors, "read_pt2", slightly_wrong)
+    monkeypatch.setattr(targets, "read_pt2", slightly_wrong)
     layer, specification = made("Counter")
     refused(layer, specification, tmp_path, f"{name} after the call differs by 1")
 

@@ -1,7 +1,7 @@
 """One model with natural control flow, exported to the formats of other tools.
 
-    python examples/export_doors.py            # .pt2, and ONNX where it is installed
-    python examples/export_doors.py --compile  # and an AOTInductor package, which takes a C++ compiler and half a minute
+    python examples/export_targets.py            # .pt2, and ONNX where it is installed
+    python examples/export_targets.py --compile  # and an AOTInductor package, which takes a C++ compiler and half a minute
 
 A recurrent network reads a sequence of any length, stops early once it is sure, and refines its answer. Each file is
 run and compared with the model before it gets its name; what is left out is in the report.
@@ -52,14 +52,14 @@ def main(compile: bool = False) -> dict[str, dy2st.ExportReport]:
     logging.getLogger("torch._export.serde.serialize").setLevel(logging.ERROR)  # it tells of symbols without a use
     torch.manual_seed(0)
     model = Reader()
-    doors = {"pt2": "reader.pt2"}
+    targets = {"pt2": "reader.pt2"}
     if all(importlib.util.find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime")):
-        doors["onnx"] = "reader.onnx"
+        targets["onnx"] = "reader.onnx"
     if compile:
-        doors["aoti"] = "reader-aoti.pt2"
+        targets["aoti"] = "reader-aoti.pt2"
     reports = {}
     with tempfile.TemporaryDirectory() as folder:
-        for format, name in doors.items():
+        for format, name in targets.items():
             reports[format] = dy2st.export(model, Path(folder) / name, format, input_spec=[ANY_LENGTH])
             print(reports[format])
         sequence = torch.randn(20, 4)
