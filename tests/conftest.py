@@ -30,14 +30,17 @@ if os.environ.get("DY2ST_OPTIMIZE"):
 if os.environ.get("DY2ST_KEEP_PROGRAMS"):
     from tests.runtime.lowerings import described
 
-    def _kept(program: Program) -> Program:
+    _apply = programs.apply_passes
+
+    def _kept(program: Program, passes: Sequence[Pass]) -> Program:
+        program = _apply(program, passes)
         line = described(program)
         if line is not None:
             with open(os.environ["DY2ST_KEEP_PROGRAMS"], "a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
         return program
 
-    StaticFunction.passes = (*StaticFunction.passes, _kept)
+    programs.apply_passes = _kept
 
 
 @pytest.fixture(autouse=True)

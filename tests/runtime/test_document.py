@@ -50,7 +50,7 @@ def test_a_wrong_type_names_its_place(ask, message):
 
 
 def test_long_values_are_shortened():
-    with pytest.raises(LoadError, match=r"\.\.\., expected an integer$"):
+    with pytest.raises(LoadError, match=r"\.\.\., expected an integer\n"):
         Json("x" * 1000, "p").integer()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dy2st
-from dy2st import StaticFunction
+from dy2st.static import programs
 from dy2st_runtime.executors.native import build
 from tests.fuzz.stateful import corpus, oracle
 from tests.lowering.programs import FUNCTIONS, made
@@ -37,7 +37,8 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             kept.append(line)
         return program
 
-    monkeypatch.setattr(StaticFunction, "passes", (*StaticFunction.passes, keep))
+    apply = programs.apply_passes
+    monkeypatch.setattr(programs, "apply_passes", lambda program, passes: keep(apply(program, passes)))
     return kept
 
 
