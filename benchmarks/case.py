@@ -48,7 +48,7 @@ def workload(name: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
 
 
 def step_of(case: Case, function: Callable[..., Any]) -> Callable[[], Any]:
-    """What is timed: all calls of a case, and for training a backward pass after each."""
+    """Return what is timed: all calls of a case, and for training a backward pass after each."""
     if not case.train:
         if len(case.calls) == 1:
             (only,) = case.calls
@@ -66,21 +66,21 @@ def step_of(case: Case, function: Callable[..., Any]) -> Callable[[], Any]:
 
 
 def answer_of(case: Case, function: Callable[..., Any], result: Any) -> list[Any]:
-    """What a step gave: the results, or the gradients that it left."""
+    """Return what a step gave: the results, or the gradients that it left."""
     if case.train:
         return [None if leaf.grad is None else leaf.grad.clone() for leaf in leaves_of(case, function)]
     return [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in tree_leaves(result)]
 
 
 def leaves_of(case: Case, function: Callable[..., Any]) -> list[Tensor]:
-    """The tensors that get gradients: parameters, then arguments."""
+    """Return the tensors that get gradients: parameters, then arguments."""
     parameters = list(function.parameters()) if isinstance(function, nn.Module) else []
     given = [leaf for leaf in tree_leaves(list(case.calls)) if isinstance(leaf, Tensor) and leaf.requires_grad]
     return [parameter for parameter in parameters if parameter.requires_grad] + list({id(leaf): leaf for leaf in given}.values())
 
 
 def check(case: Case, expected: Sequence[Any], found: Sequence[Any]) -> str | None:
-    """What is wrong with an answer; ``None`` when it is eager's within rounding.
+    """Return what is wrong with an answer; ``None`` when it is eager's within rounding.
 
     Norms are compared, not elements: rounding takes a single ReLU or maximum to its other side, and some elements of a gradient
     with it. What is small beside the largest tensor may be rounding alone, such as the gradient of a bias before a normalisation.

@@ -13,7 +13,7 @@ TRIPS = 100
 
 
 def tiny_loop(x: Tensor, y: Tensor, trips: Tensor) -> Tensor:
-    """A loop of small operations; a tensor decides its length."""
+    """Return a loop of small operations; a tensor decides its length."""
     i = torch.zeros((), dtype=torch.int64)
     while i < trips:
         x = torch.tanh(x * y + 0.1)
@@ -65,7 +65,7 @@ def _chain() -> Case:
 
 
 def one_operation(x: Tensor, y: Tensor) -> Tensor:
-    """As little as a function can do."""
+    """Do as little as a function can do."""
     return x + y
 
 

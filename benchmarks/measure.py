@@ -105,7 +105,7 @@ def measure(name: str, case: Case, peers: Sequence[str], seconds: float, rounds:
 
 
 def _prepare(case: Case, peer: str) -> tuple[Callable[[], Any], list[Any], float]:
-    """A peer's step, ready to be timed; what its first one gave, and how long that took."""
+    """Return a peer's step, ready to be timed; what its first one gave, and how long that took."""
     function = copy.deepcopy(case.function)
     start = time.perf_counter()
     made = PEERS[peer](case, function)

@@ -40,7 +40,7 @@ class Residual(nn.Module):
             self.around = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
 
     def forward(self, x: Tensor) -> Tensor:
-        """One block."""
+        """Return one block."""
         y = self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(x)))))
         return torch.relu(y + self.around(x))
 
@@ -78,7 +78,7 @@ class Inverted(nn.Module):
         self.residual = stride == 1 and inside == outside
 
     def forward(self, x: Tensor) -> Tensor:
-        """One block."""
+        """Return one block."""
         y = self.layers(x)
         if self.residual:
             y = x + y
@@ -120,7 +120,7 @@ class BertLayer(nn.Module):
         return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """One layer."""
+        """Return one layer."""
         q, k, v = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
         x = self.norm1(x + self.out(mixed))
@@ -177,7 +177,7 @@ class LlamaLayer(nn.Module):
         return x * cos + torch.cat([-b, a], dim=-1) * sin
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """One layer."""
+        """Return one layer."""
         batch, length, _ = x.shape
         y = self.norm1(x)
         q = self.rotate(self.query(y).view(batch, length, self.heads, self.size).transpose(1, 2), cos, sin)

@@ -11,7 +11,7 @@ from benchmarks.case import Case, workload
 
 
 def _step(y: Tensor, weight: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """Where a step leads, and its error as a share of what is allowed."""
+    """Return where a step leads, and its error as a share of what is allowed."""
     k1 = torch.tanh(y @ weight)
     k2 = torch.tanh((y + h * (0.2 * k1)) @ weight)
     k3 = torch.tanh((y + h * (0.075 * k1 + 0.225 * k2)) @ weight)

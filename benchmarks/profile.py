@@ -46,7 +46,7 @@ def _arguments(trips: int) -> tuple[Any, ...]:
 
 
 def nanoseconds(run: Callable[..., Any]) -> float:
-    """How long an iteration of the tiny loop takes.
+    """Return how long an iteration of the tiny loop takes.
 
     Args:
         run: the loop, in any form.
@@ -70,7 +70,7 @@ def _best(run: Callable[..., Any], trips: int) -> float:
 
 
 def shares(report: str) -> dict[str, float]:
-    """How the samples of ``perf report`` fall into the parts.
+    """Return how the samples of ``perf report`` fall into the parts.
 
     Args:
         report: lines of a percentage, an object and a symbol, with ``|`` between them.
@@ -90,7 +90,7 @@ def shares(report: str) -> dict[str, float]:
 
 
 def _sampled(backend: str, seconds: float) -> str:
-    """What ``perf`` says about a process that does nothing but the loop."""
+    """Return what ``perf`` says about a process that does nothing but the loop."""
     with tempfile.TemporaryDirectory() as folder:
         data = str(Path(folder) / "perf.data")
         own = [sys.executable, "-m", "benchmarks.profile", "--backend", backend, "--run", str(seconds)]

@@ -19,13 +19,13 @@ class LoopLSTM(nn.Module):
         self.from_state = nn.Linear(hidden, 4 * hidden)
 
     def cell(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """One step."""
+        """Return one step."""
         i, f, g, o = (self.from_input(x) + self.from_state(h)).chunk(4, dim=1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
     def forward(self, x: Tensor) -> Tensor:
-        """All hidden states."""
+        """Return all hidden states."""
         h = torch.zeros(x.shape[1], self.hidden)
         c = torch.zeros(x.shape[1], self.hidden)
         outputs = []
@@ -39,7 +39,7 @@ class LoopLSTMUpTo(LoopLSTM):
     """The same up to a length that a tensor decides."""
 
     def forward(self, x: Tensor, length: Tensor) -> Tensor:  # type: ignore[override]
-        """The hidden states up to the length."""
+        """Return the hidden states up to the length."""
         h = torch.zeros(x.shape[1], self.hidden)
         c = torch.zeros(x.shape[1], self.hidden)
         outputs = []
@@ -73,7 +73,7 @@ class DecoderBlock(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One new token."""
+        """Return one new token."""
         q, k, v = self.qkv(self.norm1(x)).view(1, 3, self.heads, -1).permute(1, 2, 0, 3).unbind(0)
         keys = torch.cat([keys, k], dim=1)
         values = torch.cat([values, v], dim=1)
@@ -93,7 +93,7 @@ class Decoder(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
 
     def forward(self, token: Tensor) -> Tensor:
-        """The tokens after the given one."""
+        """Return the tokens after the given one."""
         keys = []
         values = []
         for _ in self.blocks:

@@ -14,13 +14,13 @@ from benchmarks.measure import Row
 
 
 def seconds_text(seconds: float) -> str:
-    """Three digits with a unit."""
+    """Return three digits with a unit."""
     unit, scale = ("s ", 1.0) if seconds >= 1 else ("ms", 1e-3) if seconds >= 1e-3 else ("µs", 1e-6)
     return f"{seconds / scale:.3g} {unit}"
 
 
 def line(row: Row) -> str:
-    """One row of the table in full."""
+    """Return one row of the table in full."""
     start = f"{row.workload:<18} {row.peer:<15}"
     if row.failure is not None:
         return f"{start} {row.failure[:90]}"
@@ -59,7 +59,7 @@ def _cell(row: Row | None) -> str:
 
 
 def environment(threads: int) -> dict[str, Any]:
-    """What the figures depend on."""
+    """Return what the figures depend on."""
     return {
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -78,7 +78,7 @@ def _processor() -> str:
 
 
 def write_json(path: Path, rows: Sequence[Row], threads: int) -> None:
-    """Everything, for a plot or a later comparison."""
+    """Write everything, for a plot or a later comparison."""
     content = {
         "environment": environment(threads),
         "rows": [

@@ -12,7 +12,7 @@ _FREE_WRITES = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 
 
 def global_names(code: types.CodeType) -> Iterator[str]:
-    """The names that a code object, or one inside it, looks up among globals and builtins, in order."""
+    """Yield the names that a code object, or one inside it, looks up among globals and builtins, in order."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in _GLOBAL_LOADS:
             yield instruction.argval
@@ -22,7 +22,7 @@ def global_names(code: types.CodeType) -> Iterator[str]:
 
 
 def written_globals(code: types.CodeType) -> Iterator[str]:
-    """The globals that a code object, or one inside it, writes."""
+    """Yield the globals that a code object, or one inside it, writes."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in _GLOBAL_WRITES:
             yield instruction.argval
@@ -32,7 +32,7 @@ def written_globals(code: types.CodeType) -> Iterator[str]:
 
 
 def written_free(code: types.CodeType) -> Iterator[str]:
-    """The variables of enclosing functions that a code object, or one inside it, writes."""
+    """Yield the variables of enclosing functions that a code object, or one inside it, writes."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in _FREE_WRITES and instruction.argval in code.co_freevars:
             yield instruction.argval

@@ -32,5 +32,5 @@ def set_enabled(value: bool) -> None:
 
 
 def is_enabled() -> bool:
-    """Whether static functions run as programs."""
+    """Tell whether static functions run as programs."""
     return _enabled

@@ -77,7 +77,7 @@ class Location:
     end_column: int | None = None
 
     def render(self) -> str:
-        """The place as a traceback shows it: file, line, the line's text and a caret line under it."""
+        """Return the place as a traceback shows it: file, line, the line's text and a caret line under it."""
         where = f'  File "{self.file}", line {self.line}'
         header = f"{where}, in {self.function}" if self.function else where
         text = linecache.getline(self.file, self.line).rstrip()
@@ -141,7 +141,7 @@ class CaptureError(Dy2stError):
         self.fix = fix
 
     def places(self) -> list[str]:
-        """The places to show, rendered."""
+        """Return the places to show, rendered."""
         return [self.location.render()] if self.location is not None else []
 
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ class BranchMismatchError(CaptureError):
         self.other = other
 
     def places(self) -> list[str]:
-        """Both places, rendered."""
+        """Return both places, rendered."""
         return [place.render() for place in (self.location, self.other) if place is not None]
 
 

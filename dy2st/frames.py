@@ -47,7 +47,7 @@ def hide(error: BaseException, chain: int = _MAX_CHAIN) -> None:
 
 
 def level_outside() -> int:
-    """The ``stacklevel`` with which the caller warns at the line that called this package."""
+    """Return the ``stacklevel`` with which the caller warns at the line that called this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_ANY_OWN):
         frame, level = frame.f_back, level + 1
@@ -55,7 +55,7 @@ def level_outside() -> int:
 
 
 def plainly(function: Callable[P, R]) -> Callable[P, R]:
-    """The function with errors that show no frames of this package."""
+    """Return the function with errors that show no frames of this package."""
 
     @functools.wraps(function)
     def shown(*args: P.args, **kwargs: P.kwargs) -> R:

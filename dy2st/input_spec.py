@@ -50,7 +50,7 @@ class InputSpec:
 
     @classmethod
     def from_tensor(cls, tensor: torch.Tensor, name: str | None = None) -> InputSpec:
-        """The specification of exactly this tensor's shape and dtype.
+        """Return the specification of exactly this tensor's shape and dtype.
 
         Raises:
             SignatureError: it is no tensor.
@@ -65,7 +65,7 @@ class InputSpec:
         return frozenset(dim for dim, size in enumerate(self.shape) if size is None)
 
     def example(self, device: torch.device | None = None) -> torch.Tensor:
-        """A tensor of zeros that fits, with 2 for each dynamic size."""
+        """Return a tensor of zeros that fits, with 2 for each dynamic size."""
         return torch.zeros([2 if size is None else size for size in self.shape], dtype=self.dtype, device=device)
 
     def check(self, tensor: Any, name: str) -> None:
@@ -102,7 +102,7 @@ def _checked_dtype(dtype: Any) -> torch.dtype:
 
 
 def checked_specs(specs: Any) -> Specs | None:
-    """What was given as ``input_spec``; one specification stands for a list of it.
+    """Return what was given as ``input_spec``; one specification stands for a list of it.
 
     Raises:
         SignatureError: it is no list or dict of specifications, or holds itself.

@@ -91,7 +91,7 @@ def set_code_level(level: int = ALL_PHASES, also_to_stdout: bool = False) -> Non
 
 
 def code_level() -> int | None:
-    """The phase after which code is shown; ``None`` if it is not."""
+    """Return the phase after which code is shown; ``None`` if it is not."""
     return _code_level
 
 

@@ -56,14 +56,14 @@ class Namer:
         self._taken = set(taken)
 
     def fresh(self, base: str) -> str:
-        """`base` itself if nobody uses it, else `base_1`, `base_2`, ..."""
+        """Return `base` itself if nobody uses it, else `base_1`, `base_2`, ..."""
         if base not in self._taken:
             self._taken.add(base)
             return base
         return self.numbered(base)[0]
 
     def numbered(self, *bases: str) -> tuple[str, ...]:
-        """`base_n` for each base, under the first number that is free for all of them."""
+        """Return `base_n` for each base, under the first number that is free for all of them."""
         number = 1
         while not self._taken.isdisjoint(f"{base}_{number}" for base in bases):
             number += 1

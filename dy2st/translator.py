@@ -34,7 +34,7 @@ class ProgramTranslator:
 
     @classmethod
     def get_instance(cls) -> ProgramTranslator:
-        """The one object."""
+        """Return the one object."""
         return cls()
 
     def enable(self, enable_static: bool) -> None:
@@ -42,19 +42,19 @@ class ProgramTranslator:
         enable_to_static(enable_static)
 
     def get_output(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What a function returns when it runs as a program."""
+        """Return what a function returns when it runs as a program."""
         return _static(function)(*args, **kwargs)
 
     def get_func(self, function: Callable[..., Any]) -> StaticFunction:
-        """The static function of a function."""
+        """Return the static function of a function."""
         return _static(function)
 
     def get_program(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
-        """The program of a function for some arguments."""
+        """Return the program of a function for some arguments."""
         return _static(function).program(*args, **kwargs)
 
     def get_code(self, function: Callable[..., Any]) -> str:
-        """The transformed source of a function."""
+        """Return the transformed source of a function."""
         return _static(function).code
 
 

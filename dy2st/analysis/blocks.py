@@ -21,14 +21,14 @@ BLOCK_STATEMENTS = (gast.If, gast.While, gast.For)
 
 
 def is_block_statement(node: gast.AST) -> bool:
-    """Whether the bodies of a statement become functions: of a `try` or `with` if an exception may end in it."""
+    """Tell whether the bodies of a statement become functions: of a `try` or `with` if an exception may end in it."""
     if isinstance(node, gast.With):
         return len(node.items) == 1 and may_swallow(node.items[0].context_expr)
     return isinstance(node, BLOCK_STATEMENTS) or (isinstance(node, gast.Try) and bool(node.handlers))
 
 
 def may_swallow(manager: gast.expr) -> bool:
-    """Whether a context manager may end an exception: none of torch's does."""
+    """Tell whether a context manager may end an exception: none of torch's does."""
     while isinstance(manager, gast.Call | gast.Attribute):
         manager = manager.func if isinstance(manager, gast.Call) else manager.value
     return not (isinstance(manager, gast.Name) and manager.id == "torch")
@@ -69,7 +69,7 @@ class BlockPlan:
     """Those among them that a `del` or the end of an `except ... as name` unbinds."""
 
     def of(self, node: gast.stmt) -> StatementPlan:
-        """The plan of one statement."""
+        """Return the plan of one statement."""
         return self.statements[id(node)]
 
 
@@ -119,7 +119,7 @@ class _Planner:
         return tuple(name for name in order if name in missing and name not in entry)
 
     def _seen_inside(self, node: gast.stmt) -> frozenset[str]:
-        """The names of the surrounding scope that generated functions of this statement use."""
+        """Return the names of the surrounding scope that generated functions of this statement use."""
         if not self._is_block(node):  # its thunks, not those of statements inside it
             return frozenset().union(*(thunk_names(part) for part in self._head(node)))
         lives = self._lives[id(node)]
@@ -137,7 +137,7 @@ class _Planner:
         return is_block_statement(node) and id(node) not in self._plain
 
     def _same_scope(self, body: Sequence[gast.stmt]) -> Iterator[gast.stmt]:
-        """The statements of one scope: into `with` and `finally`, not into what becomes a function."""
+        """Yield the statements of one scope: into `with` and `finally`, not into what becomes a function."""
         for statement in body:
             yield statement
             inside = [statement.finalbody] if isinstance(statement, gast.Try) else []
@@ -145,7 +145,7 @@ class _Planner:
                 yield from self._same_scope(inner)
 
     def _head(self, node: gast.stmt) -> list[gast.AST]:
-        """What a statement evaluates and binds in the scope it stands in, without the statements inside it."""
+        """Return what a statement evaluates and binds in the scope it stands in, without the statements inside it."""
         if id(node) in self._plain:
             if isinstance(node, gast.Try | gast.With):
                 return _head(node)
@@ -194,7 +194,7 @@ class _Planner:
 
 
 def _bodies(node: gast.stmt) -> list[tuple[Sequence[gast.stmt], Sequence[gast.AST]]]:
-    """The blocks of a statement: statements, and what is bound or evaluated in the same function before them."""
+    """Return the blocks of a statement: statements, and what is bound or evaluated in the same function before them."""
     if isinstance(node, gast.If):
         return [(node.body, ()), (node.orelse, ())]
     if isinstance(node, gast.While):
@@ -208,7 +208,7 @@ def _bodies(node: gast.stmt) -> list[tuple[Sequence[gast.stmt], Sequence[gast.AS
 
 
 def _seen_by_head(node: gast.stmt) -> frozenset[str]:
-    """The names in thunks of the expressions that a block statement evaluates in the surrounding scope."""
+    """Return the names in thunks of the expressions that a block statement evaluates in the surrounding scope."""
     if isinstance(node, gast.If):
         return thunk_names(node.test)
     if isinstance(node, gast.For):
@@ -231,7 +231,7 @@ def _inner_bodies(node: gast.stmt) -> list[Sequence[gast.stmt]]:
 
 
 def _head(node: gast.stmt) -> list[gast.AST]:
-    """What a statement that may become functions evaluates and binds in the scope it stands in."""
+    """Return what a statement that may become functions evaluates and binds in the scope it stands in."""
     if isinstance(node, gast.While):
         return []
     if isinstance(node, gast.If):

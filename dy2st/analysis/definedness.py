@@ -17,7 +17,7 @@ Bound: TypeAlias = frozenset[str]
 
 
 def definedness(body: Sequence[gast.stmt], entry: Bound) -> dict[int, Bound]:
-    """The names surely bound before each statement of `body`, nested ones included, by the statement's identity."""
+    """Return the names surely bound before each statement of `body`, nested ones included, by the statement's identity."""
     walk = _Definedness()
     walk.body(body, entry)
     return walk.before
@@ -78,7 +78,7 @@ def _join(one: Bound | None, other: Bound | None) -> Bound | None:
 
 
 def unbound_in(body: Sequence[gast.stmt]) -> Bound:
-    """Names that `body` may unbind, through `del` or the end of an `except ... as name`."""
+    """Return names that `body` may unbind, through `del` or the end of an `except ... as name`."""
     found = set(names_in(body).deletes)
     for statement in body:
         found.update(_handler_names(statement))

@@ -13,12 +13,12 @@ _LEAVING = (gast.Return, gast.Break, gast.Continue, gast.Raise)
 
 
 def ends(body: Sequence[gast.stmt]) -> bool:
-    """Whether no way through `body` reaches the statement after it."""
+    """Tell whether no way through `body` reaches the statement after it."""
     return any(_never_completes(node) for node in body)
 
 
 def may_leave(node: gast.AST, *kinds: type) -> bool:
-    """Whether a statement of these kinds stands inside `node`, itself included, and belongs to the same function."""
+    """Tell whether a statement of these kinds stands inside `node`, itself included, and belongs to the same function."""
     if isinstance(node, kinds):
         return True
     if isinstance(node, (*NESTED_SCOPES, gast.expr)):
@@ -27,7 +27,7 @@ def may_leave(node: gast.AST, *kinds: type) -> bool:
 
 
 def may_jump(node: gast.AST, *kinds: type) -> bool:
-    """Whether a `break` or `continue` of these kinds inside `node` belongs to the loop around `node`."""
+    """Tell whether a `break` or `continue` of these kinds inside `node` belongs to the loop around `node`."""
     if isinstance(node, gast.While | gast.For):
         return any(may_jump(child, *kinds) for child in node.orelse)
     if isinstance(node, kinds):

@@ -87,7 +87,7 @@ def _jumps_out(node: gast.AST, body: Sequence[gast.stmt]) -> bool:
 
 
 def _reaches(statement: gast.stmt, jump: gast.AST) -> bool:
-    """Whether `jump` stands under `statement` and belongs to a loop around it."""
+    """Tell whether `jump` stands under `statement` and belongs to a loop around it."""
     if statement is jump:
         return True
     parts = statement.orelse if isinstance(statement, gast.While | gast.For) else children(statement)

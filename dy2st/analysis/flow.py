@@ -8,7 +8,7 @@ from dy2st.analysis.scopes import COMPREHENSIONS, NESTED_SCOPES, names_in
 
 
 def bound_by(statement: gast.stmt) -> frozenset[str]:
-    """The names that a simple statement binds whenever it completes."""
+    """Return the names that a simple statement binds whenever it completes."""
     if isinstance(statement, gast.Assign):
         certain = names_in(statement.targets).writes
         return frozenset(certain) | certain_walruses(statement.value)
@@ -26,12 +26,12 @@ def bound_by(statement: gast.stmt) -> frozenset[str]:
 
 
 def unbound_by(statement: gast.stmt) -> frozenset[str]:
-    """The names that a simple statement deletes."""
+    """Return the names that a simple statement deletes."""
     return frozenset(names_in([statement]).deletes)
 
 
 def certain_walruses(node: gast.AST) -> frozenset[str]:
-    """The names that an expression binds on every way through it."""
+    """Return the names that an expression binds on every way through it."""
     if isinstance(node, NESTED_SCOPES + COMPREHENSIONS):
         return frozenset()
     own = frozenset({node.target.id}) if isinstance(node, gast.NamedExpr) else frozenset()
@@ -39,7 +39,7 @@ def certain_walruses(node: gast.AST) -> frozenset[str]:
 
 
 def uncertain_parts(node: gast.AST) -> list[gast.AST]:
-    """The operands that an operator may skip: they end up in functions of their own (see constructs/thunks.py)."""
+    """Return the operands that an operator may skip: they end up in functions of their own (see constructs/thunks.py)."""
     if isinstance(node, gast.BoolOp):
         return list(node.values[1:])
     if isinstance(node, gast.IfExp):
@@ -54,7 +54,7 @@ def uncertain_parts(node: gast.AST) -> list[gast.AST]:
 
 
 def thunk_names(node: gast.AST) -> frozenset[str]:
-    """The names that appear in the uncertain operands inside `node`, itself included."""
+    """Return the names that appear in the uncertain operands inside `node`, itself included."""
     if isinstance(node, NESTED_SCOPES):
         return frozenset()
     found = names_in(uncertain_parts(node)).mentions
@@ -62,7 +62,7 @@ def thunk_names(node: gast.AST) -> frozenset[str]:
 
 
 def children(node: gast.AST) -> list[gast.AST]:
-    """The direct children of a node."""
+    """Return the direct children of a node."""
     found: list[gast.AST] = []
     for field in node._fields:
         value = getattr(node, field, None)

@@ -32,7 +32,7 @@ class Lives:
 
 
 def liveness(body: Sequence[gast.stmt]) -> dict[int, Lives]:
-    """The lives around each `if`, loop, `try` and `with` of a function body, by the identity of the statement."""
+    """Return the lives around each `if`, loop, `try` and `with` of a function body, by the identity of the statement."""
     walk = _Liveness()
     walk.body(body, _NOTHING, _NOTHING)
     return walk.found
@@ -97,7 +97,7 @@ class _Liveness:
 
     @staticmethod
     def _jumping(node: gast.While | gast.For, head: Live, caught: Live) -> Live:
-        """What is live wherever an exception or a jump of a loop that stays as it is may land."""
+        """Return what is live wherever an exception or a jump of a loop that stays as it is may land."""
         return head | caught if any(may_jump(statement, gast.Break, gast.Continue) for statement in node.body) else caught
 
     def _try(self, node: gast.Try, live: Live, caught: Live) -> Live:

@@ -35,7 +35,7 @@ class NameUse:
 
 
 def names_in(nodes: Iterable[gast.AST | None]) -> NameUse:
-    """The names used by `nodes`, which all belong to one scope."""
+    """Return the names used by `nodes`, which all belong to one scope."""
     collector = _Collector()
     for node in nodes:
         if node is not None:
@@ -44,14 +44,14 @@ def names_in(nodes: Iterable[gast.AST | None]) -> NameUse:
 
 
 def parameters(node: gast.FunctionDef | gast.Lambda) -> tuple[str, ...]:
-    """The parameter names of a function."""
+    """Return the parameter names of a function."""
     arguments = node.args
     every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return tuple(parameter.id for parameter in every if parameter is not None)
 
 
 def free_names(node: gast.AST) -> frozenset[str]:
-    """The names that a nested function or class takes from the scopes around it, globals included."""
+    """Return the names that a nested function or class takes from the scopes around it, globals included."""
     body = [node.body] if isinstance(node, gast.Lambda) else node.body
     use = names_in(body)
     free = set(use.reads) | set(use.captured) | set(use.nonlocal_names)
@@ -62,7 +62,7 @@ def free_names(node: gast.AST) -> frozenset[str]:
 
 
 def outside_parts(node: gast.AST) -> list[gast.AST]:
-    """The expressions of a nested function or class that the surrounding scope evaluates."""
+    """Return the expressions of a nested function or class that the surrounding scope evaluates."""
     if isinstance(node, gast.ClassDef):
         return [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
     defaults = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]

@@ -19,21 +19,21 @@ _YIELDS = (gast.Yield, gast.YieldFrom)
 
 
 def plain_statements(root: gast.FunctionDef) -> frozenset[int]:
-    """The identities of the `if`, `while`, `for`, `try` and `with` statements of a function that stay as they are."""
+    """Return the identities of the `if`, `while`, `for`, `try` and `with` statements of a function that stay as they are."""
     if not any(has_yield(statement) for statement in root.body):
         return frozenset()
     return frozenset(id(node) for statement in root.body for node in _plain(statement))
 
 
 def has_yield(node: gast.AST) -> bool:
-    """Whether a `yield` stands inside `node`, itself included, and belongs to the same function."""
+    """Tell whether a `yield` stands inside `node`, itself included, and belongs to the same function."""
     if isinstance(node, NESTED_SCOPES):
         return False
     return isinstance(node, _YIELDS) or any(map(has_yield, children(node)))
 
 
 def skippable_yield(node: gast.AST) -> gast.AST | None:
-    """A `yield` in an operand of this expression that may be skipped."""
+    """Return a `yield` in an operand of this expression that may be skipped."""
     return next((part for part in uncertain_parts(node) if has_yield(part)), None)
 
 

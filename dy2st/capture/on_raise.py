@@ -84,7 +84,7 @@ class Recorder:
         return {}
 
     def _says(self, written: results.Written, outputs: Sequence[Any]) -> bool:
-        """Whether the last record is this one: it is in the block that runs now, and no other can have run since."""
+        """Tell whether the last record is this one: it is in the block that runs now, and no other can have run since."""
         last, builder = self._last, self._session.builder
         if last is None or last._erased or last.graph is not builder.graph:
             return False
@@ -96,7 +96,7 @@ class Recorder:
 
 
 def is_needed(program: Program) -> bool:
-    """Whether a program has to record what it has written before each operation that may fail.
+    """Tell whether a program has to record what it has written before each operation that may fail.
 
     One that does nothing else until then runs once more when it has failed, with these records; see :func:`missed`.
     """
@@ -104,18 +104,18 @@ def is_needed(program: Program) -> bool:
 
 
 def may_leave(program: Program) -> bool:
-    """Whether a program keeps something before it may raise."""
+    """Tell whether a program keeps something before it may raise."""
     return any(True for _ in nodes(program))
 
 
 def nodes(program: Program) -> Iterator[fx.Node]:
-    """The operations of a program, nested ones included, that keep something."""
+    """Return the operations of a program, nested ones included, that keep something."""
     calls = (node for block in program.blocks() for node in block.graph.find_nodes(op="call_function", target=control.call_))
     return (node for node in calls if isinstance(node.args[0], Leaving))
 
 
 def begin() -> None:
-    """A program starts to run."""
+    """Note that a program starts to run."""
     _local.kept = None
 
 
@@ -137,12 +137,12 @@ def write(values: Sequence[Any]) -> bool:
 
 
 def miss() -> None:
-    """A program has failed, and did not record what it had written by then."""
+    """Note that a program has failed, and did not record what it had written by then."""
     _local.has_missed = True
 
 
 def has_missed() -> bool:
-    """Whether one has, since this was asked last."""
+    """Tell whether one has, since this was asked last."""
     missed = getattr(_local, "has_missed", False)
     _local.has_missed = False
     return missed

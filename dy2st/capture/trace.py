@@ -127,7 +127,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
 
 
 def _before_once(session: Session, request: Request, source: Source) -> None:
-    """What cannot be put back where it was is about to be used.
+    """Note that what cannot be put back where it was is about to be used.
 
     Raises:
         CaptureError: the program is to serve other calls too, or the function has to find it as it was, to run as it is written.
@@ -180,7 +180,7 @@ def _check_repeatable(session: Session, needed: BaseException) -> None:
 
 @contextlib.contextmanager
 def _modules_kept(session: Session) -> Iterator[None]:
-    """What code of torch itself writes to modules (old ``weight_norm``, ``register_buffer``) does not stay there."""
+    """Take back what code of torch itself writes to modules (old ``weight_norm``, ``register_buffer``)."""
     try:
         yield
     except BaseException:
@@ -201,7 +201,7 @@ def _guard_layouts(session: Session, request: Request) -> None:
 
 
 def _guard_trait(session: Session, request: Request, trait: str) -> None:
-    """The code has asked for a trait of a tensor: what it was told depends on those of the inputs."""
+    """Note that the code has asked for a trait of a tensor: what it was told depends on those of the inputs."""
     everywhere = range(len(request.leaves))
     for source, tensor in (*_given_tensors(session, request, everywhere), *_tensors_met(session)):
         if trait == tensor_traits.CLASS:
@@ -288,7 +288,7 @@ def _known(session: Session, request: Request, arguments: Any) -> Any:
 
 
 def _replaced(value: Any, shown: Mapping[int, Any]) -> Any:
-    """A value with others for some of the objects in it."""
+    """Return a value with others for some of the objects in it."""
     if id(value) in shown:
         return shown[id(value)]
     parts = (children(value) or ((),))[0]
@@ -365,7 +365,7 @@ def _finish(
 
 
 def _training(request: Request) -> bool:
-    """Whether a module among the arguments is in training mode, before the code changes that."""
+    """Tell whether a module among the arguments is in training mode, before the code changes that."""
     return any(isinstance(leaf, torch.nn.Module) and leaf.training for leaf in request.leaves)
 
 
@@ -381,7 +381,7 @@ def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]]
 
 
 def _tensors_only(request: Request) -> Structure:
-    """The structure of the arguments in terms of the program's inputs; opaque objects leave their class there."""
+    """Return the structure of the arguments in terms of the program's inputs; opaque objects leave their class there."""
     positions = [i for i, leaf in enumerate(request.leaves) if isinstance(leaf, (torch.Tensor, *_NUMBERS))]
     number = {position: index for index, position in enumerate(positions)}
     structure = _renumber(request.structure, number, [type(leaf) for leaf in request.leaves])

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """What the ``dy2st`` command runs."""
+    """Do what the ``dy2st`` command runs."""
     try:
         from dy2st.cli.app import app  # typer and rich are optional
     except ModuleNotFoundError as error:

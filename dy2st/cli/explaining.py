@@ -52,7 +52,7 @@ def explain(name: str, specs: Sequence[str], output: Path) -> None:
 
 
 def spec(text: str) -> Any:
-    """An argument as it is written on the command line.
+    """Return an argument as it is written on the command line.
 
     Raises:
         SignatureError: it is neither a tensor nor a constant.
@@ -155,7 +155,7 @@ def _program_lines(program: Program) -> Iterator[page.Line]:
 
 
 def _sources(places: set[tuple[str, int]], root: tuple[str, int]) -> Iterator[page.Source]:
-    """The functions around some places, the root first."""
+    """Yield the functions around some places, the root first."""
     found: dict[tuple[str, int], page.Source] = {}
     for file, line in sorted(places, key=lambda place: (place != root, place)):
         around = _function_around(file, line)
@@ -172,7 +172,7 @@ def _dedented(lines: Sequence[page.Line]) -> list[page.Line]:
 
 
 def _function_around(file: str, line: int) -> tuple[int, int, str] | None:
-    """The outermost function of a file around a line, classes left out: its first and last line and its name."""
+    """Return the outermost function of a file around a line, classes left out: its first and last line and its name."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

@@ -11,17 +11,17 @@ _UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def console(stderr: bool = False) -> Console:
-    """A console for the output (or error output) of this moment."""
+    """Return a console for the output (or error output) of this moment."""
     return Console(stderr=stderr, highlight=False)
 
 
 def clean(text: str) -> str:
-    """A text of an archive, without characters that would change the terminal."""
+    """Return a text of an archive, without characters that would change the terminal."""
     return _UNPRINTABLE.sub("�", text)
 
 
 def told(error: Exception) -> str:
-    """An error in one line for people; what came out of a file is cleaned.
+    """Return an error in one line for people; what came out of a file is cleaned.
 
     Example:
         >>> told(FileNotFoundError(2, "No such file or directory", "model.dy2st"))
@@ -32,7 +32,7 @@ def told(error: Exception) -> str:
 
 
 def table(title: str, *columns: str) -> Table:
-    """A table whose numbers stand on the right, in columns called ``>name``."""
+    """Return a table whose numbers stand on the right, in columns called ``>name``."""
     made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2))
     for column in columns:
         made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", header_style="dim")
@@ -40,7 +40,7 @@ def table(title: str, *columns: str) -> Table:
 
 
 def size(count: float) -> str:
-    """A number of bytes for people.
+    """Return a number of bytes for people.
 
     Example:
         >>> size(1536)
@@ -54,7 +54,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time for people.
+    """Return a time for people.
 
     Example:
         >>> duration(0.00042)

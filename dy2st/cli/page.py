@@ -97,12 +97,12 @@ class Page:
 
 
 def place(file: str, line: int) -> str:
-    """What a line of the user's is called on a page."""
+    """Return what a line of the user's is called on a page."""
     return f"{os.path.basename(file)}:{line}"
 
 
 def html(page: Page) -> str:
-    """The page as one file."""
+    """Return the page as one file."""
     outcomes = _outcomes(page)
     title = _text(page.name)
     return "\n".join(
@@ -126,7 +126,7 @@ def html(page: Page) -> str:
 
 
 def _outcomes(page: Page) -> dict[str, str]:
-    """The colour of each line; what became of a loop inside of a library is no business of the line that calls it."""
+    """Return the colour of each line; what became of a loop inside of a library is no business of the line that calls it."""
     texts = {line.at: line.text for source in page.sources for line in source.lines}
     own = [site for site in page.sites if site.outcome == "captured" or site.construct.split()[0] in texts.get(site.at, "")]
     outcomes = {site.at: _CLASSES.get(site.outcome, "plain") for site in own}
@@ -150,7 +150,7 @@ def _line(line: Line, outcomes: dict[str, str], text: str | None = None) -> str:
 
 
 def _nested(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
-    """The lines of a program; each block of it is a box, and its state is folded up."""
+    """Yield the lines of a program; each block of it is a box, and its state is folded up."""
     head = [line for line in lines if not _indent(line)][:1]
     state = [line for line in lines if _indent(line) == 1 and line.text.lstrip().startswith("state ")]
     yield from (_line(line, outcomes) for line in head)

@@ -22,7 +22,7 @@ _SUFFIXES = (".npy", ".npz", ".json")
 
 
 def loaded(path: Path, namespaces: Collection[str], backend: str | None, max_steps: int | None) -> LoadedModule:
-    """An archive, loaded."""
+    """Return an archive, loaded."""
     return load_archive(path, namespaces=namespaces, backend=backend, max_steps=max_steps)
 
 
@@ -42,7 +42,7 @@ def run(model: LoadedModule, method: str, given: Sequence[str], output: Path | N
 
 
 def arguments(model: LoadedModule, method: str, given: Sequence[str], cast: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments in files, or the examples in the archive.
+    """Return the arguments in files, or the examples in the archive.
 
     Raises:
         SignatureError: there are neither, or they do not fit.
@@ -78,7 +78,7 @@ def _collected(given: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _read(path: Path) -> Any:
-    """What is in a file: an array, arrays by name, or what JSON says."""
+    """Return what is in a file: an array, arrays by name, or what JSON says."""
     try:
         if path.suffix == ".json":
             return json.loads(path.read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def _read(path: Path) -> Any:
 
 
 def _fitted(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], cast: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Numbers and lists as the tensors that the program takes in their places."""
+    """Return numbers and lists as the tensors that the program takes in their places."""
     match program.in_structure:
         case TupleOf((TupleOf(positions), DictOf(names, items))):
             pass
@@ -181,7 +181,7 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(value: Any, name: str) -> Any:
-    """The tensors and numbers of a nested result by their paths."""
+    """Return the tensors and numbers of a nested result by their paths."""
     if isinstance(value, (torch.Tensor, bool, int, float)):
         tensor = torch.as_tensor(value).detach().cpu()
         known = tensor.dtype not in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)

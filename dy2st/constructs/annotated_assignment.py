@@ -15,7 +15,7 @@ from dy2st.constructs.registry import Phase, rewrites
 
 @rewrites(gast.AnnAssign, Phase.DESUGAR)
 def rewrite_ann_assign(node: gast.AnnAssign, context: Context) -> list[gast.stmt]:
-    """A plain assignment, or what is left of the target's evaluation."""
+    """Return a plain assignment, or what is left of the target's evaluation."""
     target = node.target
     if node.value is not None:
         return context.statements("target = value", node, target=target, value=node.value)

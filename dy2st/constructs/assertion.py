@@ -22,7 +22,7 @@ from dy2st.source import template
 
 @rewrites(gast.Assert, Phase.EXPRESSIONS)
 def rewrite_assert(node: gast.Assert, context: Context) -> list[gast.stmt]:
-    """The test as it is, the message as a thunk."""
+    """Return the test as it is, the message as a thunk."""
     if not __debug__:
         return context.statements("pass", node)
     message = template.constant(None, node) if node.msg is None else thunk(node.msg, context)

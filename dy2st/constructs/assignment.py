@@ -33,7 +33,7 @@ from dy2st.source import template
 
 @rewrites(gast.Assign, Phase.ACCESS)
 def rewrite_assign(node: gast.Assign, context: Context) -> list[gast.stmt]:
-    """One statement per target."""
+    """Return one statement per target."""
     if all(_is_plain(target) for target in node.targets):
         return [node]
     target = node.targets[0]
@@ -49,7 +49,7 @@ def rewrite_assign(node: gast.Assign, context: Context) -> list[gast.stmt]:
 
 @rewrites(gast.Assign, Phase.CALLS)
 def rewrite_unpacking(node: gast.Assign, context: Context) -> gast.Assign:
-    """A value that is taken apart passes through an operator."""
+    """Return a value that is taken apart passes through an operator."""
     target = next((target for target in node.targets if isinstance(target, gast.Tuple | gast.List)), None)
     if target is None or (isinstance(node.value, gast.Tuple | gast.List) and _is_flat(target)):
         return node
@@ -60,7 +60,7 @@ def rewrite_unpacking(node: gast.Assign, context: Context) -> gast.Assign:
 
 
 def pattern_of(target: gast.expr) -> unpacking.Pattern:
-    """How a target takes a value apart."""
+    """Return how a target takes a value apart."""
     if isinstance(target, gast.Starred):
         return unpacking.STAR
     if not isinstance(target, gast.Tuple | gast.List):
@@ -75,7 +75,7 @@ def _is_flat(target: gast.expr) -> bool:
 
 @operator("unpacked")
 def unpacked(value: Any, pattern: unpacking.Pattern) -> Any:
-    """The value, with the items of a list whose length is known only at run time where a target takes them."""
+    """Return the value, with the items of a list whose length is known only at run time where a target takes them."""
     session = current()
     if isinstance(value, TaggedUnion):
         value = iterators.over(value, "cannot unpack non-iterable {} object")
@@ -84,7 +84,7 @@ def unpacked(value: Any, pattern: unpacking.Pattern) -> Any:
 
 @operator("made_list")
 def made_list(items: list[Any]) -> list[Any]:
-    """The list that a starred target gets: it is made here."""
+    """Return the list that a starred target gets: it is made here."""
     session = current()
     return items if session is None else unpacking.rest_of(session, items)
 
@@ -108,12 +108,12 @@ def rewrite_with(node: gast.With, context: Context) -> gast.With:
 
 @rewrites(gast.Delete, Phase.ACCESS)
 def rewrite_delete(node: gast.Delete, context: Context) -> list[gast.stmt]:
-    """One statement per target."""
+    """Return one statement per target."""
     return [statement for target in node.targets for statement in _delete(target, node, context)]
 
 
 def store(target: gast.expr, value: gast.expr, at: gast.AST, context: Context) -> list[gast.stmt]:
-    """Statements that bind `target` to `value`, whose evaluation comes first."""
+    """Return statements that bind `target` to `value`, whose evaluation comes first."""
     if isinstance(target, gast.Attribute):
         name = template.constant(target.attr, target)
         text = "_dy2st.set_attr(target, name, value)"
@@ -160,7 +160,7 @@ def _delete(target: gast.expr, at: gast.stmt, context: Context) -> list[gast.stm
 
 
 def _is_plain(target: gast.expr) -> bool:
-    """Whether storing to `target` touches names only, and makes no list."""
+    """Tell whether storing to `target` touches names only, and makes no list."""
     if isinstance(target, gast.Tuple | gast.List):
         return all(_is_plain(element) for element in target.elts)
     return isinstance(target, gast.Name)

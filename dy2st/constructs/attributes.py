@@ -17,7 +17,7 @@ from dy2st.source import template
 
 @rewrites(gast.Attribute, Phase.ACCESS)
 def rewrite_attribute(node: gast.Attribute, context: Context) -> gast.expr:
-    """Every attribute that the user reads."""
+    """Rewrite every attribute that the user reads."""
     if not isinstance(node.ctx, gast.Load) or context.is_operators(node.value):
         return node
     name = template.constant(node.attr, node)
@@ -26,17 +26,17 @@ def rewrite_attribute(node: gast.Attribute, context: Context) -> gast.expr:
 
 @operator("attr")
 def attr(value: Any, name: str) -> Any:
-    """`value.name`."""
+    """Return `value.name`."""
     return attributes.attr(value, name)
 
 
 @operator("set_attr")
 def set_attr(target: Any, name: str, value: Any) -> None:
-    """`target.name = value`."""
+    """Do `target.name = value`."""
     assignment.set_attr(target, name, value)
 
 
 @operator("del_attr")
 def del_attr(target: Any, name: str) -> None:
-    """`del target.name`."""
+    """Do `del target.name`."""
     assignment.del_attr(target, name)

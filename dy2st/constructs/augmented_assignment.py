@@ -76,7 +76,7 @@ def rewrite_aug_assign(node: gast.AugAssign, context: Context) -> list[gast.stmt
 
 
 def _once(node: gast.expr, base: str, context: Context) -> tuple[list[gast.stmt], gast.expr]:
-    """Statements that evaluate an expression, and an expression that gives its value any number of times."""
+    """Return statements that evaluate an expression, and an expression that gives its value any number of times."""
     if isinstance(node, gast.Name | gast.Constant):
         return [], node
     (name,) = context.namer.numbered(base)
@@ -84,7 +84,7 @@ def _once(node: gast.expr, base: str, context: Context) -> tuple[list[gast.stmt]
 
 
 def _once_known(target: gast.expr, owner: gast.expr, context: Context) -> tuple[list[gast.stmt], gast.expr]:
-    """The same for the key of an item, which is the same one when it is read and when it is written."""
+    """Return the same for the key of an item, which is the same one when it is read and when it is written."""
     made = target.slice.func if isinstance(target.slice, gast.Call) else None
     is_slice = isinstance(made, gast.Attribute) and context.is_operators(made.value) and made.attr == "slice"
     if isinstance(target.slice, gast.Constant) or is_slice:
@@ -95,11 +95,11 @@ def _once_known(target: gast.expr, owner: gast.expr, context: Context) -> tuple[
 
 @operator("normalized_key")
 def normalized_key(owner: Any, key: Any) -> Any:
-    """The key of an item that is read and written: one of those that are there, if nobody knows which it may be otherwise."""
+    """Return the key of an item that is read and written: one of those that are there, if nobody knows which it may be otherwise."""
     return access.normalized_key(owner, key)
 
 
 @operator("inplace")
 def inplace(symbol: str, target: Any, value: Any) -> Any:
-    """`target symbol= value`: the new value of the target."""
+    """Return `target symbol= value`: the new value of the target."""
     return access.inplace(_INPLACE[symbol], target, value)

@@ -27,7 +27,7 @@ def map_bodies(node: Node, lower: Lower, final: Lower | None = None) -> Node:
 
 
 def may_discard(node: gast.stmt, leaves: Callable[[gast.stmt], bool]) -> bool:
-    """Whether an exception may replace a jump out of the body of `node` and land in its handlers.
+    """Tell whether an exception may replace a jump out of the body of `node` and land in its handlers.
 
     It must come after the jump: from a `finally`, or from a context manager on its way out.
     """

@@ -22,7 +22,7 @@ from dy2st.constructs.thunks import thunk
 
 @rewrites(gast.BoolOp, Phase.EXPRESSIONS)
 def rewrite_bool_op(node: gast.BoolOp, context: Context) -> gast.expr:
-    """The first operand as it is, the others as thunks."""
+    """Return the first operand as it is, the others as thunks."""
     rest = [thunk(value, context) for value in node.values[1:]]
     text = "_dy2st.and_(first, rest)" if isinstance(node.op, gast.And) else "_dy2st.or_(first, rest)"
     return context.expression(text, node, first=node.values[0], rest=rest)
@@ -30,7 +30,7 @@ def rewrite_bool_op(node: gast.BoolOp, context: Context) -> gast.expr:
 
 @rewrites(gast.UnaryOp, Phase.EXPRESSIONS)
 def rewrite_unary_op(node: gast.UnaryOp, context: Context) -> gast.expr:
-    """Only `not`: the others are calls of the operand's own methods."""
+    """Rewrite `not` only: the others are calls of the operand's own methods."""
     if not isinstance(node.op, gast.Not):
         return node
     return context.expression("_dy2st.not_(value)", node, value=node.operand)
@@ -38,7 +38,7 @@ def rewrite_unary_op(node: gast.UnaryOp, context: Context) -> gast.expr:
 
 @operator("and_")
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
-    """`first and ...`."""
+    """Return `first and ...`."""
     value = first
     for index, operand in enumerate(rest):
         test = condition(value)
@@ -53,7 +53,7 @@ def and_(first: Any, *rest: Callable[[], Any]) -> Any:
 
 @operator("or_")
 def or_(first: Any, *rest: Callable[[], Any]) -> Any:
-    """`first or ...`."""
+    """Return `first or ...`."""
     value = first
     for index, operand in enumerate(rest):
         test = condition(value)
@@ -68,5 +68,5 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
 
 @operator("not_")
 def not_(value: Any) -> Any:
-    """`not value`."""
+    """Return `not value`."""
     return logical_not(value)

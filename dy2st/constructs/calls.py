@@ -28,7 +28,7 @@ FRAME_BUILTINS = frozenset({"locals", "globals", "vars", "dir", "eval", "exec"})
 
 @rewrites(gast.Call, Phase.CALLS)
 def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
-    """Every call of the user's."""
+    """Rewrite every call of the user's."""
     is_frame_builtin = isinstance(node.func, gast.Name) and node.func.id in FRAME_BUILTINS
     if is_frame_builtin and node.func.id in ("vars", "dir"):
         is_frame_builtin = not node.args
@@ -54,13 +54,13 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 @rewrites(gast.FunctionDef, Phase.CALLS)
 def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
-    """The decorators of a function inside of another one are called too."""
+    """Return the decorators of a function inside of another one are called too."""
     return _with_decorators(node, context)
 
 
 @rewrites(gast.ClassDef, Phase.CALLS)
 def rewrite_class(node: gast.ClassDef, context: Context) -> gast.ClassDef:
-    """Those of a class as well."""
+    """Return those of a class as well."""
     return _with_decorators(node, context)
 
 
@@ -72,11 +72,11 @@ def _with_decorators(node: Any, context: Context) -> Any:
 
 @operator("decorator")
 def decorator(function: Any) -> Any:
-    """What calls a decorator."""
+    """Return what calls a decorator."""
     return function if current() is None else functools.partial(calls.call, function)
 
 
 @operator("keywords")
 def keywords_(mapping: Any) -> Any:
-    """What a call gets for `**mapping`."""
+    """Return what a call gets for `**mapping`."""
     return mapping if current() is None else keywords.keywords(mapping)

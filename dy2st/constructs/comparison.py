@@ -84,43 +84,43 @@ def rewrite_relation(node: gast.Compare, context: Context) -> gast.expr:
 
 @operator("equal")
 def equal(left: Any, right: Any) -> Any:
-    """`left == right`."""
+    """Return `left == right`."""
     return comparisons.equal(left, right)
 
 
 @operator("not_equal")
 def not_equal(left: Any, right: Any) -> Any:
-    """`left != right`."""
+    """Return `left != right`."""
     return comparisons.not_equal(left, right)
 
 
 @operator("related")
 def related(symbol: str, left: Any, right: Any) -> Any:
-    """`left < right`, or what the symbol says."""
+    """Return `left < right`, or what the symbol says."""
     return relations.related(symbol, left, right)
 
 
 @operator("is_")
 def is_(left: Any, right: Any) -> Any:
-    """`left is right`."""
+    """Return `left is right`."""
     return comparisons.is_(left, right)
 
 
 @operator("is_not")
 def is_not(left: Any, right: Any) -> Any:
-    """`left is not right`."""
+    """Return `left is not right`."""
     return logical_not(comparisons.is_(left, right))
 
 
 @operator("in_")
 def in_(item: Any, container: Any) -> Any:
-    """`item in container`."""
+    """Return `item in container`."""
     return comparisons.in_(item, container)
 
 
 @operator("not_in")
 def not_in(item: Any, container: Any) -> Any:
-    """`item not in container`."""
+    """Return `item not in container`."""
     return logical_not(comparisons.in_(item, container))
 
 
@@ -137,7 +137,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @operator("compare")
 def compare(left: Any, *links: Link) -> Any:
-    """A chain of comparisons."""
+    """Return a chain of comparisons."""
     (symbol, operand), rest = links[0], links[1:]
     right = operand()
     result = _COMPARISONS[symbol](left, right)

@@ -30,7 +30,7 @@ from dy2st.source import template
 
 @rewrites(gast.GeneratorExp, Phase.ACCESS)
 def rewrite_generator(node: gast.GeneratorExp, context: Context) -> gast.expr:
-    """A stream, where its targets are names."""
+    """Return a stream, where its targets are names."""
     made = _as_function(node, context)
     loop = _loop("generator", node, context)
     return made if loop is None else loop
@@ -38,12 +38,12 @@ def rewrite_generator(node: gast.GeneratorExp, context: Context) -> gast.expr:
 
 @rewrites(gast.ListComp, Phase.ACCESS)
 def rewrite_list(node: gast.ListComp, context: Context) -> gast.expr:
-    """A loop, where its targets are names; a function before Python 3.12."""
+    """Return a loop, where its targets are names; a function before Python 3.12."""
     return _collection(node, "list_comp", context)
 
 
 def _loop(operator_name: str, node: gast.expr, context: Context) -> gast.expr | None:
-    """The call of an operator that loops; ``None`` for a comprehension that stays one."""
+    """Return the call of an operator that loops; ``None`` for a comprehension that stays one."""
     outside = {id(inner) for inner in gast.walk(node.generators[0].iter)}  # evaluated where the comprehension stands
     shared = any(_shares_variables(inner, context) for inner in gast.walk(node) if id(inner) not in outside)
     if shared or any(generator.is_async or _target_names(generator.target) is None for generator in node.generators):
@@ -55,7 +55,7 @@ def _loop(operator_name: str, node: gast.expr, context: Context) -> gast.expr | 
 
 
 def _clause(operator_name: str, generators: list[Any], element: gast.expr, at: gast.expr, context: Context) -> gast.expr:
-    """One `for` with its conditions; those after it are part of its element."""
+    """Return one `for` with its conditions; those after it are part of its element."""
     generator, *others = generators
     if others:
         element = _clause("clause", others, element, others[0].iter, context)
@@ -76,12 +76,12 @@ def _clause(operator_name: str, generators: list[Any], element: gast.expr, at: g
 
 
 def _shares_variables(node: gast.AST, context: Context) -> bool:
-    """Whether a part of a comprehension keeps its targets: a lambda reads them when it is called."""
+    """Tell whether a part of a comprehension keeps its targets: a lambda reads them when it is called."""
     return isinstance(node, gast.Lambda) and context.is_opaque(node)
 
 
 def _target_names(target: gast.expr) -> list[str] | None:
-    """The names that a target binds, in order; ``None`` for one that is not made of names."""
+    """Return the names that a target binds, in order; ``None`` for one that is not made of names."""
     if isinstance(target, gast.Starred):
         return _target_names(target.value)
     if isinstance(target, gast.Name):
@@ -93,12 +93,12 @@ def _target_names(target: gast.expr) -> list[str] | None:
 
 
 def _distinct(targets: list[str], context: Context) -> list[str]:
-    """The names, where one stands twice (`for _, _ in`) a new one for all but the last."""
+    """Return the names, where one stands twice (`for _, _ in`) a new one for all but the last."""
     return [context.namer.numbered(names.ITEM)[0] if name in targets[index + 1 :] else name for index, name in enumerate(targets)]
 
 
 def _function_of(targets: list[str], body: gast.expr, context: Context) -> gast.expr:
-    """A lambda whose parameters are the targets."""
+    """Return a lambda whose parameters are the targets."""
     made = template.expression("lambda: body", body, body=body)
     made.args.args = [gast.copy_location(gast.Name(name, gast.Param(), None, None), body) for name in targets]
     return made
@@ -106,13 +106,13 @@ def _function_of(targets: list[str], body: gast.expr, context: Context) -> gast.
 
 @rewrites(gast.SetComp, Phase.ACCESS)
 def rewrite_set(node: gast.SetComp, context: Context) -> gast.expr:
-    """A loop that adds; a function before Python 3.12."""
+    """Return a loop that adds; a function before Python 3.12."""
     return _collection(node, "set_comp", context)
 
 
 @rewrites(gast.DictComp, Phase.ACCESS)
 def rewrite_dict(node: gast.DictComp, context: Context) -> gast.expr:
-    """A loop that sets items; a function before Python 3.12."""
+    """Return a loop that sets items; a function before Python 3.12."""
     return _collection(node, "dict_comp", context)
 
 
@@ -123,7 +123,7 @@ def _collection(node: gast.expr, operator_name: str, context: Context) -> gast.e
 
 
 def _iterated(node: gast.expr, context: Context) -> gast.expr:
-    """Every iterable goes through an operator."""
+    """Send every iterable through an operator."""
     for generator in node.generators:
         if not generator.is_async:
             generator.iter = context.expression("_dy2st.iterated(value)", generator.iter, value=generator.iter)
@@ -143,7 +143,7 @@ def _as_function(node: gast.expr, context: Context) -> gast.expr:
 def list_comp(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
-    """The list."""
+    """Return the list."""
     return comprehensions.new_list(Clause(iterable, pattern, bound, element, conditions))
 
 
@@ -151,7 +151,7 @@ def list_comp(
 def set_comp(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
-    """The set."""
+    """Return the set."""
     made: set[Any] = call.call(set)
     comprehensions.fill(made, lambda item: call.call(made.add, item), Clause(iterable, pattern, bound, element, conditions))
     return made
@@ -161,7 +161,7 @@ def set_comp(
 def dict_comp(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
-    """The dict; an element is a key and its value."""
+    """Return the dict; an element is a key and its value."""
     made: dict[Any, Any] = {}
     comprehensions.fill(made, lambda pair: access.set_item(made, *pair), Clause(iterable, pattern, bound, element, conditions))
     return made
@@ -171,7 +171,7 @@ def dict_comp(
 def clause(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
-    """The second `for` of a comprehension and those after it."""
+    """Return the second `for` of a comprehension and those after it."""
     return Clause(iterable, pattern, bound, element, conditions)
 
 
@@ -179,11 +179,11 @@ def clause(
 def generator(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
-    """The generator."""
+    """Return the generator."""
     return comprehensions.generator(Clause(iterable, pattern, bound, element, conditions))
 
 
 @operator("iterated")
 def iterated(value: Any) -> Any:
-    """What a comprehension steps through."""
+    """Return what a comprehension steps through."""
     return iteration.iterated(value)

@@ -20,7 +20,7 @@ from dy2st.source.nodes import TestBoolOp
 
 
 def as_test(node: gast.expr) -> gast.expr:
-    """An expression that stands where only its truth value counts."""
+    """Return an expression that stands where only its truth value counts."""
     if type(node) is gast.BoolOp:
         return gast.copy_location(TestBoolOp(node.op, [as_test(value) for value in node.values]), node)
     if isinstance(node, gast.UnaryOp) and isinstance(node.op, gast.Not):
@@ -30,27 +30,27 @@ def as_test(node: gast.expr) -> gast.expr:
 
 @rewrites(gast.IfExp, Phase.DESUGAR)
 def mark_conditional(node: gast.IfExp, context: Context) -> gast.IfExp:
-    """The test of a conditional expression."""
+    """Return the test of a conditional expression."""
     node.test = as_test(node.test)
     return node
 
 
 @rewrites(gast.Assert, Phase.DESUGAR)
 def mark_assert(node: gast.Assert, context: Context) -> gast.Assert:
-    """The test of an assertion."""
+    """Return the test of an assertion."""
     node.test = as_test(node.test)
     return node
 
 
 @rewrites(gast.UnaryOp, Phase.DESUGAR)
 def mark_not(node: gast.UnaryOp, context: Context) -> gast.expr:
-    """The operand of `not`, wherever it stands."""
+    """Return the operand of `not`, wherever it stands."""
     return as_test(node)
 
 
 @rewrites(TestBoolOp, Phase.EXPRESSIONS)
 def rewrite_test(node: TestBoolOp, context: Context) -> gast.expr:
-    """The first operand as it is, the others as thunks."""
+    """Return the first operand as it is, the others as thunks."""
     rest = [thunk(value, context) for value in node.values[1:]]
     text = "_dy2st.test_and(first, rest)" if isinstance(node.op, gast.And) else "_dy2st.test_or(first, rest)"
     return context.expression(text, node, first=node.values[0], rest=rest)
@@ -58,13 +58,13 @@ def rewrite_test(node: TestBoolOp, context: Context) -> gast.expr:
 
 @operator("test_and")
 def test_and(first: Any, *rest: Callable[[], Any]) -> Any:
-    """The truth value of `first and ...`, evaluated as lazily."""
+    """Return the truth value of `first and ...`, evaluated as lazily."""
     return _test(first, rest, decided=False)
 
 
 @operator("test_or")
 def test_or(first: Any, *rest: Callable[[], Any]) -> Any:
-    """The truth value of `first or ...`, evaluated as lazily."""
+    """Return the truth value of `first or ...`, evaluated as lazily."""
     return _test(first, rest, decided=True)
 
 

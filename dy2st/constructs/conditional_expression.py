@@ -18,7 +18,7 @@ from dy2st.constructs.thunks import thunk
 
 @rewrites(gast.IfExp, Phase.EXPRESSIONS)
 def rewrite_if_exp(node: gast.IfExp, context: Context) -> gast.expr:
-    """The test as it is, both values as thunks."""
+    """Return the test as it is, both values as thunks."""
     then, orelse = thunk(node.body, context), thunk(node.orelse, context)
     text = "_dy2st.if_exp(test, then, orelse)"
     return context.expression(text, node, test=node.test, then=then, orelse=orelse)

@@ -62,38 +62,38 @@ class Context:
     """For each generated function around the current node: name → the function that binds it from inside a thunk."""
 
     def statements(self, text: str, at: gast.AST, /, **holes: Hole) -> list[gast.stmt]:
-        """A statement template, in which `_dy2st` stands for the operators."""
+        """Return a statement template, in which `_dy2st` stands for the operators."""
         return template.statements(text, at, _dy2st=self.operators, **holes)
 
     def expression(self, text: str, at: gast.AST, /, **holes: Hole) -> gast.expr:
-        """An expression template, in which `_dy2st` stands for the operators."""
+        """Return an expression template, in which `_dy2st` stands for the operators."""
         return template.expression(text, at, _dy2st=self.operators, **holes)
 
     def functions(self, *bases: str) -> tuple[str, ...]:
-        """Names for generated functions that belong together."""
+        """Return names for generated functions that belong together."""
         fresh = self.namer.numbered(*bases)
         self.generated.update(fresh)
         return fresh
 
     def is_opaque(self, node: gast.AST) -> bool:
-        """Whether the insides of a nested scope belong to the user alone."""
+        """Tell whether the insides of a nested scope belong to the user alone."""
         return id(node) in self.opaque
 
     def is_generated_call(self, node: gast.Call) -> bool:
-        """Whether the phases made this call, of an operator or of a generated function."""
+        """Tell whether the phases made this call, of an operator or of a generated function."""
         function = node.func
         if isinstance(function, gast.Attribute):
             return self.is_operators(function.value)
         return isinstance(function, gast.Name) and function.id in self.generated
 
     def is_operators(self, node: gast.AST) -> bool:
-        """Whether the node names the operator namespace."""
+        """Tell whether the node names the operator namespace."""
         return isinstance(node, gast.Name) and node.id == self.operators
 
     def block_function(
         self, name: str, body: Sequence[gast.stmt], block: Block, at: gast.AST, item: str | None = None
     ) -> list[gast.stmt]:
-        """A block as a nested function, with a parameter for loops that take items."""
+        """Return a block as a nested function, with a parameter for loops that take items."""
         self.marked.update(block.undefined)
         return self.statements(
             _BLOCK if item is None else _BLOCK_OF_ITEM,
@@ -107,7 +107,7 @@ class Context:
         )
 
     def undefined(self, unbound: Sequence[str], at: gast.AST) -> list[gast.stmt]:
-        """Statements that start names as the undefined marker."""
+        """Return statements that start names as the undefined marker."""
         made: list[gast.stmt] = []
         for name in unbound:
             text = template.constant(name, at)

@@ -20,7 +20,7 @@ _STARTERS = ("breakpoint", "set_trace")
 
 @rewrites(gast.Expr, Phase.DESUGAR)
 def rewrite_statement(node: gast.Expr, context: Context) -> gast.Expr | list[gast.stmt]:
-    """A call of a debugger as a statement."""
+    """Return a call of a debugger as a statement."""
     if not isinstance(node.value, gast.Call) or not starts_debugger(node.value.func):
         return node
     names = ", ".join(dict.fromkeys((*parameters(context.root), *context.local_names)))
@@ -28,5 +28,5 @@ def rewrite_statement(node: gast.Expr, context: Context) -> gast.Expr | list[gas
 
 
 def starts_debugger(function: gast.expr) -> bool:
-    """Whether what is called is `breakpoint`, or the `set_trace` of a debugger."""
+    """Tell whether what is called is `breakpoint`, or the `set_trace` of a debugger."""
     return getattr(function, "id", getattr(function, "attr", None)) in _STARTERS

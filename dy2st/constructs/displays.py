@@ -33,7 +33,7 @@ from dy2st.source import template
 
 @rewrites(gast.List, Phase.ACCESS)
 def rewrite_list(node: gast.List, context: Context) -> gast.expr:
-    """Every list that is read; a list of targets stays."""
+    """Rewrite every list that is read; a list of targets stays."""
     if not isinstance(node.ctx, gast.Load):
         return node
     spread_starred(node.elts, context)
@@ -42,7 +42,7 @@ def rewrite_list(node: gast.List, context: Context) -> gast.expr:
 
 @rewrites(gast.Tuple, Phase.ACCESS)
 def rewrite_tuple(node: gast.Tuple, context: Context) -> gast.expr:
-    """A tuple with starred parts, that is read."""
+    """Return a tuple with starred parts, that is read."""
     if not isinstance(node.ctx, gast.Load) or not any(isinstance(part, gast.Starred) for part in node.elts):
         return node
     spread_starred(node.elts, context)
@@ -51,7 +51,7 @@ def rewrite_tuple(node: gast.Tuple, context: Context) -> gast.expr:
 
 @rewrites(gast.Dict, Phase.ACCESS)
 def rewrite_dict(node: gast.Dict, context: Context) -> gast.expr:
-    """A dict display; one with other keys than constants is filled item by item."""
+    """Return a dict display; one with other keys than constants is filled item by item."""
     if all(isinstance(key, gast.Constant) for key in node.keys):
         return _owned(node, context)
     parts = [
@@ -63,7 +63,7 @@ def rewrite_dict(node: gast.Dict, context: Context) -> gast.expr:
 
 @rewrites(gast.Set, Phase.ACCESS)
 def rewrite_set(node: gast.Set, context: Context) -> gast.expr:
-    """A set display; one with other members than constants is filled member by member."""
+    """Return a set display; one with other members than constants is filled member by member."""
     if all(isinstance(part, gast.Constant) for part in node.elts):
         return _owned(node, context)
     return context.expression("_dy2st.set(parts)", node, parts=node.elts)
@@ -71,7 +71,7 @@ def rewrite_set(node: gast.Set, context: Context) -> gast.expr:
 
 @rewrites(gast.FunctionDef, Phase.ACCESS)
 def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionDef:
-    """A function of the user's with `nonlocal` inside; and what one gets as `*args`."""
+    """Return a function of the user's with `nonlocal` inside; and what one gets as `*args`."""
     if node is context.root and node.args.vararg is not None:
         name = node.args.vararg.id
         insert_at_start(node, context.statements("name = _dy2st.tuple(value)", node, name=name, value=template.load(name, node)))
@@ -82,7 +82,7 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
 
 @rewrites(gast.ClassDef, Phase.ACCESS)
 def rewrite_class(node: gast.ClassDef, context: Context) -> gast.ClassDef:
-    """A class that the function makes."""
+    """Return a class that the function makes."""
     if context.is_opaque(node):
         node.decorator_list.append(context.expression("_dy2st.own", node))
     return node
@@ -94,7 +94,7 @@ def _owned(node: gast.expr, context: Context) -> gast.expr:
 
 @operator("own")
 def own(value: Any) -> Any:
-    """The object that has just been made."""
+    """Return the object that has just been made."""
     session = current()
     if session is None:
         return value
@@ -113,7 +113,7 @@ def own(value: Any) -> Any:
 
 @operator("dict")
 def dict_(*parts: tuple[Any, ...]) -> Any:
-    """The dict of pairs, and of dicts whose items go into it."""
+    """Return the dict of pairs, and of dicts whose items go into it."""
     session = current()
     if session is not None:
         return tables.display(session, parts)
@@ -125,14 +125,14 @@ def dict_(*parts: tuple[Any, ...]) -> Any:
 
 @operator("set")
 def set_(*items: Any) -> Any:
-    """The set of some members."""
+    """Return the set of some members."""
     session = current()
     return {*items} if session is None else sets.display(session, items)
 
 
 @operator("tuple")
 def tuple_(value: tuple[Any, ...]) -> Any:
-    """The tuple that has just been made of some parts, or of the arguments of a call."""
+    """Return the tuple that has just been made of some parts, or of the arguments of a call."""
     session = current()
     if session is None or not any(isinstance(item, spreading.Spread) for item in value):
         return value

@@ -56,7 +56,7 @@ _KEEPING = """
 
 @rewrites(gast.Try, Phase.DESUGAR)
 def rewrite_try(node: gast.Try, context: Context) -> Rewritten:
-    """The clause comes after a `try` that drops every exception, or keeps it."""
+    """Return the clause comes after a `try` that drops every exception, or keeps it."""
     if not any(_leaves(statement) for statement in node.finalbody):
         return node
     final, node.finalbody = node.finalbody, []

@@ -26,7 +26,7 @@ from dy2st.source.nodes import GuardedFor
 
 @rewrites(gast.For, Phase.BLOCKS)
 def rewrite_for(node: gast.For, context: Context) -> Rewritten:
-    """A loop without `break`."""
+    """Return a loop without `break`."""
     if id(node) in context.plain:
         return stepped(node, context)
     return _loop(node, template.constant(None, node.iter), context)
@@ -34,7 +34,7 @@ def rewrite_for(node: gast.For, context: Context) -> Rewritten:
 
 @rewrites(GuardedFor, Phase.BLOCKS)
 def rewrite_guarded_for(node: GuardedFor, context: Context) -> list[gast.stmt]:
-    """A loop with `break`."""
+    """Return a loop with `break`."""
     return _loop(node, template.expression("lambda: test", node.iter, test=node.test), context)
 
 

@@ -19,7 +19,7 @@ _NO_CONVERSION = -1
 
 @rewrites(gast.JoinedStr, Phase.EXPRESSIONS)
 def rewrite_joined_str(node: gast.JoinedStr, context: Context) -> gast.expr:
-    """Text and values, in order; a string without values is a literal."""
+    """Return text and values, in order; a string without values is a literal."""
     if all(isinstance(value, gast.Constant) for value in node.values):
         return template.constant("".join(value.value for value in node.values), node)
     parts = [_part(value, context) for value in node.values if not _is_empty(value)]
@@ -46,5 +46,5 @@ def _part(node: gast.expr, context: Context) -> gast.expr:
 
 @operator("fstring")
 def fstring(*parts: Any) -> Any:
-    """The string; each part is text, or (value, conversion character or None, format specification)."""
+    """Return the string; each part is text, or (value, conversion character or None, format specification)."""
     return text.fstring(*parts)

@@ -29,7 +29,7 @@ from dy2st.source import template
 
 @rewrites(gast.If, Phase.BLOCKS)
 def rewrite_if(node: gast.If, context: Context) -> Rewritten:
-    """Two functions and the call of the operator."""
+    """Return two functions and the call of the operator."""
     if id(node) in context.plain:
         return decided_test(node, context)
     plan = context.plan.of(node)

@@ -35,7 +35,7 @@ from dy2st.source.nodes import GuardedFor
 
 @rewrites(gast.While, Phase.JUMPS)
 def rewrite_while(node: gast.While, context: Context) -> Rewritten:
-    """A `while` whose body reaches its end on every way."""
+    """Return a `while` whose body reaches its end on every way."""
     if id(node) in context.plain:
         return node
     jumps = _Jumps(node.body, context, node)
@@ -49,7 +49,7 @@ def rewrite_while(node: gast.While, context: Context) -> Rewritten:
 
 @rewrites(gast.For, Phase.JUMPS)
 def rewrite_for(node: gast.For, context: Context) -> Rewritten:
-    """A `for` whose body reaches its end on every way."""
+    """Return a `for` whose body reaches its end on every way."""
     if id(node) in context.plain:
         return node
     jumps = _Jumps(node.body, context, node)
@@ -74,14 +74,14 @@ class _Jumps:
         self._continue_used = False
 
     def lowered(self) -> list[gast.stmt]:
-        """The body without jumps."""
+        """Return the body without jumps."""
         body = self._tail(self._body)
         if self._continue_used:
             body = [*self._set(self._continue_flag, False, self._at), *body]
         return body
 
     def around(self, loop: gast.stmt, orelse: list[gast.stmt]) -> list[gast.stmt]:
-        """The loop between its flag and its `else`."""
+        """Return the loop between its flag and its `else`."""
         if not self.breaks:
             return [loop, *orelse]
         start = self._set(self.break_flag, False, self._at)
@@ -146,7 +146,7 @@ class _Jumps:
         return node
 
     def _kinds(self, *nodes: gast.stmt) -> list[str]:
-        """The flags that tell whether a jump was taken inside `nodes`."""
+        """Return the flags that tell whether a jump was taken inside `nodes`."""
         flags = {gast.Break: self.break_flag, gast.Continue: self._continue_flag}
         return [flag for kind, flag in flags.items() if any(may_jump(node, kind) for node in nodes)]
 

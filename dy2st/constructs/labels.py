@@ -21,7 +21,7 @@ _BASES: dict[type, tuple[str, str]] = {
 
 
 def label_blocks(context: Context) -> dict[int, tuple[str, ...]]:
-    """The names for each `if`, loop, `try` and `with` of the function, by the identity of the statement."""
+    """Return the names for each `if`, loop, `try` and `with` of the function, by the identity of the statement."""
     return {id(node): _labels(node, context) for node in _block_statements(context.root, context)}
 
 

@@ -35,7 +35,7 @@ _OPERATORS = {
 
 @rewrites(gast.BinOp, Phase.ACCESS)
 def rewrite_bin_op(node: gast.BinOp, context: Context) -> gast.expr:
-    """Sums and products of two expressions."""
+    """Return sums and products of two expressions."""
     text = _OPERATORS.get(type(node.op))
     times = isinstance(node.op, gast.Mult)  # a list may stand beside a number
     number = isinstance(node.left, gast.Constant) and not isinstance(node.left.value, str)
@@ -46,7 +46,7 @@ def rewrite_bin_op(node: gast.BinOp, context: Context) -> gast.expr:
 
 @rewrites(gast.Starred, Phase.ACCESS)
 def rewrite_starred(node: gast.Starred, context: Context) -> gast.Starred:
-    """`*xs` among arguments and in displays."""
+    """Return `*xs` among arguments and in displays."""
     if isinstance(node.ctx, gast.Load) and not _calls(node.value, "spread", context):
         node.value = context.expression("_dy2st.iterated(value)", node.value, value=node.value)
     return node
@@ -66,14 +66,14 @@ def _calls(node: gast.expr, name: str, context: Context) -> bool:
 
 @operator("spread")
 def spread(value: Any) -> Any:
-    """What a starred part of a list display or call steps through."""
+    """Return what a starred part of a list display or call steps through."""
     session = current()
     return value if session is None else spreading.spread(session, value)
 
 
 @operator("add")
 def add(left: Any, right: Any) -> Any:
-    """`left + right`."""
+    """Return `left + right`."""
     session = current()
     if session is not None and isinstance(left, list) and isinstance(right, list):
         return lists.concat(session, left, right)
@@ -84,7 +84,7 @@ def add(left: Any, right: Any) -> Any:
 
 @operator("mul")
 def mul(left: Any, right: Any) -> Any:
-    """`left * right`."""
+    """Return `left * right`."""
     session = current()
     for items, times in ((left, right), (right, left)):
         if session is not None and isinstance(items, list):
@@ -96,7 +96,7 @@ def mul(left: Any, right: Any) -> Any:
 
 @operator("merged")
 def merged(left: Any, right: Any) -> Any:
-    """`left | right`."""
+    """Return `left | right`."""
     session = current()
     if session is not None and isinstance(left, dict) and isinstance(right, dict):
         return tables.merged(session, left, right)
@@ -105,7 +105,7 @@ def merged(left: Any, right: Any) -> Any:
 
 @operator("mod")
 def mod(left: Any, right: Any) -> Any:
-    """`left % right`."""
+    """Return `left % right`."""
     session = current()
     if session is not None and isinstance(left, str):
         return percent(session, left, right)

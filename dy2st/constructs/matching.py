@@ -34,7 +34,7 @@ _VALUES = (gast.MatchValue, gast.MatchSingleton)
 
 @rewrites(gast.Match, Phase.DESUGAR)
 def rewrite_match(node: gast.Match, context: Context) -> list[gast.stmt]:
-    """The subject is evaluated once, then come the cases."""
+    """Return the subject is evaluated once, then come the cases."""
     (subject,) = context.namer.numbered(names.SUBJECT)
     start = context.statements("subject = value", node.subject, subject=subject, value=node.subject)
     return [*start, *_cases(node.cases, subject, context)]
@@ -54,7 +54,7 @@ def _cases(cases: list[gast.match_case], subject: str, context: Context) -> list
 
 
 def _tested(case: gast.match_case, subject: str, context: Context) -> tuple[list[gast.stmt], gast.expr, list[gast.stmt]]:
-    """Statements before the `if` of a case, its test, and what binds the names of the pattern when the test holds."""
+    """Return statements before the `if` of a case, its test, and what binds the names of the pattern when the test holds."""
     at = case.pattern
     bound = tuple(dict.fromkeys(_names(at)))
     start: list[gast.stmt] = []
@@ -87,7 +87,7 @@ def _if(test: gast.expr, body: list[gast.stmt], rest: list[gast.stmt], context: 
 
 
 def _names(node: gast.pattern) -> list[str]:
-    """What a pattern binds, in the order in which its object gives the values."""
+    """Return what a pattern binds, in the order in which its object gives the values."""
     if isinstance(node, gast.MatchOr):
         return _names(node.patterns[0])
     own = [name for name in (getattr(node, "name", None), getattr(node, "rest", None)) if name is not None]
@@ -96,7 +96,7 @@ def _names(node: gast.pattern) -> list[str]:
 
 
 def _is_value(node: gast.pattern) -> bool:
-    """Whether a pattern compares the subject with values and binds nothing."""
+    """Tell whether a pattern compares the subject with values and binds nothing."""
     if isinstance(node, gast.MatchOr):
         return all(_is_value(alternative) for alternative in node.patterns)
     return isinstance(node, _VALUES)
@@ -112,7 +112,7 @@ def _value_test(node: gast.pattern, subject: str, context: Context) -> gast.expr
 
 
 def _pattern(node: gast.pattern, context: Context) -> gast.expr:
-    """The expression that makes the pattern object."""
+    """Return the expression that makes the pattern object."""
     text, parts = _PATTERNS[type(node)](node)
     holes = {
         key: [_pattern(inner, context) for inner in part] if isinstance(part, list) and key == "patterns" else part
@@ -165,11 +165,11 @@ operator("pattern_as")(patterns.As)
 
 @operator("matches")
 def matches(pattern: patterns.Pattern, subject: Any) -> Any:
-    """Whether the pattern fits: a Python bool, or a symbolic one."""
+    """Tell whether the pattern fits: a Python bool, or a symbolic one."""
     return patterns.matches(pattern, subject)
 
 
 @operator("found")
 def found(pattern: patterns.Pattern, subject: Any) -> tuple[Any, ...]:
-    """The values of the names that the pattern binds, in the order in which they appear."""
+    """Return the values of the names that the pattern binds, in the order in which they appear."""
     return patterns.found(pattern, subject)

@@ -31,11 +31,11 @@ def rewrite_raise(node: gast.Raise, context: Context) -> gast.Raise:
 
 @operator("raised")
 def raised(error: Any) -> Any:
-    """The exception, or its class, that is about to be raised."""
+    """Return the exception, or its class, that is about to be raised."""
     return capture_raised(error)
 
 
 @operator("raised_from")
 def raised_from(error: Any, cause: Any) -> Any:
-    """The same, with what it is raised from."""
+    """Return the same, with what it is raised from."""
     return capture_raised_from(error, cause)

@@ -66,10 +66,10 @@ def operator(name: str) -> Callable[[Operator], Operator]:
 
 
 def rewrite_for(node: gast.AST, phase: Phase) -> Rewrite | None:
-    """The rewrite of a node's type in a phase."""
+    """Return the rewrite of a node's type in a phase."""
     return _rewrites.get((phase, type(node)))
 
 
 def namespace() -> Operators:
-    """A new object with every operator as an attribute: what the hidden cell of a converted function holds."""
+    """Return a new object with every operator as an attribute: what the hidden cell of a converted function holds."""
     return Operators(**_operators)

@@ -56,12 +56,12 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
 
 
 def without_returns(body: Sequence[gast.stmt], context: Context) -> list[gast.stmt]:
-    """Statements that fall off their end where `body` returns; the values are evaluated, and forgotten."""
+    """Return statements that fall off their end where `body` returns; the values are evaluated, and forgotten."""
     return _Returns(context).tail(body, body[-1]) if any(map(_may_return, body)) else list(body)
 
 
 def with_flag(body: Sequence[gast.stmt], context: Context) -> tuple[list[gast.stmt], list[gast.stmt]]:
-    """Statements that fall off their end where `body` returns, and those that return then what it has returned."""
+    """Return statements that fall off their end where `body` returns, and those that return then what it has returned."""
     if not any(map(_may_return, body)):
         return list(body), []
     lowering = _Returns(context)
@@ -70,7 +70,7 @@ def with_flag(body: Sequence[gast.stmt], context: Context) -> tuple[list[gast.st
 
 @operator("returned_value")
 def returned_value(value: Any) -> Any:
-    """The value of a function that may have returned early from a loop: by now one has been set."""
+    """Return the value of a function that may have returned early from a loop: by now one has been set."""
     return value.without_unbound() if isinstance(value, TaggedUnion) else value
 
 
@@ -104,14 +104,14 @@ class _Returns:
         self._returned = context.namer.fresh(names.RETURNED)
 
     def kept(self, body: Sequence[gast.stmt]) -> tuple[list[gast.stmt], list[gast.stmt]]:
-        """Statements that set the flag and the result where `body` returns, and those that return the result if it did."""
+        """Return statements that set the flag and the result where `body` returns, and those that return the result if it did."""
         at = body[-1]
         text = "if returned:\n    return result"
         leave = self._context.statements(text, at, returned=self._returned, result=self.result)
         return [*self._set_returned(False, body[0]), *self._flag(body, False)], leave
 
     def tail(self, body: Sequence[gast.stmt], end: gast.stmt) -> list[gast.stmt]:
-        """Statements that set the result on every way through `body`; `end` places an implicit `return None`."""
+        """Return statements that set the result on every way through `body`; `end` places an implicit `return None`."""
         for index, node in enumerate(body):
             if _may_return(node):
                 before, rest = list(body[:index]), body[index + 1 :]
@@ -192,7 +192,7 @@ def _may_leave_any(body: Sequence[gast.stmt]) -> bool:
 
 
 def split(node: gast.If, rest: Sequence[gast.stmt], lower: Callable[[Sequence[gast.stmt]], list[gast.stmt]]) -> gast.If | None:
-    """The `if` with the statements after it moved into the branch that reaches them; None if both may reach them."""
+    """Return the `if` with the statements after it moved into the branch that reaches them; None if both may reach them."""
     if ends(node.body):
         node.body, node.orelse = lower(node.body), lower([*node.orelse, *rest])
     elif ends(node.orelse):

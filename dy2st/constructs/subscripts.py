@@ -18,7 +18,7 @@ from dy2st.source import template
 
 @rewrites(gast.Subscript, Phase.ACCESS)
 def rewrite_subscript(node: gast.Subscript, context: Context) -> gast.expr:
-    """Every item that the user reads."""
+    """Rewrite every item that the user reads."""
     if not isinstance(node.ctx, gast.Load):
         return node
     return context.expression("_dy2st.item(value, key)", node, value=node.value, key=node.slice)
@@ -26,7 +26,7 @@ def rewrite_subscript(node: gast.Subscript, context: Context) -> gast.expr:
 
 @rewrites(gast.Slice, Phase.ACCESS)
 def rewrite_slice(node: gast.Slice, context: Context) -> gast.expr:
-    """A slice as a value."""
+    """Return a slice as a value."""
     none = template.constant(None, node)
     return context.expression(
         "_dy2st.slice(lower, upper, step)",
@@ -39,23 +39,23 @@ def rewrite_slice(node: gast.Slice, context: Context) -> gast.expr:
 
 @operator("item")
 def item(value: Any, key: Any) -> Any:
-    """`value[key]`."""
+    """Return `value[key]`."""
     return access.item(value, key)
 
 
 @operator("set_item")
 def set_item(target: Any, key: Any, value: Any) -> None:
-    """`target[key] = value`."""
+    """Do `target[key] = value`."""
     access.set_item(target, key, value)
 
 
 @operator("del_item")
 def del_item(target: Any, key: Any) -> None:
-    """`del target[key]`."""
+    """Do `del target[key]`."""
     access.del_item(target, key)
 
 
 @operator("slice")
 def make_slice(lower: Any, upper: Any, step: Any) -> Any:
-    """`lower:upper:step`."""
+    """Return `lower:upper:step`."""
     return slice(lower, upper, step)

@@ -15,7 +15,7 @@ from dy2st.constructs.registry import Phase, rewrites
 
 @rewrites(gast.Call, Phase.DESUGAR)
 def rewrite_call(node: gast.Call, context: Context) -> gast.expr:
-    """Only `super()` in a function that has a first parameter."""
+    """Rewrite `super()` in a function that has a first parameter."""
     is_super = isinstance(node.func, gast.Name) and node.func.id == "super"
     arguments = context.root.args
     first = [*arguments.posonlyargs, *arguments.args][:1]

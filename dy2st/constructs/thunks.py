@@ -21,12 +21,12 @@ from dy2st.source import template
 
 
 def thunk(node: gast.expr, context: Context) -> gast.expr:
-    """`lambda: node`, in which each walrus has become the call of a setter."""
+    """Return `lambda: node`, in which each walrus has become the call of a setter."""
     return template.expression("lambda: operand", node, operand=without_walrus(node, context))
 
 
 def setter_definitions(context: Context, setters: dict[str, str], node: gast.FunctionDef) -> list[gast.stmt]:
-    """The setters that the thunks of one function asked for."""
+    """Return the setters that the thunks of one function asked for."""
     made: list[gast.stmt] = []
     declared = _declared_global(context.root)
     for name, setter in setters.items():
@@ -51,7 +51,7 @@ _GLOBAL_SETTER = """
 
 
 def without_walrus(node: Any, context: Context) -> Any:
-    """A part of an expression, in which each walrus has become the call of a setter."""
+    """Return a part of an expression, in which each walrus has become the call of a setter."""
     if isinstance(node, list):
         return [without_walrus(item, context) for item in node]
     if not isinstance(node, gast.AST) or context.is_opaque(node):

@@ -54,7 +54,7 @@ from dy2st.source import template
 
 @rewrites(gast.Try, Phase.BLOCKS)
 def rewrite_blocks(node: gast.Try, context: Context) -> gast.Try | list[gast.stmt]:
-    """Its body and handlers as functions, within its last clause."""
+    """Return its body and handlers as functions, within its last clause."""
     if not node.handlers or id(node) in context.plain:
         return node
     plan, labels = context.plan.of(node), context.labels[id(node)]
@@ -81,14 +81,14 @@ def rewrite_blocks(node: gast.Try, context: Context) -> gast.Try | list[gast.stm
 
 
 def _keyword(node: gast.stmt) -> gast.stmt:
-    """A node where a statement starts: a call is said to be at the last line of the function that it calls."""
+    """Return a node where a statement starts: a call is said to be at the last line of the function that it calls."""
     at = template.place(gast.Pass(), node)
     at.end_lineno, at.end_col_offset = at.lineno, at.col_offset
     return at
 
 
 def _named(handler: gast.ExceptHandler, block: Block, error: str, context: Context) -> list[gast.stmt]:
-    """The body of a handler, in which the exception has its name; the name is unbound afterwards."""
+    """Return the body of a handler, in which the exception has its name; the name is unbound afterwards."""
     if handler.name is None:
         return list(handler.body)
     name = handler.name.id
@@ -113,7 +113,7 @@ def try_stmt(
 
 @rewrites(gast.Try, Phase.ACCESS)
 def rewrite_try(node: gast.Try, context: Context) -> gast.Try | list[gast.stmt]:
-    """Its handlers and its last clause."""
+    """Return its handlers and its last clause."""
     if node.handlers:
         first = node.handlers[0]
         node.body = _handled(node, context)
@@ -124,7 +124,7 @@ def rewrite_try(node: gast.Try, context: Context) -> gast.Try | list[gast.stmt]:
 
 @rewrites(gast.TryStar, Phase.ACCESS)
 def rewrite_try_star(node: gast.TryStar, context: Context) -> gast.TryStar | list[gast.stmt]:
-    """`except*` has no handler for what is no group: signals pass by themselves."""
+    """Return `except*` has no handler for what is no group: signals pass by themselves."""
     node.body = _handled(node, context, "handled_in_groups")
     return _finalized(node, context)
 
@@ -169,23 +169,23 @@ _FINALIZED = """
 
 @operator("finalized")
 def finalized(function: Any) -> contextlib.AbstractContextManager[Any]:
-    """A scope with a `finally` clause."""
+    """Return a scope with a `finally` clause."""
     return capture_finalized(function)
 
 
 @operator("handled")
 def handled(kinds: Callable[[], tuple[Any, ...]]) -> contextlib.AbstractContextManager[Any]:
-    """A scope in which exceptions of some kinds are caught by the user's code."""
+    """Return a scope in which exceptions of some kinds are caught by the user's code."""
     return capture_handled(kinds)
 
 
 @operator("handled_in_groups")
 def handled_in_groups(kinds: Callable[[], tuple[Any, ...]]) -> contextlib.AbstractContextManager[Any]:
-    """The same of `except*`, which takes them out of groups."""
+    """Return the same of `except*`, which takes them out of groups."""
     return capture_handled(kinds, True)
 
 
 @operator("signals")
 def signals() -> tuple[type[BaseException], ...]:
-    """What moves through the user's code and is not meant for it."""
+    """Return what moves through the user's code and is not meant for it."""
     return SIGNALS

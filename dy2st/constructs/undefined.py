@@ -40,7 +40,7 @@ def rewrite_function(node: gast.FunctionDef, context: Context) -> gast.FunctionD
 
 
 def _deleted_inside(node: gast.FunctionDef) -> set[str]:
-    """The names that functions inside delete, or this one deletes of the module's."""
+    """Return the names that functions inside delete, or this one deletes of the module's."""
     parts = list(gast.walk(node))
     shared = {name for part in parts if isinstance(part, gast.Nonlocal | gast.Global) for name in part.names}
     return {part.id for part in parts if isinstance(part, gast.Name) and isinstance(part.ctx, gast.Del)} & shared
@@ -69,7 +69,7 @@ def rewrite_name(node: gast.Name, context: Context) -> gast.expr:
 
 @rewrites(gast.ExceptHandler, Phase.ACCESS)
 def rewrite_handler(node: gast.ExceptHandler, context: Context) -> gast.ExceptHandler:
-    """`except E as e` unbinds `e` at its end; a shared `e` gets the marker back instead of an empty cell."""
+    """Return `except E as e` unbinds `e` at its end; a shared `e` gets the marker back instead of an empty cell."""
     if node.name is None or node.name.id not in context.plan.unbindable:
         return node
     name = node.name.id
@@ -83,30 +83,30 @@ def rewrite_handler(node: gast.ExceptHandler, context: Context) -> gast.ExceptHa
 
 @operator("undefined")
 def undefined(name: str) -> Undefined:
-    """The marker of a name."""
+    """Return the marker of a name."""
     return Undefined(name)
 
 
 @operator("ld")
 def ld(value: Any, name: str) -> Any:
-    """The value of a local name, or Python's own error."""
+    """Return the value of a local name, or Python's own error."""
     return access.ld(value, UnboundLocalError, unbound_message(name))
 
 
 @operator("ld_free")
 def ld_free(value: Any, name: str) -> Any:
-    """The value of a name of an enclosing function, or Python's own error."""
+    """Return the value of a name of an enclosing function, or Python's own error."""
     return access.ld(value, NameError, unbound_free_message(name))
 
 
 @operator("ld_global")
 def ld_global(value: Any, name: str) -> Any:
-    """The value of a name of the module, or Python's own error."""
+    """Return the value of a name of the module, or Python's own error."""
     return access.ld(value, NameError, f"name '{name}' is not defined")
 
 
 @operator("deleted")
 def deleted(value: Any, name: str) -> Undefined:
-    """`del name`."""
+    """Return `del name`."""
     ld(value, name)
     return Undefined(name)

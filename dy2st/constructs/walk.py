@@ -23,7 +23,7 @@ class _Walk:
         self._phase = phase
 
     def function(self, node: gast.FunctionDef) -> gast.AST | list[gast.stmt]:
-        """The user's function, or one that an earlier phase made."""
+        """Return the user's function, or one that an earlier phase made."""
         self._context.setters.append({})
         node.body = self._statements(node.body)
         setters = setter_definitions(self._context, self._context.setters.pop(), node)
@@ -63,7 +63,7 @@ class _Walk:
         return rewritten
 
     def _outside(self, node: Any) -> None:
-        """The parts of a nested function or class that the function around it evaluates."""
+        """Visit the parts of a nested function or class that the function around it evaluates."""
         if getattr(node, "type_params", None):
             return
         owner = node if isinstance(node, gast.ClassDef) else node.args
@@ -76,7 +76,7 @@ class _Walk:
 
 
 def _is_plain(statement: gast.stmt) -> bool:
-    """Whether a statement of a class body has no scope of its own, in which a name could be another one."""
+    """Tell whether a statement of a class body has no scope of its own, in which a name could be another one."""
     simple = isinstance(statement, gast.Expr | gast.Assign | gast.AnnAssign)
     return simple and not any(isinstance(part, (*NESTED_SCOPES, gast.comprehension)) for part in gast.walk(statement))
 

@@ -30,7 +30,7 @@ from dy2st.source import template
 
 @rewrites(gast.With, Phase.DESUGAR)
 def rewrite_items(node: gast.With, context: Context) -> gast.With:
-    """One statement for each manager."""
+    """Return one statement for each manager."""
     if len(node.items) > 1 and any(may_swallow(item.context_expr) for item in node.items):
         first, *rest = node.items
         inner = template.place(gast.With(items=rest, body=node.body, type_comment=None), node)
@@ -40,7 +40,7 @@ def rewrite_items(node: gast.With, context: Context) -> gast.With:
 
 @rewrites(gast.With, Phase.BLOCKS)
 def rewrite_with(node: gast.With, context: Context) -> gast.With | list[gast.stmt]:
-    """Its body as a function."""
+    """Return its body as a function."""
     if id(node) in context.plain or not is_block_statement(node):
         return node
     plan, (item,) = context.plan.of(node), node.items
@@ -58,7 +58,7 @@ def rewrite_with(node: gast.With, context: Context) -> gast.With | list[gast.stm
 
 @rewrites(gast.withitem, Phase.CALLS)
 def rewrite_item(node: gast.withitem, context: Context) -> gast.withitem:
-    """Its manager."""
+    """Return its manager."""
     manager = node.context_expr
     node.context_expr = context.expression("_dy2st.managed(manager)", manager, manager=manager)
     return node
@@ -72,5 +72,5 @@ def with_stmt(manager: Any, body: Callable[[Any], None], names: Sequence[str], c
 
 @operator("managed")
 def managed(manager: Any) -> Any:
-    """A context manager whose methods run converted."""
+    """Return a context manager whose methods run converted."""
     return capture_managed(manager)

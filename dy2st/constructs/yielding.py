@@ -26,13 +26,13 @@ from dy2st.source import template
 
 
 def decided_test(node: gast.If | gast.While, context: Context) -> gast.stmt:
-    """An `if` or `while` with a test that Python decides."""
+    """Return an `if` or `while` with a test that Python decides."""
     node.test = context.expression("_dy2st.decided(test)", node.test, test=as_test(node.test))
     return node
 
 
 def stepped(node: gast.For, context: Context) -> gast.stmt:
-    """A `for` over what Python steps through."""
+    """Return a `for` over what Python steps through."""
     node.iter = _iterated(node.iter, context)
     if not isinstance(node.target, gast.Name):
         (item,) = context.namer.numbered(names.ITEM)
@@ -44,7 +44,7 @@ def stepped(node: gast.For, context: Context) -> gast.stmt:
 
 @rewrites(gast.YieldFrom, Phase.ACCESS)
 def rewrite_yield_from(node: gast.YieldFrom, context: Context) -> gast.YieldFrom:
-    """Its iterable goes through an operator."""
+    """Return its iterable goes through an operator."""
     node.value = _iterated(node.value, context)
     return node
 
@@ -55,5 +55,5 @@ def _iterated(value: gast.expr, context: Context) -> gast.expr:
 
 @operator("decided")
 def decided(test: Any) -> Any:
-    """A test that is no tensor's to decide."""
+    """Return a test that is no tensor's to decide."""
     return capture_decided(test)

@@ -112,7 +112,7 @@ def _export(
 
 
 def _lowered(export_target: ExportTarget, loaded: LoadedModule, program: Program, options: ExportOptions) -> Lowered:
-    """The program with buffers for lists that grow, and where there cannot be any, with lists if the format has those."""
+    """Return the program with buffers for lists that grow, and where there cannot be any, with lists if the format has those."""
     try:
         return targets.to_exported_program(loaded, program, export_target.checks, options.max_growth)
     except ExportError as error:
@@ -161,7 +161,7 @@ def _opened_again(export_target: ExportTarget, path: str, program: Program) -> t
 
 @contextlib.contextmanager
 def _folder_beside(target: str) -> Iterator[str]:
-    """A folder where a file that is not complete is nobody's business.
+    """Make a folder where a file that is not complete is nobody's business.
 
     Raises:
         ExportError: there cannot be any.
@@ -192,7 +192,7 @@ def _finish(folder: str, target: str) -> None:
 
 
 def _programs(model: archive.Model, method: str) -> Sequence[Program]:
-    """The programs of one method.
+    """Return the programs of one method.
 
     Raises:
         SignatureError: there is none of that name.
@@ -203,7 +203,7 @@ def _programs(model: archive.Model, method: str) -> Sequence[Program]:
 
 
 def _opened(layer: Any, specs: Specs | None) -> tuple[archive.Model, Any]:
-    """What an archive of a layer holds, and the layer itself, if it is one."""
+    """Return what an archive of a layer holds, and the layer itself, if it is one."""
     if isinstance(layer, (str, os.PathLike)):
         if specs is not None:
             raise SignatureError("an archive is exported with the signature that it has: leave input_spec out")
@@ -231,7 +231,7 @@ def _in_evaluation(layer: Any) -> Iterator[None]:
 
 
 def _evaluation(programs: Sequence[Program]) -> Program:
-    """The program for evaluation mode.
+    """Return the program for evaluation mode.
 
     Raises:
         ExportError: there is none.
@@ -278,7 +278,7 @@ class ExportTarget:
         return ()
 
     def read(self, path: str, program: Program) -> targets.Runner:
-        """What runs the file."""
+        """Return what runs the file."""
         return targets.read_pt2(path)
 
 

@@ -104,7 +104,7 @@ def _replace_product(graph: fx.Graph, node: fx.Node) -> None:
 
 
 def read(path: str) -> Runner:
-    """What runs a package that was just written here; loading one runs the machine code in it."""
+    """Return what runs a package that was just written here; loading one runs the machine code in it."""
     with quietly():
         package = torch._inductor.aoti_load_package(path)
 

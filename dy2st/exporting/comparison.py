@@ -37,7 +37,7 @@ class Difference:
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:
-    """The tensors and numbers of a result, in order, all as tensors."""
+    """Return the tensors and numbers of a result, in order, all as tensors."""
     leaves, _ = flatten(result, lambda part: isinstance(part, (torch.Tensor, bool, int, float)))
     return [leaf if isinstance(leaf, torch.Tensor) else as_tensor(leaf) for leaf in leaves]
 

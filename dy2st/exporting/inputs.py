@@ -18,7 +18,7 @@ _HIGHEST = (10, 2, 5, 40)
 
 
 def generated(program: Program, count: int, largest: int = 13) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Arguments of a program, the same at each time.
+    """Yield arguments of a program, the same at each time.
 
     Args:
         program: whose arguments to make.
@@ -36,7 +36,7 @@ def generated(program: Program, count: int, largest: int = 13) -> Iterator[tuple
 
 
 def example(program: Program) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments to export with: every dynamic size has a value of its own that no other size has."""
+    """Return arguments to export with: every dynamic size has a value of its own that no other size has."""
     taken = {size for slot in program.inputs for size in slot.shape if isinstance(size, int)}
     free = (size for size in range(5, 1000, 2) if size not in taken)
     names = dict.fromkeys(size for slot in program.inputs for size in slot.shape if isinstance(size, str))
@@ -46,7 +46,7 @@ def example(program: Program) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def arranged(program: Program, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The leaves of a call as its arguments."""
+    """Return the leaves of a call as its arguments."""
     args, kwargs = unflatten(program.in_structure, leaves)
     return tuple(args), dict(kwargs)
 
@@ -60,7 +60,7 @@ def _leaf(slot: InputSlot, number: int, position: int, generator: torch.Generato
 
 
 def _offset(name: str) -> int:
-    """The same for one name wherever it stands."""
+    """Return the same for one name wherever it stands."""
     return sum(map(ord, name))
 
 
@@ -82,7 +82,7 @@ def _tensor(slot: InputSlot, sizes: dict[str, int], number: int, generator: torc
 
 
 def parameter_names(program: Program) -> list[str]:
-    """The names of the tensors among the arguments, in order, fit for identifiers and different from each other."""
+    """Return the names of the tensors among the arguments, in order, fit for identifiers and different from each other."""
     found: list[str] = []
     for slot in program.inputs:
         found.append(distinct(slot.name or "input", found))
@@ -90,7 +90,7 @@ def parameter_names(program: Program) -> list[str]:
 
 
 def distinct(text: str, taken: Sequence[str]) -> str:
-    """An identifier that others do not have, like a text."""
+    """Return an identifier that others do not have, like a text."""
     base = "".join(c if c.isalnum() else "_" for c in text)
     names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)

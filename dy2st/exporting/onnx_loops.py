@@ -75,7 +75,7 @@ class _Loop:
         return bool(self.gone)
 
     def variable(self, place: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """A variable as an iteration takes it, as it gives it, and as the loop gives it."""
+        """Return a variable as an iteration takes it, as it gives it, and as the loop gives it."""
         return self.body.inputs[2 + place], self.body.outputs[1 + place], self.node.outputs[place]
 
     # -- the condition once more ---------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class _Loop:
     # -- counting ------------------------------------------------------------------------------------------------------------
 
     def _counts(self, place: int) -> bool:
-        """Whether a variable grows by one in each iteration up to a number from outside, and nothing else ends the loop."""
+        """Tell whether a variable grows by one in each iteration up to a number from outside, and nothing else ends the loop."""
         taken, given, _ = self.variable(place)
         first, again, step = _less(self.condition), _less(self.body.outputs[0]), _producer(given, "Add")
         before = self.first[place]
@@ -141,7 +141,7 @@ class _Loop:
     # -- writing -------------------------------------------------------------------------------------------------------------
 
     def _before(self, operator: str, inputs: Sequence[ir.Value | None]) -> ir.Value:
-        """An operation before the loop."""
+        """Return an operation before the loop."""
         made = _named(ir.node(operator, inputs), self.node.outputs[0])
         self.graph.insert_before(self.node, made)
         return made.outputs[0]
@@ -175,7 +175,7 @@ class _Loop:
 
 
 def _named(node: ir.Node, like: ir.Value, dtype: ir.DataType = ir.DataType.INT64) -> ir.Node:
-    """An operation that gives one number, with a name for it."""
+    """Return an operation that gives one number, with a name for it."""
     made = node.outputs[0]
     made.name = f"{like.name}_{node.op_type.lower()}"
     made.dtype, made.shape = dtype, ir.Shape(())
@@ -198,7 +198,7 @@ def _producer(value: ir.Value | None, *operators: str) -> ir.Node | None:
 
 
 def _less(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None] | None:
-    """What a condition says is less than what."""
+    """Return what a condition says is less than what."""
     found = _producer(value, "Less", "Greater")
     if found is None:
         return None
@@ -218,7 +218,7 @@ def _constant(value: ir.Value | None) -> numpy.ndarray | None:
 
 
 def _is_same(one: ir.Value | None, other: ir.Value | None) -> bool:
-    """Whether two values are surely equal."""
+    """Tell whether two values are surely equal."""
     if one is other:
         return True
     left, right = _constant(one), _constant(other)

@@ -89,7 +89,7 @@ def _is_of_lists(node: Any) -> bool:
 
 
 def result_names(exported: torch.export.ExportedProgram, taken: Sequence[str]) -> list[str]:
-    """The names of the tensors among the results: the way to each, as ``scores`` or ``boxes_0``; ``output`` where there is none.
+    """Return the names of the tensors among the results: the way to each, as ``scores`` or ``boxes_0``; ``output`` where there is none.
 
     An exporter that names them itself gives a result that is an argument the name of the argument, which no ONNX model can have.
 
@@ -111,7 +111,7 @@ def result_names(exported: torch.export.ExportedProgram, taken: Sequence[str]) -
 
 
 def _translated(error: BaseException, program: Program) -> ExportError:
-    """The error for an operator that has no translation, with the user's line."""
+    """Return the error for an operator that has no translation, with the user's line."""
     root = error
     while root.__cause__ is not None:
         root = root.__cause__
@@ -158,7 +158,7 @@ def _one_version_of_subgraphs() -> Iterator[None]:
 
 
 def read(path: str) -> Runner:
-    """What runs an ``.onnx`` file in onnxruntime, on the CPU."""
+    """Return what runs an ``.onnx`` file in onnxruntime, on the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

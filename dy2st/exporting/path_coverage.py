@@ -52,7 +52,7 @@ class Watch:
         self.program = dataclasses.replace(program, block=self._watched(copy_block(program.block)))
 
     def covered(self) -> frozenset[tuple[int, int]]:
-        """Every way that was gone so far."""
+        """Return every way that was gone so far."""
         return frozenset((number, way) for number, site in enumerate(self.sites) for way in site.classes)
 
     def _watched(self, block: Block) -> Block:

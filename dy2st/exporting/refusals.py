@@ -52,7 +52,7 @@ def refuse_random_numbers(program: Program, format: str) -> None:
 
 
 def _is_random(node: Any) -> bool:
-    """Whether a node is random; dropout is not in evaluation mode."""
+    """Tell whether a node is random; dropout is not in evaluation mode."""
     names = [argument.name for argument in node.target._schema.arguments]
     for name, idle in (("train", False), ("training", False), ("dropout_p", 0.0), ("p", 0.0)):
         if name in names:

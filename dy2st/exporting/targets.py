@@ -46,7 +46,7 @@ _TALKATIVE = (
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """What PyTorch's exporters warn about is of no use to who did not write the graph."""
+    """Silence what PyTorch's exporters warn about: it is of no use to who did not write the graph."""
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -61,7 +61,7 @@ def quietly() -> Iterator[None]:
 
 
 def to_exported_program(loaded: LoadedModule, program: Program, checks: bool, max_growth: int | None) -> Lowered:
-    """The program as ``torch.export`` has it.
+    """Return the program as ``torch.export`` has it.
 
     Args:
         loaded: where the state is.
@@ -86,7 +86,7 @@ def write_pt2(lowered: Lowered, path: str) -> None:
 
 
 def read_pt2(path: str) -> Runner:
-    """What runs a ``.pt2`` file that was just written here; loading one from elsewhere may run code from it."""
+    """Return what runs a ``.pt2`` file that was just written here; loading one from elsewhere may run code from it."""
     with quietly():
         module = torch.export.load(path).module()
 
@@ -98,7 +98,7 @@ def read_pt2(path: str) -> Runner:
 
 
 def sized(path: str) -> int:
-    """The size of a file in bytes."""
+    """Return the size of a file in bytes."""
     try:
         return os.path.getsize(path)
     except OSError as error:

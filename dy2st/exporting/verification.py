@@ -58,7 +58,7 @@ class ExportOptions:
 
 
 def own(state: State) -> State:
-    """A copy of values: what one run changes is not seen by another."""
+    """Return a copy of values: what one run changes is not seen by another."""
     memo: dict[int, Any] = {}
     return tuple(dataclasses.replace(entry, value=copy.deepcopy(entry.value, memo)) for entry in state)
 
@@ -138,7 +138,7 @@ def _either(first: Difference, second: Difference) -> Difference:
 
 
 def _results(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """What a call gives, and then its arguments as they are afterwards."""
+    """Return what a call gives, and then its arguments as they are afterwards."""
     mine, named = _fresh(args), _fresh(kwargs)
     torch.manual_seed(0)
     with torch.no_grad():
@@ -147,7 +147,7 @@ def _results(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
 
 
 def _eager(live: Any) -> Callable[..., Any] | None:
-    """The original for Python to run, on a copy of its state in evaluation mode; ``None`` where it cannot be copied."""
+    """Return the original for Python to run, on a copy of its state in evaluation mode; ``None`` where it cannot be copied."""
     function: Callable[..., Any] | None = getattr(live, "__dy2st_original__", live)
     owner = getattr(function, "__self__", function)
     if not isinstance(owner, torch.nn.Module):
@@ -175,7 +175,7 @@ def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _state(program: Program, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The state of a program as a module has it now; constants belong to no module."""
+    """Return the state of a program as a module has it now; constants belong to no module."""
     found = {}
     for slot in program.states:
         if slot.kind == "constant":
@@ -189,7 +189,7 @@ def _state(program: Program, module: torch.nn.Module) -> dict[str, torch.Tensor]
 
 
 def _held(program: Program, run: Runner) -> dict[str, torch.Tensor]:
-    """The state of a program as a written file has it, where it has any."""
+    """Return the state of a program as a written file has it, where it has any."""
     held = run.state()
     names = {slot.name: kept_name(program, number) for number, slot in enumerate(program.states)}
     return {name: held[kept] for name, kept in names.items() if kept in held}
@@ -210,7 +210,7 @@ def _compare_states(found: Mapping[str, torch.Tensor], expected: Mapping[str, to
 
 
 def _chosen(watch: Watch, state: State, options: ExportOptions) -> list[Call]:
-    """The calls to compare: those given, or of many made-up ones those that go new ways, and a few more.
+    """Return the calls to compare: those given, or of many made-up ones those that go new ways, and a few more.
 
     Raises:
         ExportError: the program takes none of them.
@@ -259,7 +259,7 @@ def _as_call(item: Any) -> Call:
 
 
 def _fresh(value: Any) -> Any:
-    """Arguments that a call may change."""
+    """Return arguments that a call may change."""
     return copy.deepcopy(value)
 
 

@@ -49,7 +49,7 @@ _known: WeakKeyDictionary[Block, Facts] = WeakKeyDictionary()
 
 
 def facts(block: Block) -> Facts:
-    """What a block does to its inputs; computed once."""
+    """Return what a block does to its inputs; computed once."""
     found = _known.get(block)
     if found is None:
         found = _known[block] = _Analysis(block).facts()
@@ -82,7 +82,7 @@ class _Analysis:
         return Facts(places(self.tensors), places(self.lists), origins, self.hazard)
 
     def of(self, value: Any) -> frozenset[fx.Node]:
-        """The roots of an argument."""
+        """Return the roots of an argument."""
         if isinstance(value, fx.Node):
             return self.roots.get(value, frozenset([value])) | self.inside.get(value, frozenset())
         if isinstance(value, (tuple, list)):
@@ -136,7 +136,7 @@ class _Analysis:
                 self.hazard = self.hazard or node
 
     def used_after(self, root: fx.Node, node: fx.Node) -> bool:
-        """Whether a value with a root is used after an operation; the caller sees what came in as an input."""
+        """Tell whether a value with a root is used after an operation; the caller sees what came in as an input."""
         if root.op == "placeholder":
             return True
         mine = (value for value in self.order if root in self.of(value))
@@ -168,7 +168,7 @@ class _Analysis:
 
 
 def _aliased(node: fx.Node, target: torch._ops.OpOverload) -> Iterator[tuple[Any, bool]]:
-    """The arguments of an operator, and whether a result may share memory with each."""
+    """Yield the arguments of an operator, and whether a result may share memory with each."""
     returned = set[str]()
     for result in target._schema.returns:
         if result.alias_info is not None:

@@ -22,7 +22,7 @@ from dy2st_runtime.ir.unflattening import unflatten
 
 
 def without_defaults(program: Program) -> Program:
-    """A program whose structure of arguments lacks those at the end, and those given by name, that are the defaults."""
+    """Return a program whose structure of arguments lacks those at the end, and those given by name, that are the defaults."""
     args, names, kwargs = _parts(program)
     defaults = {parameter.name: parameter.default for parameter in program.parameters if parameter.default is not None}
     positional = _positional(program)
@@ -34,13 +34,13 @@ def without_defaults(program: Program) -> Program:
 
 
 def bound(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call as the structure of a program has them: by position where they can be."""
+    """Return the arguments of a call as the structure of a program has them: by position where they can be."""
     given, named = unflatten(program.in_structure, Binder(program).bind(args, kwargs, lambda: ()))
     return tuple(given), dict(named)
 
 
 def as_tensors(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same with a tensor for each number that is an input."""
+    """Return the same with a tensor for each number that is an input."""
     leaves = Binder(program).bind(args, kwargs, lambda: ())
     made = [leaf if isinstance(leaf, torch.Tensor) else as_tensor(leaf) for leaf in leaves]
     given, named = unflatten(program.in_structure, made)
@@ -48,7 +48,7 @@ def as_tensors(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) ->
 
 
 def signature(program: Program) -> inspect.Signature:
-    """What a ``forward`` that takes these arguments looks like.
+    """Return what a ``forward`` that takes these arguments looks like.
 
     Keywords have names: torch.export counts those of ``**kwargs`` twice.
     """
@@ -71,5 +71,5 @@ def _parts(program: Program) -> tuple[tuple[Structure, ...], tuple[str, ...], tu
 
 
 def _positional(program: Program) -> list[str]:
-    """The parameters that one argument each fills by position."""
+    """Return the parameters that one argument each fills by position."""
     return [parameter.name for parameter in program.parameters if parameter.kind in ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD")]

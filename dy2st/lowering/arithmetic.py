@@ -68,7 +68,7 @@ class NoTranslationError(Exception):
 
 
 def calculate(target: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a function of :mod:`dy2st_runtime.primitives.scalars` gives.
+    """Return what a function of :mod:`dy2st_runtime.primitives.scalars` gives.
 
     Args:
         target: the function.
@@ -122,7 +122,7 @@ def _binary(base: str, left: Any, right: Any) -> Number:
 
 
 def _compare(base: str, left: Any, right: Any) -> Any:
-    """A comparison; of sizes it is kept as a condition on them too, which an assertion can tell ``torch.export``."""
+    """Return a comparison; of sizes it is kept as a condition on them too, which an assertion can tell ``torch.export``."""
     checks: tuple[Any, ...] = ()
     if not any(isinstance(value, Number) or kind_of(value) == "float" for value in (left, right)):
         made = getattr(operator, base)(left, right)
@@ -155,7 +155,7 @@ def _implied(base: str, left: sympy.Expr | None, right: sympy.Expr | None) -> fr
 
 
 def truth(value: Any) -> Any:
-    """The truth value of a number or tensor: ``True``, ``False`` or a number of that kind."""
+    """Return the truth value of a number or tensor: ``True``, ``False`` or a number of that kind."""
     if isinstance(value, torch.Tensor):
         return Number("bool", value.reshape(()) if value.dtype is torch.bool else value.reshape(()) != 0)
     if isinstance(value, Number):
@@ -193,7 +193,7 @@ def _or(*values: Any) -> Any:
 
 
 def convert(value: Any, kind: str) -> Any:
-    """``int(value)`` or ``float(value)`` of a number or of a tensor with one element."""
+    """Return ``int(value)`` or ``float(value)`` of a number or of a tensor with one element."""
     if isinstance(value, torch.Tensor):
         own = "float" if value.dtype.is_floating_point else "bool" if value.dtype is torch.bool else "int"
         value = Number(own, value.reshape(()).to(as_tensor(0, own).dtype))
@@ -206,7 +206,7 @@ def convert(value: Any, kind: str) -> Any:
 
 
 def item(tensor: torch.Tensor) -> Number:
-    """``tensor.item()``."""
+    """Return ``tensor.item()``."""
     kind = "float" if tensor.dtype.is_floating_point else "bool" if tensor.dtype is torch.bool else "int"
     made = convert(tensor, kind)
     assert isinstance(made, Number)

@@ -34,7 +34,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def run_block(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of a block."""
+        """Return the outputs of a block."""
 
     def note(self, node: fx.Node, text: str) -> None:
         """Something that the result does otherwise than the program, for the report."""
@@ -42,7 +42,7 @@ class Context(abc.ABC):
 
     @contextlib.contextmanager
     def shape_tracing(self) -> Iterator[None]:
-        """What runs inside leaves no trace in the graph: it tells what a block gives."""
+        """Leave no trace in the graph of what runs inside: it tells what a block gives."""
         mode = detect_fake_mode()
         self.shape_tracing_depth += 1
         try:
@@ -66,24 +66,24 @@ _is_alias_of: Callable[[torch.Tensor, torch.Tensor], bool] = getattr(torch._C, "
 
 
 def location(node: fx.Node) -> Location | None:
-    """The user's line of a node."""
+    """Return the user's line of a node."""
     found: Location | None = node.meta.get("location")
     return found
 
 
 def place(node: fx.Node) -> str:
-    """The same as the beginning of a message."""
+    """Return the same as the beginning of a message."""
     found = location(node)
     return f"{found}: " if found is not None else ""
 
 
 def refuse(node: fx.Node, what: str, fix: str = "") -> ExportError:
-    """The error for what the formats outside cannot express."""
+    """Return the error for what the formats outside cannot express."""
     return ExportError(f"{what}; {fix}" if fix else what, location(node))
 
 
 def brief(error: BaseException) -> str:
-    """The beginning of a message that may go on for pages."""
+    """Return the beginning of a message that may go on for pages."""
     lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[:4])[:600]
 
@@ -109,7 +109,7 @@ def check_hazards(block: Block, node: fx.Node | None = None) -> None:
 
 
 def own_copies(node: fx.Node, block: Block, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs of a block with copies of the tensors that it changes.
+    """Return the inputs of a block with copies of the tensors that it changes.
 
     Raises:
         ExportError: it changes tensors that are in a list.
@@ -143,7 +143,7 @@ def check_aliases(node: fx.Node, values: Sequence[Any], written: Sequence[torch.
 
 
 def apart(tensors: Sequence[Any]) -> list[Any]:
-    """Tensors that share no memory: those that do with an earlier one are copied.
+    """Return tensors that share no memory: those that do with an earlier one are copied.
 
     What torch makes of branches and loops may take no two tensors that do, a row of a matrix and the matrix for one.
     """

@@ -65,7 +65,7 @@ def _named(error: Exception) -> str:
 
 
 def _asks_for_sizes(program: Program, error: Exception) -> bool:
-    """Whether an error may be gone when torch knows nothing of dynamic sizes.
+    """Tell whether an error may be gone when torch knows nothing of dynamic sizes.
 
     Some operators ask whether a size is 1, or is another one; what follows would be right for sizes like the example's alone. What
     was refused for what it is, is refused again.
@@ -94,7 +94,7 @@ def _export(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 @contextlib.contextmanager
 def _overlap_left_to_the_run() -> Iterator[None]:
-    """Whether a written tensor overlaps itself is asked by the kernel too; asked now, it would make a size of 1 unlike others."""
+    """Leave to the kernel whether a written tensor overlaps itself: it is asked by the kernel too; asked now, it would make a size of 1 unlike others."""
     plain = torch._debug_has_internal_overlap
     torch._debug_has_internal_overlap = lambda input: 0
     try:
@@ -104,7 +104,7 @@ def _overlap_left_to_the_run() -> Iterator[None]:
 
 
 def _write_sums_out(graph: fx.Graph) -> None:
-    """Sums of several sizes one by one: torch has an operator for all at once, and cannot write it to a file."""
+    """Write sums of several sizes one by one: torch has an operator for all at once, and cannot write it to a file."""
     for node in list(graph.nodes):
         if node.target is not torch.sym_sum:
             continue
@@ -127,7 +127,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _dynamic_shapes(program: Program) -> Any:
-    """Which sizes are dynamic, by the names of the arguments."""
+    """Return which sizes are dynamic, by the names of the arguments."""
     dims: dict[str, Any] = {}
 
     def of_slot(slot: InputSlot) -> dict[int, Any]:

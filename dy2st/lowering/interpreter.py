@@ -42,7 +42,7 @@ class Interpreter(Context):
         return [resolve(value) for value in block.outputs]
 
     def operation(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
-        """The value of one node; errors say which line of the user's it comes from.
+        """Return the value of one node; errors say which line of the user's it comes from.
 
         Raises:
             ExportError: it cannot be exported.
@@ -102,7 +102,7 @@ class Interpreter(Context):
                 self.assert_true(node, fine, "ValueError: math domain error")
 
     def transform(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
-        """A transform of ``torch.func``, which ``torch.export`` follows into what it computes."""
+        """Return a transform of ``torch.func``, which ``torch.export`` follows into what it computes."""
         name, block, inputs, operands = node.args
         if name != "vmap":
             raise refuse(node, f"{_name(node)} cannot be exported", "compute it outside of the exported function")
@@ -115,7 +115,7 @@ class Interpreter(Context):
         return transformed(str(name), function, resolve(inputs), **options)
 
     def control(self, node: fx.Node, target: control.Control, args: tuple[Any, ...]) -> Any:
-        """A control target without blocks."""
+        """Return a control target without blocks."""
         if target is control.assert_:
             self.assertion(node, args[0])
         elif target is control.raise_:
@@ -130,7 +130,7 @@ class Interpreter(Context):
         return None
 
     def assertion(self, node: fx.Node, condition: Any) -> None:
-        """A condition that must hold; about sizes, ``torch.export`` is told."""
+        """Assert a condition; about sizes, ``torch.export`` is told."""
         known = arithmetic.truth(condition) if condition is not None else True
         if known is True:
             return
@@ -142,7 +142,7 @@ class Interpreter(Context):
         self.assert_true(node, tensor, described(node))
 
     def mode(self, node: fx.Node, target: Any) -> None:
-        """A change of a mode: gradients are none of an exported program's business."""
+        """Skip a change of a mode: gradients are none of an exported program's business."""
         if modes.TARGETS[target] != "set_grad_enabled":
             raise refuse(node, "torch.autocast inside of the exported function cannot be exported", "convert the dtypes with .to()")
 

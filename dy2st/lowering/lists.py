@@ -46,7 +46,7 @@ def run(target: Any, args: tuple[Any, ...]) -> Any:
 
 
 def as_sequence(value: ListValue | Unbound) -> Any:
-    """A list of tensors, or their stack where the number of items is not known."""
+    """Return a list of tensors, or their stack where the number of items is not known."""
     if isinstance(value, Unbound):
         return torch.movedim(value.tensor, value.dim, 0)
     if value.items is not None:
@@ -57,27 +57,27 @@ def as_sequence(value: ListValue | Unbound) -> Any:
 
 
 def joined(value: ListValue, dim: int, new: bool) -> torch.Tensor:
-    """The items of a sequence as one tensor, along a dimension that may be a new one."""
+    """Return the items of a sequence as one tensor, along a dimension that may be a new one."""
     assert value.sequence is not None
     sizes, dtype = ((), DTYPES[value.item.kind]) if not hasattr(value.item, "sizes") else (value.item.sizes, value.item.dtype)
     return sequences.joined(value.sequence, dim, new, sizes, dtype)
 
 
 def filled(value: ListValue) -> torch.Tensor:
-    """The part of a buffer that holds items."""
+    """Return the part of a buffer that holds items."""
     assert value.buffer is not None and value.length is not None
     return prefix(value.buffer, 0, known_later(value.length.tensor))
 
 
 def prefix(tensor: torch.Tensor, dim: int, size: Any) -> torch.Tensor:
-    """The first entries along a dimension, ``size`` of them."""
+    """Return the first entries along a dimension, ``size`` of them."""
     torch._check(size >= 0)
     torch._check(size <= tensor.shape[dim])
     return torch.narrow(tensor, dim, 0, size)
 
 
 def at(tensor: torch.Tensor, dim: int, index: Any, size: Any) -> torch.Tensor:
-    """The entry at an index that is not known; a negative one counts from the end.
+    """Return the entry at an index that is not known; a negative one counts from the end.
 
     Args:
         tensor: from where.
@@ -150,7 +150,7 @@ def _append(found: ListValue, value: Any) -> None:
 
 
 def _check_size(found: ListValue, value: torch.Tensor) -> None:
-    """A smaller item would be repeated in its place in the buffer."""
+    """Check the size of an item: a smaller one would be repeated in its place in the buffer."""
     assert found.buffer is not None
     if not all(surely(lambda a=a, b=b: a == b) for a, b in zip(value.shape, found.buffer.shape[1:], strict=True)):  # type: ignore[misc]
         raise NoListError("a list that grows in a loop, and holds tensors whose sizes may differ")
@@ -200,13 +200,13 @@ def _sequence_length(found: ListValue) -> Number:
 
 
 def _position(found: ListValue, index: Any) -> torch.Tensor:
-    """A position counted from the beginning."""
+    """Return a position counted from the beginning."""
     position = as_tensor(index, "int")
     return torch.where(position < 0, position + sequences.LENGTH(_sequence(found)), position)
 
 
 def _sequence_item(found: ListValue, value: Any) -> torch.Tensor:
-    """An item as the sequence takes it: ONNX would refuse another dtype only when the model is loaded."""
+    """Return an item as the sequence takes it: ONNX would refuse another dtype only when the model is loaded."""
     if is_number(value) and getattr(found.item, "kind", None) == kind_of(value):
         return as_tensor(value)
     if (
@@ -235,7 +235,7 @@ def _sequence_append(found: ListValue, value: Any) -> None:
 
 
 def _concatenated(left: ListValue, right: Any) -> ListValue:
-    """Two lists in a row, of which one may be a sequence."""
+    """Return two lists in a row, of which one may be a sequence."""
     if left.sequence is not None:
         made = ListValue(None, sequence=left.sequence, item=left.item)
         for value in _known_items(right):

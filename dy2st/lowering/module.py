@@ -73,7 +73,7 @@ class LoweredModule(nn.Module):
         return forward
 
     def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The program's result, with numbers as tensors."""
+        """Return the program's result, with numbers as tensors."""
         check_hazards(self.program.block)
         leaves = input_leaves(self.program, args, kwargs)
         leaves = with_opaque_sizes(self.program, leaves) if self.opaque else leaves

@@ -44,7 +44,7 @@ def _attention(given: dict[str, Any]) -> torch.Tensor:
 
 
 def size(value: Any) -> Any:
-    """A number as a size."""
+    """Return a number as a size."""
     return known_later(value.tensor) if isinstance(value, Number) else value
 
 
@@ -66,7 +66,7 @@ def _leading(names: list[str], given: dict[str, Any]) -> Iterator[Any]:
 
 
 def _joined(target: torch._ops.OpOverload, given: dict[str, Any]) -> torch.Tensor | None:
-    """``stack`` or ``cat`` of a list whose length is not known."""
+    """Return ``stack`` or ``cat`` of a list whose length is not known."""
     values = given["tensors"]
     if not isinstance(values, (ListValue, Unbound)):
         return None
@@ -91,7 +91,7 @@ def _has_numbers(given: dict[str, Any]) -> bool:
 
 
 def _taking_tensors(target: torch._ops.OpOverload, given: dict[str, Any]) -> tuple[torch._ops.OpOverload, dict[str, Any]]:
-    """The form of an operator that takes tensors where this one takes the numbers that are not known."""
+    """Return the form of an operator that takes tensors where this one takes the numbers that are not known."""
     wanted = [
         argument for argument, value in _paired(target, given) if isinstance(value, Number) and "number" in str(argument.type)
     ]

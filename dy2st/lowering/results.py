@@ -31,7 +31,7 @@ from dy2st_runtime.ir.structure import (
 
 
 def input_leaves(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The tensors among the arguments of a call, in the order of the program's inputs."""
+    """Return the tensors among the arguments of a call, in the order of the program's inputs."""
     leaves: list[Any] = [None] * len(program.inputs)
 
     def visit(structure: Structure, value: Any) -> None:
@@ -61,7 +61,7 @@ def input_leaves(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 def result(program: Program, structure: Structure, leaves: Sequence[Any]) -> Any:
-    """A program's result in containers that ``torch.export`` knows, with numbers as tensors.
+    """Return a program's result in containers that ``torch.export`` knows, with numbers as tensors.
 
     Raises:
         ExportError: its structure is decided when the program runs.
@@ -131,7 +131,7 @@ def _output(program: Program, value: Any) -> Any:
 
 
 def with_opaque_sizes(program: Program, leaves: Sequence[Any]) -> list[Any]:
-    """The arguments cut to their own sizes, which come out of tensors: all that is known of them is that they are sizes."""
+    """Return the arguments cut to their own sizes, which come out of tensors: all that is known of them is that they are sizes."""
     known: dict[str, Any] = {}
     made = []
     for slot, value in zip(program.inputs, leaves, strict=True):

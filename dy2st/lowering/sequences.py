@@ -31,13 +31,13 @@ _OF_ANY_SIZE = -1
 
 
 def wanted() -> bool:
-    """Whether lists of unknown length are sequences now, and not buffers."""
+    """Tell whether lists of unknown length are sequences now, and not buffers."""
     return _wanted.get()
 
 
 @contextlib.contextmanager
 def instead_of_buffers() -> Iterator[None]:
-    """Lists of unknown length are sequences."""
+    """Take lists of unknown length as sequences."""
     token = _wanted.set(True)
     try:
         yield
@@ -80,7 +80,7 @@ JOINED = _defined("joined(Tensor s, int dim, bool new, int[] sizes, ScalarType d
 
 
 def at(s: torch.Tensor, index: torch.Tensor, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
-    """An item.
+    """Return an item.
 
     Args:
         s: the list.
@@ -93,7 +93,7 @@ def at(s: torch.Tensor, index: torch.Tensor, sizes: Sequence[Any], dtype: torch.
 
 
 def joined(s: torch.Tensor, dim: int, new: bool, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
-    """All items as one tensor.
+    """Return all items as one tensor.
 
     Args:
         s: the list.
@@ -121,7 +121,7 @@ def _known(sizes: Sequence[Any]) -> list[int]:
 
 
 def translations(opset: int) -> dict[Callable[..., Any], Callable[..., Any]]:
-    """What the exporter puts in the place of each operator.
+    """Return what the exporter puts in the place of each operator.
 
     Args:
         opset: the version of ONNX's operators.
@@ -163,7 +163,7 @@ def give_types(model: Any) -> None:
 
 
 def _flow(node: Any, ir: Any) -> Iterator[tuple[Any, Any]]:
-    """The values of which a node says that they are lists if others are, with the type of those."""
+    """Yield the values of which a node says that they are lists if others are, with the type of those."""
     match node.op_type:
         case "SequenceEmpty":
             yield node.outputs[0], ir.SequenceType(ir.TensorType(ir.DataType(node.attributes["dtype"].value)))

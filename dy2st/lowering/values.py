@@ -86,17 +86,17 @@ class Unbound:
 
 
 def new_form() -> sympy.Symbol:
-    """A name for an integer of which nothing is known."""
+    """Return a name for an integer of which nothing is known."""
     return sympy.Symbol(f"number{next(_serial)}", integer=True)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, known or not."""
+    """Tell whether a value is a number, known or not."""
     return isinstance(value, (bool, int, float, torch.SymInt, Number))
 
 
 def kind_of(value: Any) -> str:
-    """``"bool"``, ``"int"`` or ``"float"``."""
+    """Return ``"bool"``, ``"int"`` or ``"float"``."""
     if isinstance(value, Number):
         return value.kind
     if isinstance(value, bool):
@@ -105,7 +105,7 @@ def kind_of(value: Any) -> str:
 
 
 def form_of(value: Any) -> sympy.Expr | None:
-    """An integer as an expression; ``None`` where there is none."""
+    """Return an integer as an expression; ``None`` where there is none."""
     if isinstance(value, Number):
         return value.form
     if isinstance(value, torch.SymInt):
@@ -116,7 +116,7 @@ def form_of(value: Any) -> sympy.Expr | None:
 
 
 def as_tensor(value: Any, kind: str | None = None) -> torch.Tensor:
-    """A number as a tensor of no dimension.
+    """Return a number as a tensor of no dimension.
 
     Args:
         value: any number.
@@ -132,12 +132,12 @@ def as_tensor(value: Any, kind: str | None = None) -> torch.Tensor:
 
 
 def known_later(tensor: torch.Tensor) -> Any:
-    """The number in a tensor of no dimension as a size; below ``Tensor.item``, which PyTorch cannot run again everywhere."""
+    """Return the number in a tensor of no dimension as a size; below ``Tensor.item``, which PyTorch cannot run again everywhere."""
     return torch.ops.aten._local_scalar_dense.default(tensor)
 
 
 def surely(condition: Callable[[], Any]) -> bool:
-    """Whether a condition on sizes is known to hold; asking leaves no trace in a graph.
+    """Tell whether a condition on sizes is known to hold; asking leaves no trace in a graph.
 
     Example:
         >>> surely(lambda: 2 < 3)
@@ -183,7 +183,7 @@ def flatten(values: Sequence[Any]) -> tuple[list[Any], Any]:
 
 
 def unflatten(recipes: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-    """The inverse of :func:`flatten`, with other leaves."""
+    """Return the inverse of :func:`flatten`, with other leaves."""
     lists: dict[int, ListValue] = {}
 
     def make(recipe: Any) -> Any:

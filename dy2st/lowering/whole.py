@@ -24,7 +24,7 @@ class _Flat(nn.Module):
         self.context = Interpreter(checks=True, max_growth=None, in_place=False)
 
     def forward(self, *values: Any) -> tuple[torch.Tensor, ...]:
-        """The outputs, with numbers as tensors."""
+        """Return the outputs, with numbers as tensors."""
         outputs = self.context.run_block(self.program.block, values)
         return tuple(as_tensor(value).clone() if is_number(value) else _tensor(value) for value in outputs)
 
@@ -56,7 +56,7 @@ def lower(program: Program, values: Sequence[Any]) -> fx.GraphModule:
 
 
 def _dims(program: Program) -> tuple[dict[int, Any], ...]:
-    """The sizes that may differ from call to call, for each input."""
+    """Return the sizes that may differ from call to call, for each input."""
     known: dict[str, Any] = {}
     slots: list[Any] = [*program.inputs, *program.states]
     return tuple(

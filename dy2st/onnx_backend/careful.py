@@ -110,7 +110,7 @@ class Careful(Interpreter):
         return super()._operation(node, resolve)
 
     def _with_blocks(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
-        """A branch or loop: what is checked in it is asked for, whoever uses what it gives."""
+        """Return a branch or loop: what is checked in it is asked for, whoever uses what it gives."""
         around, self._tied = self._tied, False
         try:
             made = super()._operation(node, resolve)
@@ -121,7 +121,7 @@ class Careful(Interpreter):
         return made
 
     def _check_places(self, node: fx.Node, args: tuple[Any, ...]) -> None:
-        """Items and entries that are taken or replaced are there."""
+        """Check that items and entries that are taken or replaced are there."""
         if node.target in _LIST_PLACES and isinstance(args[0], ListValue):
             index = args[1] if len(args) > 1 else -1
             if args[0].items is None:
@@ -156,7 +156,7 @@ class Careful(Interpreter):
             dim += 1
 
     def _bounded(self, node: fx.Node, made: Any, args: Sequence[Any]) -> Any:
-        """A whole number that Python would let grow beyond 64 bits."""
+        """Return a whole number that Python would let grow beyond 64 bits."""
         if isinstance(made, Number) and made.kind == "int":
             function: Any = node.target
             about = function(*(as_tensor(value).to(torch.float64) for value in args))
@@ -169,13 +169,13 @@ class Careful(Interpreter):
 
 
 def operator_of(node: fx.Node) -> str | None:
-    """The name of the operator of PyTorch that a node calls, if it calls one."""
+    """Return the name of the operator of PyTorch that a node calls, if it calls one."""
     target = node.target
     return target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else None
 
 
 def _may_be_large(value: Any) -> bool:
-    """Whether adding a number again and again may leave 64 bits before the user's patience ends."""
+    """Tell whether adding a number again and again may leave 64 bits before the user's patience ends."""
     return isinstance(value, Number) or (isinstance(value, int) and abs(value) > 2**31)
 
 
@@ -184,7 +184,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _whole_divisor(args: Sequence[Any]) -> torch.Tensor | None:
-    """The divisor of a division that only whole numbers make, where it is a tensor."""
+    """Return the divisor of a division that only whole numbers make, where it is a tensor."""
     divisor = args[1] if len(args) > 1 else None
     if isinstance(divisor, Number) and divisor.kind != "float":
         return divisor.tensor
@@ -200,7 +200,7 @@ def _replaced(value: Any, old: Any, new: Any) -> Any:
 
 
 def _tied(outputs: list[Any], found: Sequence[tuple[fx.Node, torch.Tensor]]) -> list[Any]:
-    """The outputs of a block, one of which cannot be computed where a condition is false: it takes an item that is not there.
+    """Return the outputs of a block, one of which cannot be computed where a condition is false: it takes an item that is not there.
 
     Raises:
         ExportError: the block has no tensor to tie them to.

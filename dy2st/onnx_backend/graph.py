@@ -87,7 +87,7 @@ class Graph:
 
 
 def made(program: Program, values: Sequence[Any]) -> Graph:
-    """The graph of a program.
+    """Return the graph of a program.
 
     Args:
         program: any program.
@@ -136,7 +136,7 @@ def _slots(program: Program) -> list[InputSlot | StateSlot]:
 
 
 def _flat(program: Program, values: Sequence[Any]) -> tuple[Program, tuple[Any, ...]]:
-    """The program with all state as arguments, and numbers as tensors."""
+    """Return the program with all state as arguments, and numbers as tensors."""
     try:
         told = with_provenance(program)
     except UntoldError as error:
@@ -197,7 +197,7 @@ class _Flat(LoweredModule):
         return self._collected(outputs, leaves, changed)
 
     def given(self, args: Sequence[Any]) -> Sequence[Any]:
-        """The arguments, with sizes of which nothing is known if it must be."""
+        """Return the arguments, with sizes of which nothing is known if it must be."""
         return with_opaque_sizes(self.program, args) if self.opaque else args
 
     def _collected(self, outputs: Sequence[Any], leaves: Sequence[Any], changed: Sequence[int]) -> Any:
@@ -240,13 +240,13 @@ class _Flat(LoweredModule):
 
 
 def to_text(graph: Graph) -> str:
-    """What is kept beside the model."""
+    """Return what is kept beside the model."""
     results = [dataclasses.astuple(result) for result in graph.results]
     return json.dumps({"results": results, "written": graph.written, "holds": graph.holds})
 
 
 def from_text(model: bytes, text: str) -> Graph:
-    """The inverse of :func:`to_text`."""
+    """Return the inverse of :func:`to_text`."""
     found = json.loads(text)
     results = tuple(Result(*result) for result in found["results"])
     return Graph(model, results, tuple((a, b) for a, b in found["written"]), found["holds"])

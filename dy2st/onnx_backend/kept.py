@@ -23,7 +23,7 @@ from dy2st_runtime.ir.program import Program
 
 
 def graph(program: Program, values: Sequence[Any]) -> Graph:
-    """The graph of a program, from the disk if it was made before; see :func:`dy2st.onnx_backend.graph.made`."""
+    """Return the graph of a program, from the disk if it was made before; see :func:`dy2st.onnx_backend.graph.made`."""
     key = _key(program, values)
     if key is not None and (found := _read(folder() / key)) is not None:
         return found
@@ -34,12 +34,12 @@ def graph(program: Program, values: Sequence[Any]) -> Graph:
 
 
 def folder() -> Path:
-    """Where graphs are kept."""
+    """Return where graphs are kept."""
     return build.cache_folder() / "onnx"
 
 
 def _key(program: Program, values: Sequence[Any]) -> str | None:
-    """What decides the graph; ``None`` for a program that is not plain data."""
+    """Return what decides the graph; ``None`` for a program that is not plain data."""
     kinds = [type(value).__name__ for value in values]
     try:
         text = dump(serialize.to_json(program))
@@ -50,7 +50,7 @@ def _key(program: Program, values: Sequence[Any]) -> str | None:
 
 @functools.cache
 def _makers() -> str:
-    """The code that makes graphs."""
+    """Return the code that makes graphs."""
     own = [Path(package.__file__ or "").parent for package in (analyses, exporting, ir, lowering, onnx_backend, passes, primitives)]
     files = sorted(path for folder in own for path in folder.rglob("*.py"))
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "onnx", "onnxscript")]

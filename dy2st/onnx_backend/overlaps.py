@@ -38,7 +38,7 @@ class _Memory:
         return _Memory(self.roots | other.roots, self.moving or other.moving)
 
     def meets(self, other: _Memory) -> bool:
-        """Whether another value may lie in a part of this one's place."""
+        """Tell whether another value may lie in a part of this one's place."""
         if self.place is not None and self.place == other.place:
             return False
         return bool(self.roots & other.roots) and (self.moving or other.moving)
@@ -49,7 +49,7 @@ def _made(by: fx.Node) -> _Memory:
 
 
 def overlapping(block: Block) -> fx.Node | None:
-    """The first operation that may read a part of what it writes, at an index that only the run knows.
+    """Return the first operation that may read a part of what it writes, at an index that only the run knows.
 
     Args:
         block: the root block of a program, in which inputs share no memory.
@@ -75,7 +75,7 @@ class _Walk:
         self.outputs: list[_Memory] = []
 
     def through(self, block: Block, given: Sequence[_Memory]) -> Iterator[fx.Node]:
-        """The operations that may read a part of what they write."""
+        """Yield the operations that may read a part of what they write."""
         self.known.update(zip(block.inputs, given))
         for node in block.graph.nodes:
             if node.op != "call_function":
@@ -93,13 +93,13 @@ class _Walk:
         self.outputs = list(map(self.of, block.outputs))
 
     def of(self, value: Any) -> _Memory:
-        """Where an argument lies."""
+        """Return where an argument lies."""
         if isinstance(value, fx.Node):
             return self.known.get(value, _Memory())
         return _union(map(self.of, value)) if isinstance(value, (tuple, list)) else _Memory()
 
     def nested(self, node: fx.Node) -> Iterator[fx.Node]:
-        """A branch or loop: what an iteration leaves is what the next one takes."""
+        """Yield a branch or loop: what an iteration leaves is what the next one takes."""
         is_branch = node.target is control.if_
         outer = [self.of(value) for value in (node.args[3] if is_branch else (*node.args[2], *node.args[3]))]  # type: ignore[misc,union-attr]
         carried = [] if is_branch else [_made(node) | memory for memory in outer[: len(node.args[2])]]  # type: ignore[arg-type]
@@ -116,14 +116,14 @@ class _Walk:
         self.known[node] = _union(results)
 
     def reads_what_it_writes(self, node: fx.Node) -> bool:
-        """Whether an operation in place may read a part of what it writes; notes what it writes."""
+        """Tell whether an operation in place may read a part of what it writes; notes what it writes."""
         written = [value for value, argument in _paired(node) if _is_written(argument)]
         others = [value for value, argument in _paired(node) if not _is_written(argument)]
         self.writes += [self.of(value).roots for value in written]
         return any(one is not other and self.of(one).meets(self.of(other)) for one in written for other in others)
 
     def result(self, node: fx.Node) -> _Memory:
-        """What an operation gives: a number, new memory, or that of the arguments whose memory it may share."""
+        """Return what an operation gives: a number, new memory, or that of the arguments whose memory it may share."""
         place = node.target, *(self.key(value, is_read=argument.alias_info is None) for value, argument in _paired(node))
         shared = [(self.of(value), argument) for value, argument in _paired(node) if argument.alias_info is not None]
         if not shared:
@@ -154,7 +154,7 @@ def _union(parts: Iterable[_Memory]) -> _Memory:
 
 
 def _paired(node: fx.Node) -> Iterator[tuple[Any, Any]]:
-    """The arguments of an operation, each with what its schema says of it."""
+    """Yield the arguments of an operation, each with what its schema says of it."""
     for number, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
         if number < len(node.args):
             yield node.args[number], argument

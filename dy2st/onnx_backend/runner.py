@@ -90,7 +90,7 @@ class Runner:
         return self._elsewhere(values, reason)
 
     def report(self) -> str:
-        """How often it ran in onnxruntime, and why not at other times."""
+        """Return how often it ran in onnxruntime, and why not at other times."""
         where = f"{self._program.origin.file.rpartition('/')[2]}:{self._program.origin.line}"
         parts = [f"{self._ran} runs in onnxruntime (made ready in {self._seconds:.2f} s)"] if self._ran else []
         parts += [f"{count} runs not: {reason}" for reason, count in self._declined.items()]
@@ -99,7 +99,7 @@ class Runner:
     # -- in onnxruntime ------------------------------------------------------------------------------------------------------
 
     def _outputs(self, bound: _Bound, values: Sequence[Any]) -> tuple[Any, ...] | Reason:
-        """What the program gives; or why that is left to another executor, with nothing changed."""
+        """Return what the program gives; or why that is left to another executor, with nothing changed."""
         graph = bound.graph
         if tuple(map(type, bound.numbers(values))) != self._kinds:
             return Reason("a number is of another kind than at the first call")
@@ -120,7 +120,7 @@ class Runner:
         return outputs
 
     def _bind(self, values: Sequence[Any]) -> _Bound | Reason:
-        """A session for the weights as they are now; or why there is none for this program."""
+        """Return a session for the weights as they are now; or why there is none for this program."""
         with capture_lock:  # torch.export follows one program at a time, and no capture meanwhile
             threads = torch.get_num_threads()
             bound = self._sessions.get(threads)
@@ -208,11 +208,11 @@ class _Bound:
         return [values[position] for position in self._positions]
 
     def numbers(self, values: Sequence[Any]) -> list[Any]:
-        """The numbers among the values."""
+        """Return the numbers among the values."""
         return [values[position] for position in self._number_places]
 
     def changed(self, values: Sequence[Any]) -> bool:
-        """Whether the weights are others now, or have other contents."""
+        """Tell whether the weights are others now, or have other contents."""
         tensors = self._tensors
         return (
             not all(map(operator.is_, self._picked(values), tensors))
@@ -228,7 +228,7 @@ class _Bound:
         return unusual([values[position] for position in self._free])
 
     def changes(self, values: Sequence[Any]) -> list[int]:
-        """Which weights have changed, as far as their versions tell; all if that is not known."""
+        """Return which weights have changed, as far as their versions tell; all if that is not known."""
         found = [
             position
             for position, weight, version, place in zip(self._positions, self._tensors, self._versions, self._places)
@@ -249,7 +249,7 @@ class _Samples:
         self._then = self._now()
 
     def differ(self) -> bool:
-        """Whether any of them has another value than at first."""
+        """Tell whether any of them has another value than at first."""
         return bool(self._views) and self._now() != self._then
 
     def _now(self) -> list[bytes]:
@@ -266,7 +266,7 @@ _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _constants(program: Program, graph: Graph, values: Sequence[Any]) -> list[int]:
-    """The weights: state that the program does not write."""
+    """Return the weights: state that the program does not write."""
     written = {position for position, _ in graph.written}
     changed = {effect.target for effect in program.effects} | {effect.target.removeprefix("self.") for effect in program.effects}
     first = len(program.inputs)
@@ -300,7 +300,7 @@ def _typed(tensor: torch.Tensor, boolean: bool) -> torch.Tensor:
 
 
 def _conflict(graph: Graph, values: Sequence[Any]) -> bool:
-    """Whether an input that is written shares its memory with another one."""
+    """Tell whether an input that is written shares its memory with another one."""
     for position, _ in graph.written:
         memory = values[position].untyped_storage().data_ptr()
         for other, value in enumerate(values):

@@ -63,7 +63,7 @@ class Session:
         return taken
 
     def __call__(self, values: Sequence[Any]) -> list[torch.Tensor]:
-        """The results of the graph, which share no memory with anything; truth values may be bytes.
+        """Return the results of the graph, which share no memory with anything; truth values may be bytes.
 
         Args:
             values: of all inputs of the graph; those of constants are not looked at.
@@ -77,7 +77,7 @@ class Session:
 
 
 def _names(graph: Any) -> Iterator[str]:
-    """What the nodes of a graph take, those inside of branches and loops as well."""
+    """Yield what the nodes of a graph take, those inside of branches and loops as well."""
     for node in graph.node:
         yield from node.input
         for attribute in node.attribute:
@@ -87,7 +87,7 @@ def _names(graph: Any) -> Iterator[str]:
 
 
 def ort_value(value: Any) -> Any:
-    """A tensor or number as onnxruntime takes it, without a copy where the tensor lies in one piece."""
+    """Return a tensor or number as onnxruntime takes it, without a copy where the tensor lies in one piece."""
     if not isinstance(value, torch.Tensor):
         value = torch.tensor(value, dtype=torch.float64 if type(value) is float else None)
     elif value.requires_grad:

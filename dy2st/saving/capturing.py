@@ -47,7 +47,7 @@ class Saved:
 
 
 def capture_modes(captures: Sequence[Capture], module: torch.nn.Module | None, records: bool) -> Saved:
-    """The programs for the mode that the module is in, which must be right, and those for the other mode if they are."""
+    """Return the programs for the mode that the module is in, which must be right, and those for the other mode if they are."""
     current = _named(captures, [None], module, records)
     if module is None:
         return dataclasses.replace(current, programs=[dataclasses.replace(current.programs[0], any_mode=True)])
@@ -79,7 +79,7 @@ def _text(program: Program) -> Any:
 
 
 def _named(captures: Sequence[Capture], modes: Sequence[bool | None], module: torch.nn.Module | None, records: bool) -> Saved:
-    """The programs of each capture in each mode (``None`` for the flags as they are), with the state that they share.
+    """Return the programs of each capture in each mode (``None`` for the flags as they are), with the state that they share.
 
     With ``records``, they keep what they leave when they raise, if an archive can say that.
     """
@@ -103,7 +103,7 @@ def _named_so(captures: Sequence[Capture], modes: Sequence[bool | None], module:
 
 
 def _settled(captures: Sequence[Capture], modes: Sequence[bool | None], records: bool) -> list[Taken]:
-    """The programs; what one keeps from call to call and one reads is an input of the one that reads it.
+    """Return the programs; what one keeps from call to call and one reads is an input of the one that reads it.
 
     Raises:
         SaveError: that cannot be.
@@ -126,7 +126,7 @@ class Capture:
         self._made: dict[Any, Taken] = {}
 
     def taken(self, mode: bool | None, dynamic: Mapping[str, Dims], records: bool) -> Taken:
-        """The program for one mode, with its recording if that is asked for and keeps anything."""
+        """Return the program for one mode, with its recording if that is asked for and keeps anything."""
         found = self._taken(mode, dynamic, False)
         if not records or not found.captured.writes:
             return found

@@ -55,14 +55,14 @@ class Taken:
     recording: Taken | None = None
 
     def effects(self, written: Written) -> Iterator[tuple[Writer, Place, Effect]]:
-        """Places that it writes, with what it writes there; the order of attributes is no state of a loaded model."""
+        """Yield places that it writes, with what it writes there; the order of attributes is no state of a loaded model."""
         for writer, effect in zip(written.writers, written.effects, strict=True):
             place = writer.place(writer.owner(self.values))
             if not isinstance(place, LastPlace):
                 yield writer, place, effect
 
     def writes(self) -> Iterator[tuple[Writer, Place]]:
-        """Every place it writes, also before it raises."""
+        """Yield every place it writes, also before it raises."""
         left: Any = (node.args[0] for node in on_raise.nodes(self.captured.program))
         for written in (self.captured.outside, *(leave.written for leave in left)):
             for writer, place, _ in self.effects(written):
@@ -70,12 +70,12 @@ class Taken:
 
 
 def with_recordings(programs: Sequence[Taken]) -> list[Taken]:
-    """Programs, each with its recording after it."""
+    """Return programs, each with its recording after it."""
     return [taken for program in programs for taken in (program, program.recording) if taken is not None]
 
 
 def carried(programs: Sequence[Taken]) -> dict[str, Dims]:
-    """The state that the programs carry from call to call and that is no input of them yet.
+    """Return the state that the programs carry from call to call and that is no input of them yet.
 
     Args:
         programs: the programs of one model; each may read what any other writes.
@@ -98,7 +98,7 @@ def carried(programs: Sequence[Taken]) -> dict[str, Dims]:
 
 
 def _reads(place: Place, program: Taken) -> Iterator[Source]:
-    """The sources of a program that a place is read through."""
+    """Yield the sources of a program that a place is read through."""
     if isinstance(place, CellPlace):
         return
     for source in program.captured.sources:
@@ -143,7 +143,7 @@ class _Fit:
             self._container(source, value, written)
 
     def _used(self, source: Source) -> bool:
-        """Whether the program relies on a source or on anything reached through it."""
+        """Tell whether the program relies on a source or on anything reached through it."""
         reached = {source.index}
         for other in self.captured.sources:
             if other.parent is not None and other.parent.index in reached:
@@ -238,7 +238,7 @@ class _Fit:
 
 
 def line_of(writer: Writer, program: Captured) -> str:
-    """The user's line that writes (or that of the function), to open a message with."""
+    """Return the user's line that writes (or that of the function), to open a message with."""
     return f"{writer.location or program.program.origin}: "
 
 
@@ -247,7 +247,7 @@ def _article(noun: str) -> str:
 
 
 def _text(kind: value_types.Type | None) -> str:
-    """A type in words."""
+    """Return a type in words."""
     if kind is None:
         return "deleted"
     if isinstance(kind, value_types.TensorType):

@@ -28,7 +28,7 @@ _FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
 
 
 def static_of(layer: Any, specs: Specs | None) -> StaticFunction:
-    """The static function of a module, function or method; nothing of theirs is changed."""
+    """Return the static function of a module, function or method; nothing of theirs is changed."""
     found: Any = layer.forward if isinstance(layer, torch.nn.Module) else layer
     own_call = None if isinstance(found, (*_FUNCTIONS, type)) else getattr(found, "__call__", None)  # noqa: B004
     if isinstance(own_call, types.MethodType):
@@ -60,7 +60,7 @@ def _spec(entry: Any) -> Any:
 
 
 def methods_of(layer: Any, specs: Specs | None, methods: Mapping[str, Specs | None]) -> dict[str, StaticFunction]:
-    """The static functions of some methods of a module, each with its own specifications."""
+    """Return the static functions of some methods of a module, each with its own specifications."""
     if specs is not None:
         raise SignatureError("with methods, each has its own specifications: leave input_spec out")
     if not isinstance(layer, torch.nn.Module) or not methods:
@@ -78,7 +78,7 @@ def methods_of(layer: Any, specs: Specs | None, methods: Mapping[str, Specs | No
 
 @contextlib.contextmanager
 def without_eager(static: StaticFunction) -> Iterator[None]:
-    """What a function with ``full_graph=False`` does in eager has no program."""
+    """Refuse what a function with ``full_graph=False`` does in eager: it has no program."""
     try:
         if not static.options.full_graph:
             convert_root(static.function)
@@ -96,7 +96,7 @@ def _runs_eager(static: StaticFunction, reason: str) -> str:
 
 
 def description(layer: Any, statics: Mapping[str, StaticFunction]) -> dict[str, str]:
-    """The documentation of a model, and what it is saved with."""
+    """Return the documentation of a model, and what it is saved with."""
     made = {}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # run from a folder
         made["dy2st"] = importlib.metadata.version("dy2st")
@@ -106,7 +106,7 @@ def description(layer: Any, statics: Mapping[str, StaticFunction]) -> dict[str, 
 
 
 def device_of(module: torch.nn.Module | None) -> torch.device | None:
-    """Where the arguments of a module belong: with its first parameter or buffer."""
+    """Return where the arguments of a module belong: with its first parameter or buffer."""
     if module is None:
         return None
     first = next(module.parameters(), next(module.buffers(), None))
@@ -126,7 +126,7 @@ def check_arguments(static: StaticFunction, call: Call) -> None:
 
 
 def is_wrapped(layer: Any) -> bool:
-    """Whether a call of a module does more than its ``forward``."""
+    """Tell whether a call of a module does more than its ``forward``."""
     if not isinstance(layer, torch.nn.Module):
         return False
     own_call = type(layer).__call__ is not torch.nn.Module.__call__

@@ -14,7 +14,7 @@ class OneModeWarning(UserWarning):
 
 @contextlib.contextmanager
 def evaluating(module: torch.nn.Module) -> Iterator[None]:
-    """A module in evaluation mode; at the end every submodule has its flag back."""
+    """Put a module into evaluation mode; at the end every submodule has its flag back."""
     flags = [(part, part.training) for part in module.modules()]
     try:
         module.eval()
@@ -26,7 +26,7 @@ def evaluating(module: torch.nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_mode(module: torch.nn.Module, mode: bool) -> Iterator[None]:
-    """A module in one mode, by its own ``train()``; at the end every submodule has its flag back."""
+    """Put a module into one mode, by its own ``train()``; at the end every submodule has its flag back."""
     flags = [(part, part.training) for part in module.modules()]
     before = module.training
     try:
@@ -42,7 +42,7 @@ def in_mode(module: torch.nn.Module, mode: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def plain_modes() -> Iterator[None]:
-    """What is saved does not depend on the modes of the thread that saves."""
+    """Make what is saved independent of the modes of the thread that saves."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())

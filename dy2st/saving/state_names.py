@@ -61,7 +61,7 @@ class Names:
         """The names of containers that a loaded model makes in the first call that leaves them."""
 
     def program(self, taken: Taken) -> Program:
-        """A program with its state and effects named."""
+        """Return a program with its state and effects named."""
         captured = taken.captured
         states = zip(captured.program.states, captured.state_sources, (get(taken.values) for get in captured.states), strict=True)
         slots = tuple(self._slot(slot, source, value, taken) for slot, source, value in states)
@@ -89,18 +89,18 @@ class Names:
     def _existing(
         self, numbers: Mapping[int, int], values: Sequence[Structure], taken: Taken
     ) -> tuple[tuple[int, ObjectPlace], ...]:
-        """Where the containers are that stand in some values and were there before the call, by their numbers."""
+        """Return where the containers are that stand in some values and were there before the call, by their numbers."""
         used = {part.number for value in values for part in _shared(value)}
         places = ((number, self._place(index, taken)) for number, index in numbers.items() if number in used)
         return tuple((number, place) for number, place in places if place is not None)
 
     def _leave(self, written: Written, taken: Taken, slots: Collection[str]) -> Leave:
-        """What a recording leaves early, with its places named."""
+        """Return what a recording leaves early, with its places named."""
         effects = self._effects(written, taken, slots)
         return Leave(effects, self._existing(written.existing, [effect.value for effect in effects], taken))
 
     def _place(self, index: int, taken: Taken) -> ObjectPlace | None:
-        """Where a container is that was there before the call; ``None`` for what Python makes of the arguments at each."""
+        """Return where a container is that was there before the call; ``None`` for what Python makes of the arguments at each."""
         source, value = taken.captured.sources[index], taken.values[index]
         steps = _steps(source)
         if steps is not None:
@@ -126,7 +126,7 @@ class Names:
                     )
 
     def _distinct(self, taken: Taken) -> Iterator[tuple[ObjectPlace, ObjectPlace]]:
-        """The containers among the arguments that the program has told from others."""
+        """Yield the containers among the arguments that the program has told from others."""
         for guard in taken.captured.guards:
             for other in guard.others:
                 if isinstance(taken.values[guard.source.index], _CONTAINERS) and (_steps(guard.source) or _steps(other)):
@@ -135,7 +135,7 @@ class Names:
                         yield one, two
 
     def attributes(self) -> list[StateValue]:
-        """The containers, and the tensors in them."""
+        """Return the containers, and the tensors in them."""
         self._check_apart()
         numbers = {path for taken in self.programs for path in _number_paths(taken)}
         found: list[StateValue] = []
@@ -240,7 +240,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _containers_in(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """The containers that stand in a value, itself included, with their paths; one that stands in two places twice."""
+    """Yield the containers that stand in a value, itself included, with their paths; one that stands in two places twice."""
     parts = children(value)
     if parts is None:
         return
@@ -254,7 +254,7 @@ def _containers_in(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str,
 
 
 def _steps(source: Source) -> tuple[Any, ...] | None:
-    """The way to a part of the arguments; ``None`` for what is none."""
+    """Return the way to a part of the arguments; ``None`` for what is none."""
     found: list[Any] = []
     while source.parent is not None:
         found.append(source.key[-1])
@@ -267,7 +267,7 @@ def _without_self(steps: tuple[Any, ...], taken: Taken) -> tuple[Any, ...]:
 
 
 def _ordered(arguments: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:
-    """The structure of the arguments, where the order of what was asked for it counts; those of ``**kwargs`` come last by name."""
+    """Return the structure of the arguments, where the order of what was asked for it counts; those of ``**kwargs`` come last by name."""
     match ordered(arguments, orders):
         case TupleOf((args, DictOf(keys, items))) if any(keys[-len(order) :] == order for order in orders):
             return TupleOf((args, DictOf(keys, items, collections.OrderedDict)))
@@ -276,7 +276,7 @@ def _ordered(arguments: Structure, orders: Collection[tuple[Any, ...]]) -> Struc
 
 
 def _depth(effect: Effect) -> int:
-    """How many steps lead from an attribute to what an effect writes."""
+    """Return how many steps lead from an attribute to what an effect writes."""
     place = paths.written(effect.target)
     return 0 if place is None else len(place.items)
 
@@ -290,7 +290,7 @@ def _what(effect: Effect, place: Place) -> str:
 
 
 def _tensors(module: torch.nn.Module) -> Iterator[tuple[int, Tensor]]:
-    """The parameters and buffers of a module by identity; of several names the first."""
+    """Yield the parameters and buffers of a module by identity; of several names the first."""
     seen: set[int] = set()
     for prefix, owner in module.named_modules():
         for kind, table in (("parameter", owner._parameters), ("buffer", owner._buffers)):
@@ -302,7 +302,7 @@ def _tensors(module: torch.nn.Module) -> Iterator[tuple[int, Tensor]]:
 
 
 def _path(source: Source | None, taken: Taken) -> str | None:
-    """Where a source is, from the object that the function is bound to; ``None`` for what is not in that object."""
+    """Return where a source is, from the object that the function is bound to; ``None`` for what is not in that object."""
     root = source
     while root is not None and root.parent is not None:
         root = root.parent
@@ -330,7 +330,7 @@ def _value_at(path: str, taken: Taken) -> Any:
 
 
 def _describe(value: Any, name: str, numbers: Collection[str], items: list[StateValue]) -> Structure:
-    """The structure of a container; its tensors and changing numbers become entries of their own."""
+    """Return the structure of a container; its tensors and changing numbers become entries of their own."""
     if isinstance(value, torch.Tensor):
         items.append(StateValue(name, "attribute", value))
         return Leaf(0)

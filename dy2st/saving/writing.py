@@ -167,7 +167,7 @@ def _warn_about_raising(saved: Saved) -> None:
 
 
 def _with_names(program: Program, specs: Specs | None) -> Program:
-    """A program whose inputs are called what the specifications call them."""
+    """Return a program whose inputs are called what the specifications call them."""
     if isinstance(specs, Mapping):
         specs = [specs[parameter.name] for parameter in program.parameters if parameter.name in specs]
     found, _ = flatten(tuple(specs or ()), lambda part: isinstance(part, (InputSpec, type)))

@@ -72,7 +72,7 @@ class _Lambdas:
         }
 
     def holds(self, code: types.CodeType) -> bool:
-        """Whether the code of a lambda was written by the user; Python 3.10 keeps no columns, then all are."""
+        """Tell whether the code of a lambda was written by the user; Python 3.10 keeps no columns, then all are."""
         if not hasattr(code, "co_positions"):
             return True
         spans = [span for span in code.co_positions() if None not in span and span[2] != span[3]]
@@ -80,7 +80,7 @@ class _Lambdas:
 
 
 def _is_written(node: gast.Lambda) -> bool:
-    """A thunk takes the location of its operand, so only a written lambda starts before its body."""
+    """Return a thunk takes the location of its operand, so only a written lambda starts before its body."""
     return (node.lineno, node.col_offset) != (node.body.lineno, node.body.col_offset)
 
 
@@ -97,7 +97,7 @@ class _Renaming:
         self._qualified = getattr(original, "co_qualname", qualname)  # Python 3.10 knows it of functions only
 
     def renamed(self, code: types.CodeType) -> types.CodeType:
-        """The code object and all inside it, under the user's names."""
+        """Return the code object and all inside it, under the user's names."""
         constants = tuple(self._constant(const) for const in code.co_consts)
         changes: dict[str, Any] = {"co_consts": constants, "co_name": self._new_name(code)}
         if sys.version_info >= (3, 11):
@@ -116,7 +116,7 @@ class _Renaming:
         return self._original.co_name if is_thunk or code.co_name in self._generated else code.co_name
 
     def _qualname(self, qualname: str) -> str:
-        """Generated functions are no scopes of the user's, so they leave qualified names."""
+        """Return generated functions are no scopes of the user's, so they leave qualified names."""
         _, *scopes = qualname.removeprefix(_PREFIX).split(".<locals>.")
         kept = [scope for scope in scopes if scope not in self._generated]
         return ".<locals>.".join([self._qualified, *kept])

@@ -40,7 +40,7 @@ _texts: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
 
 
 def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> Located:
-    """The definition that `code` was compiled from; SourceNotFoundError when there is none, or more than one."""
+    """Return the definition that `code` was compiled from; SourceNotFoundError when there is none, or more than one."""
     text = text_of(code, module_globals)
     try:
         definitions = _definitions(code.co_filename, text)
@@ -62,7 +62,7 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
 
 
 def compiled_from(code: types.CodeType, text: str) -> None:
-    """The functions that `code` defines come from this text, whatever their file holds later."""
+    """Note that the functions which `code` defines come from this text, whatever their file holds later."""
     for inside in filter(_is_code, code.co_consts):
         key = id(inside)
         _texts[key] = weakref.ref(inside, lambda _, key=key, texts=_texts: texts.pop(key, None)), text  # type: ignore[misc]
@@ -75,12 +75,12 @@ def _known_text(code: types.CodeType) -> str | None:
 
 
 def source_line(filename: str, line: int) -> str:
-    """One line of a file, empty when it is not there."""
+    """Return one line of a file, empty when it is not there."""
     return linecache.getline(filename, line)
 
 
 def text_of(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
-    """The text of the file that `code` comes from."""
+    """Return the text of the file that `code` comes from."""
     known = _known_text(code)
     if known is not None:
         return known
@@ -104,7 +104,7 @@ def _definitions(filename: str, text: str) -> tuple[Located, ...]:
 
 
 def _is_recent(filename: str) -> bool:
-    """Whether a file has changed since this process started: what was compiled from it may have been another text."""
+    """Tell whether a file has changed since this process started: what was compiled from it may have been another text."""
     try:
         return os.stat(filename).st_mtime > _STARTED
     except OSError:
@@ -113,7 +113,7 @@ def _is_recent(filename: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(filename: str, text: str) -> tuple[types.CodeType, ...]:
-    """Every code object in a file as it is now."""
+    """Return every code object in a file as it is now."""
     found = [compile(text, filename, "exec", dont_inherit=True)]
     for code in found:
         found += filter(_is_code, code.co_consts)
@@ -195,7 +195,7 @@ def _span(node: FunctionNode) -> tuple[Position, Position]:
 
 
 def _compiles_to(node: FunctionNode, code: types.CodeType) -> bool:
-    """Whether compiling `node` alone, under the free names of `code`, gives the same instructions."""
+    """Tell whether compiling `node` alone, under the free names of `code`, gives the same instructions."""
     if not isinstance(node, ast.Lambda):
         return True
     parameters = [ast.arg(arg=name) for name in code.co_freevars]
@@ -216,7 +216,7 @@ def _same(one: types.CodeType, other: types.CodeType) -> bool:
 
 
 def _fingerprint(code: types.CodeType) -> tuple[object, ...]:
-    """What code does, whatever it is called: before Python 3.11 constants hold qualified names."""
+    """Return what code does, whatever it is called: before Python 3.11 constants hold qualified names."""
     constants = [const for const in code.co_consts if "<lambda>" not in str(const) or _is_code(const)]
     inside = tuple(_fingerprint(const) if isinstance(const, types.CodeType) else repr(const) for const in constants)
     return code.co_code, code.co_names, code.co_varnames, inside

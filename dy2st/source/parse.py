@@ -21,7 +21,7 @@ class Parsed:
 
 
 def parse_function(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> Parsed:
-    """The tree of the function that `code` was compiled from; positions count from the start of its file."""
+    """Return the tree of the function that `code` was compiled from; positions count from the start of its file."""
     located = locate(code, module_globals)
     tree = gast.ast_to_gast(located.node)
     if isinstance(tree, gast.Lambda):
@@ -31,7 +31,7 @@ def parse_function(code: types.CodeType, module_globals: dict[str, Any] | None =
 
 
 def identifiers(tree: gast.AST) -> frozenset[str]:
-    """Every identifier that appears anywhere in a tree, in any role."""
+    """Return every identifier that appears anywhere in a tree, in any role."""
     found: set[str] = set()
     for node in gast.walk(tree):
         for field in ("id", "attr", "name", "asname", "arg", "rest"):

@@ -30,19 +30,19 @@ _LOCATION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 def statements(template: str, at: gast.AST, /, **holes: Hole) -> list[gast.stmt]:
-    """The statements of `template` with its holes filled, placed at the location of `at`."""
+    """Return the statements of `template` with its holes filled, placed at the location of `at`."""
     module = gast.ast_to_gast(_parsed(template))
     return _Filler(at, holes).statements(module.body)
 
 
 def expression(template: str, at: gast.AST, /, **holes: Hole) -> gast.expr:
-    """The only expression of `template` with its holes filled, placed at the location of `at`."""
+    """Return the only expression of `template` with its holes filled, placed at the location of `at`."""
     (statement,) = statements(template, at, **holes)
     return statement.value
 
 
 def constant(value: object, at: gast.AST) -> gast.expr:
-    """A literal; tuples become tuple displays."""
+    """Return a literal; tuples become tuple displays."""
     if isinstance(value, tuple):
         elements = [constant(element, at) for element in value]
         return place(gast.Tuple(elts=elements, ctx=gast.Load()), at)
@@ -50,12 +50,12 @@ def constant(value: object, at: gast.AST) -> gast.expr:
 
 
 def load(name: str, at: gast.AST) -> gast.expr:
-    """A read of `name`."""
+    """Return a read of `name`."""
     return place(gast.Name(id=name, ctx=gast.Load(), annotation=None, type_comment=None), at)
 
 
 def store(name: str, at: gast.AST) -> gast.expr:
-    """A write of `name`, to be used as a target."""
+    """Return a write of `name`, to be used as a target."""
     return place(gast.Name(id=name, ctx=gast.Store(), annotation=None, type_comment=None), at)
 
 

@@ -19,7 +19,7 @@ _UNKNOWN_TO_ASTOR = tuple(getattr(ast, name) for name in ("Match", "TryStar", "T
 
 
 def unparse(tree: gast.AST) -> str:
-    """The tree as Python text, without a trailing newline."""
+    """Return the tree as Python text, without a trailing newline."""
     python_tree = ast.fix_missing_locations(gast.gast_to_ast(tree))
     if _known_to_astor(python_tree):
         with warnings.catch_warnings():

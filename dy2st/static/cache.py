@@ -106,7 +106,7 @@ class ProgramCache:
         return (ProgramCache, ())
 
     def look_up(self, call: Call, known: Lookup | None = None) -> Lookup:
-        """What there is for a call.
+        """Return what there is for a call.
 
         Args:
             call: the call, as a program takes it.
@@ -135,11 +135,11 @@ class ProgramCache:
             self.routes = {**self.routes, spelling: (route, *self.routes.get(spelling, ()))}
 
     def items(self) -> list[tuple[Any, Captured]]:
-        """All programs, each with its key."""
+        """Return all programs, each with its key."""
         return [(entry.key, entry.captured) for entries in self._table.values() for entry in entries]
 
     def told(self, lookup: Lookup) -> str:
-        """Why a lookup has found no program, in words."""
+        """Return why a lookup has found no program, in words."""
         if not lookup.entries:
             return f"no program for {lookup.call.describe()} yet; programs for {len(self._table)} other signatures"
         return "; ".join(dict.fromkeys(map(str, lookup.mismatches)))

@@ -70,14 +70,14 @@ class ConvertedFunction:
         return [] if original is None else user_lines(_rewritten(original, None, LAST_READABLE).root, self.source)
 
     def printed(self, last: Phase) -> str:
-        """The function after a phase."""
+        """Return the function after a phase."""
         original = self.original()
         if original is None:
             raise ReferenceError("the function that this code was made from is gone")
         return unparse(_rewritten(original, None, last).root)
 
     def bind(self, function: types.FunctionType, operators: object) -> types.FunctionType:
-        """A function with the globals, cells, defaults and names of `function`, that runs the converted code."""
+        """Return a function with the globals, cells, defaults and names of `function`, that runs the converted code."""
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         cells[self.namespace_name] = types.CellType(operators)
         closure = tuple(cells[name] for name in self.code.co_freevars)
@@ -94,7 +94,7 @@ _lock = threading.RLock()
 
 
 def convert(function: types.FunctionType) -> ConvertedFunction:
-    """The converted form of a Python function; raises ConversionError when there is none."""
+    """Return the converted form of a Python function; raises ConversionError when there is none."""
     code = function.__code__
     with _lock:
         found = _cache.get(id(code))  # by identity: code objects of different files may compare equal
@@ -105,7 +105,7 @@ def convert(function: types.FunctionType) -> ConvertedFunction:
 
 
 def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:
-    """The converted form of a function that converted code calls; ``None`` when it is called as it is.
+    """Return the converted form of a function that converted code calls; ``None`` when it is called as it is.
 
     Functions without source and coroutines are called as they are: tensor operations inside are recorded, and asking a tensor for
     its truth value there is an error that names them. One whose file has changed since it was imported has a source that nobody
@@ -136,7 +136,7 @@ def convert_root(function: types.FunctionType) -> ConvertedFunction:
 
 
 def conversion_error(function: types.FunctionType) -> ConversionError | None:
-    """Why a function cannot be rewritten, if so."""
+    """Return why a function cannot be rewritten, if so."""
     try:
         convert_root(function)
     except ConversionError as error:

@@ -17,7 +17,7 @@ _SIMILAR = 0.6
 
 
 def side_by_side(left: str, right: str, width: int) -> str:
-    """Both texts in columns; the sign between them says that lines differ (`|`) or stand on one side only (`<`, `>`).
+    """Return both texts in columns; the sign between them says that lines differ (`|`) or stand on one side only (`<`, `>`).
 
     Args:
         left: the text before.
@@ -41,7 +41,7 @@ def _rows(left: Sequence[str], right: Sequence[str]) -> Iterator[_Row]:
 
 
 def _changed(left: Sequence[str], right: Sequence[str]) -> Iterator[_Row]:
-    """Lines that became similar ones stand next to those."""
+    """Yield lines that became similar ones stand next to those."""
     done = 0
     for before in left:
         similar = (n for n in range(done, len(right)) if _similarity(before, right[n]) > _SIMILAR)
@@ -60,7 +60,7 @@ def _similarity(a: str, b: str) -> float:
 
 
 def _key(line: str) -> str:
-    """A line as it compares: how deep it stands and how its strings are quoted does not matter."""
+    """Return a line as it compares: how deep it stands and how its strings are quoted does not matter."""
     return line.strip().replace('"', "'")
 
 

@@ -65,7 +65,7 @@ class Miss(NamedTuple):
     differences: Sequence[Difference]
 
     def changing(self) -> list[str]:
-        """What keeps programs from being used: for each of them, the name of one thing that is another now."""
+        """Return what keeps programs from being used: for each of them, the name of one thing that is another now."""
         names = [mismatch.guard.source.name for mismatch in self.lookup.mismatches if mismatch.guard is not None]
         first: dict[int, str] = {}
         for captured, part, _ in self.differences:
@@ -89,11 +89,11 @@ class DynamicState:
         """What has to stay a constant."""
 
     def look_up(self, call: Call, known: Lookup | None = None) -> Lookup:
-        """What the cache has for a call with all its numbers as constants; see :meth:`ProgramCache.look_up`."""
+        """Return what the cache has for a call with all its numbers as constants; see :meth:`ProgramCache.look_up`."""
         return self._cache.look_up(call.with_numbers(self._places) if self._places else call, known)
 
     def miss(self, call: Call, lookup: Lookup) -> Miss:
-        """What is known of a call that a lookup has found no program for."""
+        """Return what is known of a call that a lookup has found no program for."""
         found = []
         for key, captured in self._cache.items():
             if key[2:] == call.key[2:]:
@@ -129,7 +129,7 @@ class DynamicState:
         return found
 
     def _changed(self, miss: Miss) -> dict[str | Path, Dims]:
-        """State that a program of this function writes and that is another now."""
+        """Return state that a program of this function writes and that is another now."""
         places, found = self._written_arguments(miss) - self._constant, dict[str, Dims]()
         for mismatch in self._cache.look_up(miss.call.with_numbers(places), miss.lookup).mismatches:
             if mismatch.guard is None:
@@ -145,7 +145,7 @@ class DynamicState:
         return changed
 
     def _written_arguments(self, miss: Miss) -> set[Path]:
-        """The places of numbers in the arguments that a program writes and that are others now."""
+        """Return the places of numbers in the arguments that a program writes and that are others now."""
         found = set(self._places)
         for captured, part, before in miss.differences:
             if part.name in captured.written and _kind(part.structure) is not None and _kind(part.structure) is _kind(before):
@@ -176,7 +176,7 @@ def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call
 
 
 def _differences(one: Any, other: Any, before: Part, now: Part) -> Iterator[tuple[Part, Structure]]:
-    """The parts of the arguments that differ in the keys of two calls; a number that was an input makes no difference."""
+    """Yield the parts of the arguments that differ in the keys of two calls; a number that was an input makes no difference."""
     a, b = before.structure, now.structure
     if isinstance(a, Leaf) and isinstance(b, Leaf):
         if one[1][a.index] != other[1][b.index]:
@@ -198,7 +198,7 @@ def _without_parts(structure: Structure) -> Structure:
 
 
 def _lists(part: Part) -> Iterator[Part]:
-    """The lists in some arguments."""
+    """Yield the lists in some arguments."""
     if isinstance(part.structure, ListOf):
         yield part
     for inner in part.parts():
@@ -206,7 +206,7 @@ def _lists(part: Part) -> Iterator[Part]:
 
 
 def _together(part: Part, found: Collection[Path]) -> list[Path]:
-    """The numbers of a list of which two differ: in a ring, each has its turn."""
+    """Return the numbers of a list of which two differ: in a ring, each has its turn."""
     kinds = [_kind(inner.structure) for inner in part.parts() if inner.path in found]
     if len(kinds) < 2 or len(part.parts()) > _MOST:
         return []
@@ -214,7 +214,7 @@ def _together(part: Part, found: Collection[Path]) -> list[Path]:
 
 
 def _kind(structure: Structure) -> type | None:
-    """The kind of number that a constant is."""
+    """Return the kind of number that a constant is."""
     return type(structure.value) if isinstance(structure, Const) and _is_number(structure.value) else None
 
 
@@ -232,7 +232,7 @@ def _note(guard: Guard, now: Any, found: dict[str, Dims]) -> None:
 
 
 def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
-    """The numbers in a list or dict that was compared as a whole."""
+    """Return the numbers in a list or dict that was compared as a whole."""
     if isinstance(before, dict) and isinstance(now, dict) and [*before] == [*now]:
         pairs = {key: (before[key], now[key]) for key in before}
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
@@ -245,7 +245,7 @@ def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
 
 
 def _beside(captured: Captured, values: list[Any], found: Mapping[str, Dims]) -> Iterator[tuple[str, None]]:
-    """The other numbers of a list of which two differ already: in a ring, each has its turn."""
+    """Yield the other numbers of a list of which two differ already: in a ring, each has its turn."""
     items: dict[Source, list[Source]] = {}
     for source in captured.sources:
         if (

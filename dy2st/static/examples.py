@@ -15,7 +15,7 @@ from dy2st_runtime.ir.unflattening import unflatten
 
 
 def arguments_like(name: str, programs: Iterable[Captured]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments like those of the calls so far.
+    """Return arguments like those of the calls so far.
 
     Args:
         name: of the function.
@@ -35,7 +35,7 @@ def arguments_like(name: str, programs: Iterable[Captured]) -> tuple[tuple[Any, 
 
 
 def _signature(program: Program) -> tuple[str, Structure, tuple[Any, ...]]:
-    """The arguments that a program is for."""
+    """Return the arguments that a program is for."""
     return _shown(program), program.in_structure, tuple((slot.dtype, slot.shape, slot.device) for slot in program.inputs)
 
 
@@ -45,7 +45,7 @@ def _shown(program: Program) -> str:
 
 
 def _example(slot: InputSlot) -> Any:
-    """An input of a program that fits: zeros."""
+    """Return an input of a program that fits: zeros."""
     if slot.number is not None:
         return {"bool": False, "int": 0, "float": 0.0}[slot.number]
     sizes = [size if isinstance(size, int) else 2 for size in slot.shape]

@@ -48,11 +48,11 @@ class Fallback:
         self._lock = threading.Lock()
 
     def error_of(self, key: Any) -> Exception | None:
-        """Why the calls with this key are not captured; ``None`` if they are, or it is not known yet."""
+        """Return why the calls with this key are not captured; ``None`` if they are, or it is not known yet."""
         return self.unconvertible or self._refused.get(key)
 
     def note(self, key: Any, error: Exception) -> None:
-        """A call runs as it is written, like all with its key from now on; the first for a reason warns."""
+        """Note that a call runs as it is written, like all with its key from now on; the first for a reason warns."""
         error.__traceback__ = error.__context__ = error.__cause__ = None  # they keep the values of the call alive
         self._refused.setdefault(key, error)
         reason = reason_of(error)
@@ -62,12 +62,12 @@ class Fallback:
             warnings.warn(f"dy2st runs {self.name} as it is written: {reason}", EagerWarning, level_outside())
 
     def report(self) -> tuple[EagerCalls, ...]:
-        """The reasons so far."""
+        """Return the reasons so far."""
         return tuple(EagerCalls(reason, calls) for reason, calls in self._counts.items())
 
 
 def reason_of(error: Exception) -> str:
-    """An error in words, with the user's place."""
+    """Return an error in words, with the user's place."""
     if isinstance(error, ConversionError):
         place = f'\n  File "{error.filename}", line {error.lineno}' if error.lineno else ""
         return f"{error.msg}{place}" + (f"\n    {error.text.strip()}" if error.text and error.text.strip() else "")
@@ -75,7 +75,7 @@ def reason_of(error: Exception) -> str:
 
 
 def random_states() -> tuple[Any, ...]:
-    """The states of the random number generators that code under capture may draw from while nothing is recorded."""
+    """Return the states of the random number generators that code under capture may draw from while nothing is recorded."""
     return random.getstate(), np.random.get_state(), torch.get_rng_state()
 
 

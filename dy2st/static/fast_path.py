@@ -77,7 +77,7 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
 
 
 def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:
-    """A runner that gives parameters and attributes of tensors as well: a program makes plain tensors.
+    """Return a runner that gives parameters and attributes of tensors as well: a program makes plain tensors.
 
     Args:
         run: runs the program.
@@ -96,7 +96,7 @@ def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:
 
 
 def find(signature: CallSignature, call: Call, entry: Entry, spelling: Spelling, bound: bool, run: Runner) -> Route | None:
-    """The route for calls like one that an entry of the cache serves; ``None`` where there is only the long way.
+    """Return the route for calls like one that an entry of the cache serves; ``None`` where there is only the long way.
 
     Args:
         signature: of the user's function.
@@ -115,7 +115,7 @@ def find(signature: CallSignature, call: Call, entry: Entry, spelling: Spelling,
 
 
 def result_builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
-    """A function that does what :func:`unflatten` does with one structure, without looking at it again.
+    """Return a function that does what :func:`unflatten` does with one structure, without looking at it again.
 
     Example:
         >>> result_builder(TupleOf((Leaf(1), Const(3))))(["a", "b"])
@@ -147,5 +147,5 @@ def _expression(structure: Structure, out: Writer) -> str:
 
 
 def _is_folded(structure: Structure) -> bool:
-    """Whether Python would make one tuple when the code is compiled, and not one at each call."""
+    """Tell whether Python would make one tuple when the code is compiled, and not one at each call."""
     return isinstance(structure, TupleOf) and all(isinstance(item, Const) or _is_folded(item) for item in structure.items)

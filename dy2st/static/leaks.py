@@ -42,7 +42,7 @@ _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 def watched(call: _Call) -> _Call:
-    """The ``__call__`` of a static function, with a search after it; as it is where nobody has asked for that."""
+    """Return the ``__call__`` of a static function, with a search after it; as it is where nobody has asked for that."""
     if not config.CHECK_LEAKS:
         return call
 
@@ -95,7 +95,7 @@ def _words(value: Any) -> str:
 
 
 def find(roots: Iterable[Step]) -> Step | None:
-    """The nearest value of a capture that can be reached from some objects, with its path; ``None`` if there is none."""
+    """Return the nearest value of a capture that can be reached from some objects, with its path; ``None`` if there is none."""
     todo = collections.deque(roots)
     seen: dict[int, Any] = {}
     while todo and len(seen) < _MAX_VISITS:
@@ -110,7 +110,7 @@ def find(roots: Iterable[Step]) -> Step | None:
 
 
 def is_of_capture(value: Any) -> bool:
-    """Whether a value exists during a capture only. An ``Underway`` is of a static function, whose attributes decorators copy."""
+    """Tell whether a value exists during a capture only. An ``Underway`` is of a static function, whose attributes decorators copy."""
     if isinstance(value, FakeTensor):
         return isinstance(value.fake_mode.shape_env, CaptureShapes)
     if isinstance(value, SYMBOLIC_NUMBERS):
@@ -119,7 +119,7 @@ def is_of_capture(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[Step]:
-    """What an object holds, one step away, without running code of its class."""
+    """Yield what an object holds, one step away, without running code of its class."""
     kind = type(value)
     if isinstance(value, dict):
         for key, item in _items(value):
@@ -140,12 +140,12 @@ def _parts(value: Any) -> Iterator[Step]:
 
 
 def _items(table: dict[Any, Any] | types.MappingProxyType[Any, Any]) -> Iterable[tuple[Any, Any]]:
-    """A table's items as they are now: ``list(table.items())`` may collect garbage midway, whose finalizers change tables."""
+    """Return a table's items as they are now: ``list(table.items())`` may collect garbage midway, whose finalizers change tables."""
     return (dict.copy(table) if isinstance(table, dict) else table.copy()).items()
 
 
 def _attributes(value: Any) -> Iterator[Step]:
-    """What is in an object's ``__dict__`` and slots, its class, and what an exception was raised from."""
+    """Yield what is in an object's ``__dict__`` and slots, its class, and what an exception was raised from."""
     kind = type(value)
     if kind.__module__ != "builtins" or isinstance(value, (types.FunctionType, BaseException)):
         table = _table(value)
@@ -175,7 +175,7 @@ def _slot(slot: types.MemberDescriptorType, value: Any) -> Any:
 
 
 def _parts_of_function(function: types.FunctionType) -> Iterator[Step]:
-    """The variables that a function of the user's reads outside of itself, and its defaults."""
+    """Yield the variables that a function of the user's reads outside of itself, and its defaults."""
     if is_in_skipped_package(function):
         return
     code, cells = function.__code__, function.__closure__ or ()
@@ -204,6 +204,6 @@ def _content(cell: types.CellType) -> Any:
 
 @functools.lru_cache(maxsize=1000)
 def _names(code: types.CodeType) -> tuple[str, ...]:
-    """The global names and attributes that code mentions, that of its inner functions too."""
+    """Return the global names and attributes that code mentions, that of its inner functions too."""
     inner = (_names(const) for const in code.co_consts if isinstance(const, types.CodeType))
     return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))

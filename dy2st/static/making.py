@@ -36,7 +36,7 @@ def make_static(given: Any, options: Options) -> Any:
 
 
 def _uncompiled(function: Any) -> Any:
-    """What ``torch.compile`` was given: a program is made of the function as it is written."""
+    """Return what ``torch.compile`` was given: a program is made of the function as it is written."""
     if isinstance(function, torch.nn.Module) and type(function).__module__ == "torch._dynamo.eval_frame":
         return function._orig_mod
     if isinstance(function, types.FunctionType):
@@ -60,6 +60,6 @@ def _plain(method: Any) -> types.FunctionType:
 
 
 def _is_method(function: types.FunctionType) -> bool:
-    """Whether a function is written in a class body: its qualified name says so."""
+    """Tell whether a function is written in a class body: its qualified name says so."""
     parents = function.__qualname__.split(".")
     return len(parents) > 1 and parents[-2] != "<locals>"

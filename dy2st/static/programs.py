@@ -73,7 +73,7 @@ class Programs:
         self._warned = False
 
     def look_up(self, call: Call) -> Lookup:
-        """The program for a call, with all its numbers as constants, or why there is none yet."""
+        """Return the program for a call, with all its numbers as constants, or why there is none yet."""
         lookup = self._dynamic.look_up(call)
         if lookup.entry is not None:
             logs.cache.debug("%s: hit", self._function.__qualname__)
@@ -81,7 +81,7 @@ class Programs:
         return lookup
 
     def find(self, call: Call) -> Found:
-        """The program for a call, which is captured if there is none."""
+        """Return the program for a call, which is captured if there is none."""
         lookup = self.look_up(call)
         found = lookup if lookup.entry is not None else self.capture(call, lookup)
         assert found.entry is not None
@@ -164,7 +164,7 @@ class Programs:
         )
 
     def recording(self, call: Call, entry: Entry) -> Captured:
-        """A program captured so that it keeps what it leaves before each operation that may fail.
+        """Return a program captured so that it keeps what it leaves before each operation that may fail.
 
         Args:
             call: as the program takes it.
@@ -180,7 +180,7 @@ class Programs:
     def capture_apart(
         self, call: Call, dynamic_state: Mapping[str, Dims], with_hooks: bool, records: bool = False
     ) -> tuple[Captured, list[Any]]:
-        """A program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.trace.Request`.
+        """Return a program that no later call uses, and the values of its sources now; see :class:`~dy2st.capture.trace.Request`.
 
         With ``records``, it keeps what it leaves when it raises.
         """

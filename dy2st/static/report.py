@@ -37,7 +37,7 @@ class Report:
 
     @classmethod
     def of(cls, name: str, programs: Sequence[Captured], eager: tuple[EagerCalls, ...] = ()) -> Report:
-        """The report on some programs."""
+        """Return the report on some programs."""
         sites = dict.fromkeys(site for captured in programs for site in captured.sites)
         operators = dict.fromkeys(found for captured in programs for found in left_to_python(captured.program))
         runners = [runner for captured in programs for runner in captured.program.block.runners.values()]

@@ -106,7 +106,7 @@ def _rule(pattern: Any, replacement: Any, before: Side, after: Side) -> Rule:
 
 
 def _side(function: Any, examples: Sequence[Any], any_sizes: bool, any_scalars: bool) -> Side:
-    """One function of a rule, captured in two ways; where those differ, something stands for anything."""
+    """Return one function of a rule, captured in two ways; where those differ, something stands for anything."""
     sizes = sorted({size for example in examples if isinstance(example, torch.Tensor) for size in example.shape if size > 1})
     captured: list[Program] = []
     for start, step in _SIZES:
@@ -149,7 +149,7 @@ def _captured(function: Any, arguments: Sequence[Any]) -> Program:
 
 
 def _merged(first: Program, second: Program, table: dict[tuple[Any, ...], Any]) -> Side:
-    """The first program, with what differs in the second as the table says."""
+    """Return the first program, with what differs in the second as the table says."""
     ours, theirs = list(first.block.graph.nodes), list(second.block.graph.nodes)
     if [node.target for node in ours if node.op == "call_function"] != [n.target for n in theirs if n.op == "call_function"]:
         raise _Computed(f"{first.name} does something else for other sizes")

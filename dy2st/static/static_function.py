@@ -143,7 +143,7 @@ class StaticFunction:
         return restore if self._is_in_dict() else restore_bound, (self.instance, self.__name__, own, self._options)
 
     def _is_in_dict(self) -> bool:
-        """Whether it is what a module has in its ``__dict__``, and does not hold it."""
+        """Tell whether it is what a module has in its ``__dict__``, and does not hold it."""
         return isinstance(self.instance, torch.nn.Module) and vars(self.instance).get(self._in_dict) is self
 
     @property
@@ -248,7 +248,7 @@ class StaticFunction:
         return self._signature.call(args, kwargs, self.instance)
 
     def _capture(self, call: Call, lookup: Lookup) -> Lookup | Exception:
-        """The program for a call that has none yet; or, where the function may run as it is written, why there cannot be one."""
+        """Return the program for a call that has none yet; or, where the function may run as it is written, why there cannot be one."""
         if self._eager is None:
             return self._programs.capture(call, lookup)
         refused = self._eager.error_of(call.key)
@@ -277,7 +277,7 @@ class StaticFunction:
         return convert_root(self._function).source
 
     def diff(self, width: int = 160) -> str:
-        """The source and the transformed code side by side.
+        """Return the source and the transformed code side by side.
 
         Args:
             width: of a line of the text.
@@ -290,13 +290,13 @@ class StaticFunction:
         return self._cache
 
     def captured(self, *args: Any, **kwargs: Any) -> Captured:
-        """What :meth:`program` gives, with its guards and state."""
+        """Return what :meth:`program` gives, with its guards and state."""
         if not args and not kwargs and self._options.input_spec is not None:
             args, kwargs = self._signature.examples()
         return self._programs.find(self._call(args, kwargs)).entry.captured
 
     def example_call(self, device: torch.device | None = None) -> Call:
-        """A call with made-up arguments: as the ``input_spec`` says, or else like the calls so far.
+        """Return a call with made-up arguments: as the ``input_spec`` says, or else like the calls so far.
 
         Args:
             device: where tensors belong that an ``input_spec`` describes.
@@ -316,7 +316,7 @@ class StaticFunction:
 
     @plainly
     def program(self, *args: Any, **kwargs: Any) -> Program:
-        """The program that these arguments select, captured if need be.
+        """Return the program that these arguments select, captured if need be.
 
         Args:
             *args: as in a call; none at all if there is an ``input_spec``.
@@ -328,7 +328,7 @@ class StaticFunction:
         return self.captured(*args, **kwargs).program
 
     def report(self) -> Report:
-        """What became of each control-flow statement, in the programs captured so far."""
+        """Return what became of each control-flow statement, in the programs captured so far."""
         return Report.of(self.__qualname__, list(self._cache), () if self._eager is None else self._eager.report())
 
     def __repr__(self) -> str:
@@ -336,7 +336,7 @@ class StaticFunction:
 
 
 def _logs_calls() -> bool:
-    """Whether each call is told, which the long way does."""
+    """Tell whether each call is told, which the long way does."""
     return logs.execution.isEnabledFor(logging.DEBUG) or logs.cache.isEnabledFor(logging.DEBUG)
 
 
@@ -354,7 +354,7 @@ class BoundStatic(StaticFunction):
 
 
 def _holding(static: StaticFunction, instance: Any) -> BoundStatic:
-    """What holds an object, of what is bound to it and does not."""
+    """Return what holds an object, of what is bound to it and does not."""
     made = _new(BoundStatic)
     made.__dict__ = static.__dict__
     made._object = instance
@@ -380,7 +380,7 @@ def _reference(instance: Any) -> Callable[[], Any]:
 
 
 def restore(instance: Any, name: str, function: types.FunctionType | None, options: Options) -> StaticFunction:
-    """What was pickled; the object that it is bound to may not have its attributes yet."""
+    """Return what was pickled; the object that it is bound to may not have its attributes yet."""
     of_class = getattr(type(instance), name, None)
     if function is None:
         function = of_class.function if isinstance(of_class, StaticFunction) else of_class
@@ -390,5 +390,5 @@ def restore(instance: Any, name: str, function: types.FunctionType | None, optio
 
 
 def restore_bound(instance: Any, *parts: Any) -> StaticFunction:
-    """The same of what holds the object that it is bound to."""
+    """Return the same of what holds the object that it is bound to."""
     return _holding(restore(instance, *parts), instance)

@@ -32,7 +32,7 @@ class Dy2stError(Exception):
 
     @classmethod
     def _section(cls) -> str:
-        """The anchor of the nearest class that is public: a subclass of elsewhere has no section of its own."""
+        """Return the anchor of the nearest class that is public: a subclass of elsewhere has no section of its own."""
         public = next(base for base in cls.__mro__ if base.__module__ in ("dy2st.errors", "dy2st_runtime.errors"))
         return public.__name__.lower()
 

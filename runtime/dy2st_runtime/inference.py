@@ -27,7 +27,7 @@ _SMALL = 4096
 
 
 def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
-    """A program that gives some of its results only.
+    """Return a program that gives some of its results only.
 
     Operations that only other results need go, also those that draw random numbers, might have raised or might never have come to
     an end; what has an effect stays. Arguments of which nothing is needed any more go as well.
@@ -70,7 +70,7 @@ def _part(structure: Structure, item: Fetch, name: str) -> Structure:
 
 
 def _with_results(program: Program, result: Structure) -> Program:
-    """Only the outputs that a result and the effects use."""
+    """Return only the outputs that a result and the effects use."""
     structures = (result, *(effect.value for effect in program.effects))
     used = sorted({part.index for structure in structures for part in walk(structure) if isinstance(part, Leaf)})
     moved = {old: new for new, old in enumerate(used)}
@@ -94,7 +94,7 @@ def _renumbered(structure: Structure, moved: dict[int, int]) -> Structure:
 
 
 def without_unused_arguments(program: Program) -> Program:
-    """A program without the arguments of which nothing is used; what is a constant of the program stays."""
+    """Return a program without the arguments of which nothing is used; what is a constant of the program stays."""
     block = copy_block(program.block)
     inputs = block.inputs[: len(program.inputs)]
     used = {index for index, node in enumerate(inputs) if node.users}
@@ -149,7 +149,7 @@ def _has_no_effect(node: fx.Node) -> bool:
 
 
 def folded(program: Program, values: Sequence[Any]) -> tuple[Program, list[Any]]:
-    """A program in which what depends on parameters, buffers and constants alone is computed.
+    """Return a program in which what depends on parameters, buffers and constants alone is computed.
 
     Args:
         program: any program; its state is final but for what it changes itself.
@@ -169,7 +169,7 @@ def folded(program: Program, values: Sequence[Any]) -> tuple[Program, list[Any]]
 
 
 def _known(program: Program, values: Sequence[Any]) -> dict[fx.Node, None]:
-    """The nodes of the root block that are the same at each call, the state slots that never change first."""
+    """Return the nodes of the root block that are the same at each call, the state slots that never change first."""
     aliases = Aliasing(program.block)
     changed = {effect.target for effect in program.effects} | {effect.target.removeprefix("self.") for effect in program.effects}
     slots = zip(program.block.inputs[len(program.inputs) :], program.states, values, strict=True)
@@ -194,14 +194,14 @@ def _is_computable(node: fx.Node) -> bool:
 
 
 def _is_kept(node: fx.Node, known: Collection[fx.Node]) -> bool:
-    """Whether the result of a node is to be stored: something that is not known before uses it."""
+    """Tell whether the result of a node is to be stored: something that is not known before uses it."""
     return node.op == "call_function" and any(user not in known for user in node.users)
 
 
 def _replaced(
     program: Program, values: Sequence[Any], kept: Sequence[fx.Node], known: Collection[fx.Node]
 ) -> tuple[Program, list[Any]]:
-    """The program with constants in the place of some nodes, and without what only these needed."""
+    """Return the program with constants in the place of some nodes, and without what only these needed."""
     results = _computed(program, values, kept)
     made, states = list(values), list(program.states)
     names = {slot.name for slot in states}
@@ -237,7 +237,7 @@ def _names(base: str) -> Iterator[str]:
 
 
 def _sizes(node: fx.Node, program: Program, values: Sequence[Any]) -> Iterator[int]:
-    """The bytes of the state that a node is computed from."""
+    """Yield the bytes of the state that a node is computed from."""
     slots = dict(zip(program.block.inputs[len(program.inputs) :], values, strict=True))
     seen, rest = set(), [node]
     while rest:
@@ -250,7 +250,7 @@ def _sizes(node: fx.Node, program: Program, values: Sequence[Any]) -> Iterator[i
 
 
 def _computed(program: Program, values: Sequence[Any], nodes: Sequence[fx.Node]) -> tuple[Any, ...]:
-    """The values of nodes that depend on the state alone."""
+    """Return the values of nodes that depend on the state alone."""
     graph = fx.Graph()
     table: dict[fx.Node, fx.Node] = {}
     needed, rest = set(), list(nodes)

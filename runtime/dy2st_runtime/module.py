@@ -179,7 +179,7 @@ class LoadedModule(nn.Module):
         return tuple(self._dy2st_entries)
 
     def programs_of(self, method: str) -> tuple[Program, ...]:
-        """The programs of one method, the one for the mode to start in first.
+        """Return the programs of one method, the one for the mode to start in first.
 
         Raises:
             KeyError: no such method was saved.
@@ -268,7 +268,7 @@ class LoadedModule(nn.Module):
             self._keep(written, made)
 
     def _has_left(self, entry: _Entry, leaves: Sequence[Any], raised: BaseException) -> bool:
-        """Whether a recording has run up to where a call has raised; if not so far, it does now: nothing has been written yet."""
+        """Tell whether a recording has run up to where a call has raised; if not so far, it does now: nothing has been written yet."""
         recording = entry.recording
         if recording is None or isinstance(raised, StepLimitError) or entry.running is recording:
             return not isinstance(raised, StepLimitError)
@@ -280,7 +280,7 @@ class LoadedModule(nn.Module):
         return False
 
     def _existing(self, program: Program, containers: Mapping[tuple[Any, ...], Any]) -> dict[int, Any]:
-        """The containers that were there before the call, by number."""
+        """Return the containers that were there before the call, by number."""
         for one, other in program.distinct:
             found = self._object(one, containers)
             if found is not None and found is self._object(other, containers):
@@ -290,13 +290,13 @@ class LoadedModule(nn.Module):
         return {number: held for number, held in found.items() if held is not None}
 
     def _object(self, place: ObjectPlace, containers: Mapping[tuple[Any, ...], Any]) -> Any:
-        """The container at a place; ``None`` where there is none yet."""
+        """Return the container at a place; ``None`` where there is none yet."""
         if place.kind == "argument":
             return containers.get(place.path)
         return self._dy2st_kept.get(place.path) if place.kind == "kept" else self._value(parse(place.path[0]))
 
     def state_value(self, slot: StateSlot) -> Any:
-        """The value that a state slot of one of the programs has now."""
+        """Return the value that a state slot of one of the programs has now."""
         return self._value(parse(slot.name, items=slot.kind in _PLAIN))
 
     def _value(self, path: Path) -> Any:
@@ -343,7 +343,7 @@ class LoadedModule(nn.Module):
         archive.write(path, archive.Model(methods, values, self._dy2st_about, self._dy2st_examples))
 
     def extra_repr(self) -> str:
-        """The heads of the programs, for ``print(module)``."""
+        """Return the heads of the programs, for ``print(module)``."""
         return "\n".join(str(program).partition("\n")[0] for program in self.programs)
 
 
@@ -365,13 +365,13 @@ def _on_device(entry: _Entry, device: torch.device, max_steps: int | None) -> _E
 
 
 def _ready(program: Program, device: torch.device, max_steps: int | None) -> Program:
-    """What runs: the program on a device, within the limit."""
+    """Return what runs: the program on a device, within the limit."""
     return limited(move_to_device(program, device), max_steps)
 
 
 @contextlib.contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """PyTorch's default dtype as it was at the capture; it belongs to the process, so it is set only where it differs."""
+    """Set PyTorch's default dtype as it was at the capture; it belongs to the process, so it is set only where it differs."""
     before = torch.get_default_dtype()
     if before == dtype:
         yield
@@ -384,6 +384,6 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def _casts(program: Program, values: Sequence[Any]) -> set[tuple[torch.dtype, torch.dtype]]:
-    """The dtypes of parameters and buffers with those that ``module.half()`` and the like have put in their place."""
+    """Return the dtypes of parameters and buffers with those that ``module.half()`` and the like have put in their place."""
     slots = zip(program.states, values, strict=True)
     return {(slot.dtype, value.dtype) for slot, value in slots if slot.dtype is not None and slot.kind in ("parameter", "buffer")}

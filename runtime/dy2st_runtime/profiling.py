@@ -99,7 +99,7 @@ class Profile:
         self.lines = sorted(found.values(), key=lambda line: -line.seconds)
 
     def table(self, limit: int = 40) -> str:
-        """The slowest lines, one a row.
+        """Return the slowest lines, one a row.
 
         Args:
             limit: how many rows.

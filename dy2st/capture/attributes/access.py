@@ -55,7 +55,7 @@ def ld(value: Any, kind: type[NameError], message: str) -> Any:
 
 
 def _unbound(value: Undefined, kind: type[NameError], message: str) -> NameError:
-    """The exception for a name; Python tells only of those that are no locals which they are."""
+    """Return the exception for a name; Python tells only of those that are no locals which they are."""
     error = kind(message)
     if kind is not UnboundLocalError:
         error.name = value.name
@@ -63,7 +63,7 @@ def _unbound(value: Undefined, kind: type[NameError], message: str) -> NameError
 
 
 def look_into(session: Session, *values: Any) -> None:
-    """Code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code read it.
+    """Note that code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code read it.
 
     An attribute that is there on some ways only has been written since, so that nothing is to be guarded.
 
@@ -93,7 +93,7 @@ def look_into(session: Session, *values: Any) -> None:
 
 
 def item(value: Any, key: Any) -> Any:
-    """``value[key]``."""
+    """Return ``value[key]``."""
     session = current()
     if session is None:
         return value[key]
@@ -131,7 +131,7 @@ def _item(session: Session, value: Any, key: Any) -> Any:
 
 
 def _subscripting(kind: type) -> Any:
-    """The user's method that a subscript of a class calls: of its metaclass, or its own ``__class_getitem__``."""
+    """Return the user's method that a subscript of a class calls: of its metaclass, or its own ``__class_getitem__``."""
     method = as_written(getattr(type(kind), "__getitem__", None))
     if is_users_function(method):
         return types.MethodType(method, kind)
@@ -140,7 +140,7 @@ def _subscripting(kind: type) -> Any:
 
 
 def _item_of_container(session: Session, value: Any, key: Any) -> Any:
-    """What ``dict.__getitem__`` gives, and its like."""
+    """Return what ``dict.__getitem__`` gives, and its like."""
     known = session.lists.of(value)
     if known is not None:
         return lists.get(session, known, key)
@@ -170,7 +170,7 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
 
 
 def has_factory(table: Any) -> bool:
-    """Whether a dict makes what is missing with its ``default_factory``: a class of the user's may have its own way."""
+    """Tell whether a dict makes what is missing with its ``default_factory``: a class of the user's may have its own way."""
     if not isinstance(table, collections.defaultdict) or table.default_factory is None:
         return False
     return type(table).__missing__ is collections.defaultdict.__missing__
@@ -187,7 +187,7 @@ def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]
 
 
 def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
-    """An item that is there on some ways only, of a dict that makes what is missing."""
+    """Return an item that is there on some ways only, of a dict that makes what is missing."""
     makes = has_factory(table)
     if not makes and type(table).__missing__ is collections.defaultdict.__missing__:
         return unions.certain(found)
@@ -199,7 +199,7 @@ def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
 
 
 def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any]) -> Any:
-    """The item of a dict under a key; where none is there, one is made and put in."""
+    """Return the item of a dict under a key; where none is there, one is made and put in."""
     if lookup.is_runtime(key):  # one of those that are there
         return lookup.find(session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, key))
     found = dict.get(table, key, MISSING)
@@ -216,7 +216,7 @@ def _refuse_new(session: Session, key: Any) -> NoReturn:
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:
-    """``target[key] = value``."""
+    """Do ``target[key] = value``."""
     session = current()
     if isinstance(target, TaggedUnion):
         target.session.over(target, lambda option: set_item(option, key, value))
@@ -270,7 +270,7 @@ def _set_plainly(
 
 
 def _set_in_container(session: Session, target: Any, key: Any, value: Any) -> None:
-    """What ``dict.__setitem__`` does, and its like."""
+    """Do what ``dict.__setitem__`` does, and its like."""
     known = session.lists.of(target)
     if known is not None:
         lists.set_item(session, known, key, value)
@@ -291,13 +291,13 @@ def _note_items(session: Session, target: Any, key: Any) -> None:
 
 
 def normalized_key(value: Any, key: Any) -> Any:
-    """The key of an item that is read and written: see :func:`~dy2st.capture.branching.lookup.normalized`."""
+    """Return the key of an item that is read and written: see :func:`~dy2st.capture.branching.lookup.normalized`."""
     session = current()
     return key if session is None or not isinstance(value, dict) else lookup.normalized(session, value, key)
 
 
 def del_item(target: Any, key: Any) -> None:
-    """``del target[key]``."""
+    """Do ``del target[key]``."""
     session = current()
     if session is not None and isinstance(target, TaggedUnion):
         session.over(target, lambda option: del_item(option, key))
@@ -316,7 +316,7 @@ def _del_item(session: Session | None, target: Any, key: Any) -> None:
 
 
 def _del_in_container(session: Session | None, target: Any, key: Any) -> None:
-    """What ``dict.__delitem__`` does, and its like."""
+    """Do what ``dict.__delitem__`` does, and its like."""
     if session is not None:
         known = session.lists.of(target)
         if known is not None:
@@ -366,7 +366,7 @@ _SET_CHANGES: dict[Callable[[Any, Any], Any], str] = {
 
 
 def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any:
-    """``target += value`` and its kin; gives the new value of the target."""
+    """Return ``target += value`` and its kin; gives the new value of the target."""
     session = current()
     if session is None:
         return function(target, value)

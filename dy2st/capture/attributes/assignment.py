@@ -29,7 +29,7 @@ from dy2st_runtime.primitives.cells import Cell
 
 
 def set_attr(target: Any, name: str, value: Any) -> None:
-    """``target.name = value``."""
+    """Do ``target.name = value``."""
     session = current()
     if session is not None and keys.is_open(name):
         over_names(session, name, lambda known: set_attr(target, known, value))
@@ -50,7 +50,7 @@ def set_attr(target: Any, name: str, value: Any) -> None:
 
 
 def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[Any, str, Any], None] | None = None) -> None:
-    """What ``object.__setattr__`` does.
+    """Do what ``object.__setattr__`` does.
 
     Args:
         setter: what was called for it, where that is no statement.
@@ -86,7 +86,7 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
 
 
 def _refused_as_eager(target: AbstractObject, change: Callable[[Any], None]) -> None:
-    """Sets, deques and tuples have no attributes that may change: raise what such an object raises."""
+    """Refuse as eager does: sets, deques and tuples have no attributes that may change: raise what such an object raises."""
     try:
         change(absent_attributes.example(target))
     except AttributeError as error:
@@ -94,7 +94,7 @@ def _refused_as_eager(target: AbstractObject, change: Callable[[Any], None]) -> 
 
 
 def _check_table(session: Session, module: torch.nn.Module, name: str, value: Any) -> None:
-    """A module keeps what it does not register where it has something of that name.
+    """Check a module: it keeps what it does not register where it has something of that name.
 
     Raises:
         CaptureError: a tensor decides where that is.
@@ -114,14 +114,14 @@ def _check_table(session: Session, module: torch.nn.Module, name: str, value: An
 
 
 def _taken_out(session: Session, tables: Iterable[dict[str, Any]], name: str) -> None:
-    """An attribute was in some dicts: if it comes back to one that does not have it any more, it comes last."""
+    """Note that an attribute was in some dicts: if it comes back to one that does not have it any more, it comes last."""
     for table in tables:
         if name not in table:
             session.blocks.key_orders.taken_out(table, name)
 
 
 def del_attr(target: Any, name: str) -> None:
-    """``del target.name``."""
+    """Do ``del target.name``."""
     session = current()
     if session is None:
         delattr(target, name)
@@ -142,7 +142,7 @@ def del_attr(target: Any, name: str) -> None:
 
 
 def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str], None] = delattr) -> None:
-    """What ``object.__delattr__`` does."""
+    """Do what ``object.__delattr__`` does."""
     if isinstance(target, AbstractObject):
         _refused_as_eager(target, lambda real: delattr(real, name))
     described = storage.of_class(type(target), name)

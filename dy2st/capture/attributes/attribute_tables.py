@@ -25,17 +25,17 @@ from dy2st_runtime.primitives.cells import Cell
 
 
 def has(value: Any) -> bool:
-    """Whether an object has its attributes in a dict of its own."""
+    """Tell whether an object has its attributes in a dict of its own."""
     return type(storage.table_of(value)) is dict and not isinstance(value, types.ModuleType)
 
 
 def know(session: Session, owner: Any, table: Any) -> None:
-    """A dict with attributes of an object is used by the code."""
+    """Note that a dict with attributes of an object is used by the code."""
     session.places.tables.setdefault(id(table), (table, owner))
 
 
 def read(session: Session, owner: Any, source: Source | None) -> dict[str, Any]:
-    """``vars(obj)``: the code may look at all of it."""
+    """Return ``vars(obj)``: the code may look at all of it."""
     table = storage.table_of(owner)
     assert table is not None
     know(session, owner, table)
@@ -50,7 +50,7 @@ def read(session: Session, owner: Any, source: Source | None) -> dict[str, Any]:
 
 
 def of_class(session: Session, kind: type, source: Source) -> Any:
-    """``vars(kind)``: the code may ask which names there are; values are guarded once they are read."""
+    """Return ``vars(kind)``: the code may ask which names there are; values are guarded once they are read."""
     _keep_names(session, kind, source)
     table: Any = vars(kind)
     if any(map(may_be_undefined, table.values())):
@@ -62,7 +62,7 @@ def of_class(session: Session, kind: type, source: Source) -> Any:
 
 
 def _keep_names(session: Session, owner: Any, source: Source) -> dict[str, Any]:
-    """The code asks which attributes an object or class has itself; gives them as they were when the program was called."""
+    """Return the code asks which attributes an object or class has itself; gives them as they were when the program was called."""
     before = _as_it_was(session, owner, dict(storage.table_of(owner) or vars(owner)))
     kept: Any = types.MappingProxyType(before) if isinstance(owner, type) else before
     session.tracker.guards.same_keys(session.tracker.table.attribute(source, "__dict__"), kept)
@@ -70,7 +70,7 @@ def _keep_names(session: Session, owner: Any, source: Source) -> dict[str, Any]:
 
 
 def names(session: Session, value: Any) -> list[str]:
-    """``dir(value)``.
+    """Return ``dir(value)``.
 
     Raises:
         CaptureError: an attribute is there on some ways only.
@@ -90,28 +90,28 @@ def names(session: Session, value: Any) -> list[str]:
 
 
 def read_all(session: Session, kind: type) -> dict[str, Any]:
-    """What is in a class."""
+    """Return what is in a class."""
     for name in list(vars(kind)):
         read_classes(session, (kind,), name)
     return dict(vars(kind))
 
 
 def item_of_class(session: Session, table: Any, key: Any, get: Callable[[Any, Any], Any]) -> Any:
-    """``vars(kind)[key]``, or what another way of reading an item gives."""
+    """Return ``vars(kind)[key]``, or what another way of reading an item gives."""
     if isinstance(key, str) and key in table:
         read_classes(session, (session.places.class_tables[id(table)][1],), key)
     return get(table, key)
 
 
 def look_into(session: Session, values: Iterable[Any]) -> None:
-    """Code may look at all of some values: what is in a class is guarded then."""
+    """Note that code may look at all of some values: what is in a class is guarded then."""
     for value in values:
         if id(value) in session.places.class_tables:
             read_all(session, session.places.class_tables[id(value)][1])
 
 
 def call_of_class(session: Session, table: Any, name: str, args: Any, kwargs: Any) -> Any:
-    """A method of ``vars(kind)``."""
+    """Return a method of ``vars(kind)``."""
     if name == "get" and not kwargs:
         return item_of_class(session, table, args[0], lambda table, key: table.get(key, *args[1:]))
     if name != "keys":
@@ -120,7 +120,7 @@ def call_of_class(session: Session, table: Any, name: str, args: Any, kwargs: An
 
 
 def _as_it_was(session: Session, owner: Any, table: dict[str, Any]) -> dict[str, Any]:
-    """What the dict held when the program was called."""
+    """Return what the dict held when the program was called."""
     found = dict(table)
     for entry in session.blocks.entries():
         place = entry.place
@@ -137,7 +137,7 @@ def _as_it_was(session: Session, owner: Any, table: dict[str, Any]) -> dict[str,
 
 
 def holder(session: Session, value: Any) -> Any:
-    """The object whose attributes an object has: itself, or the first that was met of those that share a dict."""
+    """Return the object whose attributes an object has: itself, or the first that was met of those that share a dict."""
     table = storage.table_of(value)
     if table is None or table is value or isinstance(value, (torch.Tensor, types.ModuleType)):
         return value
@@ -152,7 +152,7 @@ def holder(session: Session, value: Any) -> Any:
 
 
 def item(session: Session, table: dict[str, Any], key: Any) -> Any:
-    """``vars(obj)[key]``."""
+    """Return ``vars(obj)[key]``."""
     found = table[key]
     if type(found) is Cell:
         return cells.read(session, found)
@@ -160,7 +160,7 @@ def item(session: Session, table: dict[str, Any], key: Any) -> Any:
 
 
 def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
-    """``vars(obj)[key] = value``."""
+    """Do ``vars(obj)[key] = value``."""
     owner = session.places.tables[id(table)][1]
     if isinstance(owner, torch.nn.Module) and key not in table and storage.own(owner, key) is not MISSING:
         raise errors.CaptureError(
@@ -177,7 +177,7 @@ def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
 
 
 def remove(session: Session, table: dict[str, Any], key: Any) -> None:
-    """``del vars(obj)[key]``."""
+    """Do ``del vars(obj)[key]``."""
     item(session, table, key)
     session.places.write(AttributePlace(session.places.tables[id(table)][1], key))
     del table[key]
@@ -185,7 +185,7 @@ def remove(session: Session, table: dict[str, Any], key: Any) -> None:
 
 
 def call(session: Session, table: dict[str, Any], name: str, args: Any, kwargs: Any) -> Any:
-    """A method that changes the dict: each attribute is written by itself."""
+    """Return a method that changes the dict: each attribute is written by itself."""
     before, after = dict(table), session.blocks.key_orders.follow(dict(table), table)
     session.allocations.own(after)
     result = session.call(getattr(after, name), *args, **kwargs)
@@ -200,7 +200,7 @@ def call(session: Session, table: dict[str, Any], name: str, args: Any, kwargs: 
 
 
 def replace(session: Session, owner: Any, table: Any) -> None:
-    """``obj.__dict__ = table``.
+    """Do ``obj.__dict__ = table``.
 
     Raises:
         CaptureError: others may hold the dict, or a tensor decides whether it gets there.
@@ -222,7 +222,7 @@ def replace(session: Session, owner: Any, table: Any) -> None:
 
 
 def _as_key(found: Any, key: Any) -> Any:
-    """An attribute that may not be there, in the words of an item that may not."""
+    """Return an attribute that may not be there, in the words of an item that may not."""
     missing = Undefined("key", KeyError, (key,))
     if isinstance(found, Undefined):
         return missing

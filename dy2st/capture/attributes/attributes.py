@@ -45,7 +45,7 @@ from dy2st.errors import CaptureError
 
 
 def attr(value: Any, name: str) -> Any:
-    """``value.name``."""
+    """Return ``value.name``."""
     session = current()
     if session is None:
         return getattr(value, name)
@@ -80,7 +80,7 @@ def _attr(session: Session, value: Any, name: str) -> Any:
 
 
 def _of_tensor(session: Session, value: Any, name: str) -> Any:
-    """An attribute of a tensor or number."""
+    """Return an attribute of a tensor or number."""
     if name in tensor_traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
         session.note_question("whether a tensor requires a gradient")
         return tensor_traits.read(session, value, name)
@@ -101,7 +101,7 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
 
 
 def spent(session: Session) -> CaptureError:
-    """The error for the use of an iterator from which a tensor decides how many items have been taken."""
+    """Return the error for the use of an iterator from which a tensor decides how many items have been taken."""
     return CaptureError(
         "this uses an iterator from which a tensor decides how many items have been taken",
         session.here(),
@@ -110,7 +110,7 @@ def spent(session: Session) -> CaptureError:
 
 
 def attr_or(value: Any, name: str, default: Any) -> Any:
-    """``getattr(value, name, default)``."""
+    """Return ``getattr(value, name, default)``."""
     session = need()
     if keys.is_open(name):
         return over_names(session, name, lambda known: attr_or(value, known, default))
@@ -138,7 +138,7 @@ def attr_or(value: Any, name: str, default: Any) -> Any:
 
 
 def has_attr(value: Any, name: str) -> Any:
-    """``hasattr(value, name)``."""
+    """Return ``hasattr(value, name)``."""
     session = need()
     if keys.is_open(name):
         return over_names(session, name, lambda known: has_attr(value, known))
@@ -163,7 +163,7 @@ def has_attr(value: Any, name: str) -> Any:
 
 
 def _has_plainly(session: Session, value: Any, name: str) -> bool:
-    """Whether there is an attribute, where no code of the user's decides."""
+    """Tell whether there is an attribute, where no code of the user's decides."""
     there = hasattr(value, name)
     if not there:
         guard_missing(session, value, name)
@@ -173,7 +173,7 @@ def _has_plainly(session: Session, value: Any, name: str) -> bool:
 
 
 def _by_own_way(session: Session, way: Any, value: Any, name: str) -> Any:
-    """An object whose class says how attributes are read."""
+    """Return an object whose class says how attributes are read."""
     of_class(session, value, "__getattribute__")
     own = types.MethodType(way, value)
     fallback = own_method(value, "__getattr__")
@@ -183,7 +183,7 @@ def _by_own_way(session: Session, way: Any, value: Any, name: str) -> Any:
 
 
 def _through_super(session: Session, value: Any, name: str) -> Any:
-    """``super().name``."""
+    """Return ``super().name``."""
     bound, bases = value.__self__, after(value)
     described = next((vars(base)[name] for base in bases if name in vars(base)), MISSING)
     written = as_written(described)

@@ -23,12 +23,12 @@ LIBRARIES = ("torch", "numpy", "math", "builtins", "operator", "functools", "ite
 
 
 def _is_constant(module: str) -> bool:
-    """Whether what a module holds stays; settings of torch's backends do not."""
+    """Tell whether what a module holds stays; settings of torch's backends do not."""
     return module.partition(".")[0] in LIBRARIES and not module.startswith("torch.backends.")
 
 
 def source_of(session: Session, value: Any) -> Any:
-    """Where an object comes from whose attributes are guarded; ``None`` for one of the capture, and for libraries."""
+    """Return where an object comes from whose attributes are guarded; ``None`` for one of the capture, and for libraries."""
     if isinstance(value, types.ModuleType) and _is_constant(value.__name__):
         return None
     source = session.tracker.source_of(value)
@@ -65,7 +65,7 @@ def call_own(session: Session, value: Any, name: str, *args: Any) -> Any:
 
 
 def read_descriptor(session: Session, kinds: Iterable[type], name: str, descriptor: Any) -> None:
-    """A descriptor of some classes is asked: it comes from outside as they do, and so does what it holds."""
+    """Note that a descriptor of some classes is asked: it comes from outside as they do, and so does what it holds."""
     kind = next(kind for kind in kinds if name in vars(kind))
     read_classes(session, kinds, name)
     if is_written(session, kinds, name) or source_of(session, kind) is None:
@@ -81,7 +81,7 @@ def read_descriptor(session: Session, kinds: Iterable[type], name: str, descript
 
 
 def open_class(value: Any, name: str) -> type | None:
-    """The class that gives an object an attribute on some ways only."""
+    """Return the class that gives an object an attribute on some ways only."""
     if isinstance(value, (torch.Tensor, AbstractObject, *SYMBOLIC_NUMBERS)):
         return None
     kinds = type(value).__mro__
@@ -97,7 +97,7 @@ def open_class(value: Any, name: str) -> type | None:
 
 
 def after(value: Any) -> tuple[type, ...]:
-    """The classes in which ``super()`` looks."""
+    """Return the classes in which ``super()`` looks."""
     mro: tuple[type, ...] = value.__self_class__.__mro__
     return mro[mro.index(value.__thisclass__) + 1 :]
 
@@ -122,18 +122,18 @@ def over_class(session: Session, kind: type, name: str, use: Callable[[], Any]) 
 
 
 def is_written(session: Session, kinds: Iterable[type], name: str) -> bool:
-    """Whether the captured code has written an attribute of some classes."""
+    """Tell whether the captured code has written an attribute of some classes."""
     return any(session.blocks.was_written(AttributePlace(kind, name).key) for kind in kinds)
 
 
 def was_written(session: Session, value: Any, name: str) -> bool:
-    """Whether the captured code has written an attribute of an object, or that of its class."""
+    """Tell whether the captured code has written an attribute of an object, or that of its class."""
     kinds = (value, *value.__mro__) if isinstance(value, type) else type(value).__mro__
     return session.blocks.was_written(AttributePlace(value, name).key) or is_written(session, kinds, name)
 
 
 def read_classes(session: Session, kinds: Iterable[type], name: str) -> None:
-    """The code looks for an attribute of which some classes had it written: what the others hold is guarded, class by class."""
+    """Guard an attribute for which the code looks, and of which some classes had it written: what the others hold is guarded, class by class."""
     for kind in kinds:
         if kind.__module__.partition(".")[0] in LIBRARIES:
             return

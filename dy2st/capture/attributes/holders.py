@@ -25,7 +25,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 def holder_of(session: Session, value: Any, name: str) -> Any:
-    """What holds an attribute of a value during the capture."""
+    """Return what holds an attribute of a value during the capture."""
     value = behind(value)
     return tensor_attributes.holder(session, value, name) if tensor_attributes.is_users(value, name) else value
 
@@ -42,7 +42,7 @@ def over_names(session: Session, name: Any, use: Callable[[Any], Any]) -> Any:
 
 
 def own_method(value: Any, name: str) -> Any:
-    """The method with which the user's class of a value follows its attributes, if there is one: ``__getattr__ = dict.get`` too."""
+    """Return the method with which the user's class of a value follows its attributes, if there is one: ``__getattr__ = dict.get`` too."""
     found = as_written(storage.of_class(type(value), name))
     of_container = isinstance(found, _IN_C) and found.__name__ != name and issubclass(found.__objclass__, _CONTAINERS)
     return found if of_container or is_users_function(found) else None

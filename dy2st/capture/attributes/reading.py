@@ -39,17 +39,17 @@ from dy2st_runtime.primitives.cells import Cell
 
 
 def given_otherwise(session: Session, value: Any, name: str, default: Any) -> Any:
-    """What an object gives for an attribute that it does not have itself."""
+    """Return what an object gives for an attribute that it does not have itself."""
     return attempt(session, lambda: _otherwise(session, value, storage.of_class(type(value), name), name), lambda: default)
 
 
 def attempt(session: Session, step: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """What the user's code gives for an attribute, or something else where it says that there is none."""
+    """Return what the user's code gives for an attribute, or something else where it says that there is none."""
     return session.call(written_out.attempted, step, AttributeError, otherwise)
 
 
 def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any:
-    """What ``object.__getattribute__`` gives, and after it the fallback, if the class has one."""
+    """Return what ``object.__getattribute__`` gives, and after it the fallback, if the class has one."""
     described = storage.of_class(type(value), name)
     if storage.is_data(described) and not storage.is_slot(described):
         return _of_class_first(session, value, described, name, fallback)
@@ -78,14 +78,14 @@ def plain(session: Session, value: Any, name: str, fallback: bool = True) -> Any
 
 
 def _is_hidden_table_entry(value: Any, name: str) -> bool:
-    """Whether a module has an attribute in one of its tables, and the user's fallback decides what it gives."""
+    """Tell whether a module has an attribute in one of its tables, and the user's fallback decides what it gives."""
     if not isinstance(value, torch.nn.Module) or name in vars(value):
         return False
     return own_method(value, "__getattr__") is not None
 
 
 def _otherwise(session: Session, value: Any, described: Any, name: str, fallback: bool = True) -> Any:
-    """An attribute that an object does not have itself."""
+    """Return an attribute that an object does not have itself."""
     if isinstance(value, type) and (described is MISSING or any(name in vars(base) for base in value.__mro__[1:])):
         return _of_bases(session, value, name)
     if described is not MISSING and not storage.is_slot(described):
@@ -103,7 +103,7 @@ def _otherwise(session: Session, value: Any, described: Any, name: str, fallback
 
 
 def _of_class_first(session: Session, value: Any, described: Any, name: str, has_fallback: bool) -> Any:
-    """An attribute that the class defines, and where its code says that there is none what ``__getattr__`` gives."""
+    """Return an attribute that the class defines, and where its code says that there is none what ``__getattr__`` gives."""
     fallback = as_written(storage.of_class(type(value), "__getattr__")) if has_fallback else None
     if not isinstance(fallback, types.FunctionType) or not asks_user(value, name):
         return from_class(session, value, described, name)
@@ -118,7 +118,7 @@ def _of_class_first(session: Session, value: Any, described: Any, name: str, has
 
 
 def _of_bases(session: Session, kind: type, name: str) -> Any:
-    """An attribute of a class that is one of a base, or of its own class."""
+    """Return an attribute of a class that is one of a base, or of its own class."""
     base = next((base for base in kind.__mro__[1:] if name in vars(base)), None)
     written = is_written(session, kind.__mro__, name)
     if written:
@@ -146,7 +146,7 @@ def _read_plainly(session: Session, value: Any, name: str) -> Any:
 
 
 def _read_given(session: Session, value: Any, name: str, found: Any, source: Source) -> None:
-    """An attribute is read that comes from outside, be it the object's own or one of its class."""
+    """Note that an attribute is read that comes from outside, be it the object's own or one of its class."""
     place, table = AttributePlace(value, name), session.tracker.table
     given = table.attribute(source, name)
     kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
@@ -158,7 +158,7 @@ def _read_given(session: Session, value: Any, name: str, found: Any, source: Sou
 
 
 def from_class(session: Session, value: Any, described: Any, name: str) -> Any:
-    """What the class of an object makes of an attribute that it defines."""
+    """Return what the class of an object makes of an attribute that it defines."""
     if isinstance(described, TaggedUnion):
         return session.over(described, lambda option: from_class(session, value, option, name))
     getter = described.fget if isinstance(described, property) else None
@@ -178,7 +178,7 @@ def from_class(session: Session, value: Any, described: Any, name: str) -> Any:
 
 
 def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
-    """What the class holds for an object that has nothing of its own, or what a library computes."""
+    """Return what the class holds for an object that has nothing of its own, or what a library computes."""
     source = None if isinstance(value, AbstractObject) else source_of(session, value)
     if name == "__dict__" and attribute_tables.has(value):
         return attribute_tables.read(session, value, source)
@@ -195,7 +195,7 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
 
 
 def _of_made_object(session: Session, value: Any, described: Any, name: str) -> Any:
-    """What a class holds for an object that the capture has made: with a class from outside it comes from outside."""
+    """Return what a class holds for an object that the capture has made: with a class from outside it comes from outside."""
     kind = next(base for base in type(value).__mro__ if name in vars(base))
     if is_library(kind.__module__):
         return getattr(value, name)
@@ -207,7 +207,7 @@ def _of_made_object(session: Session, value: Any, described: Any, name: str) -> 
 
 
 def _read_from_class(session: Session, value: Any, described: Any, name: str) -> Any:
-    """What the class holds, for an object that had it itself, or where the code has written it."""
+    """Return what the class holds, for an object that had it itself, or where the code has written it."""
     kind = next(base for base in type(value).__mro__ if name in vars(base))
     if source_of(session, value) is not None:
         session.outside.read(AttributePlace(value, name))
@@ -220,7 +220,7 @@ def _read_from_class(session: Session, value: Any, described: Any, name: str) ->
 
 
 def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
-    """The attribute that a descriptor makes; a cached one is written where it is kept."""
+    """Return the attribute that a descriptor makes; a cached one is written where it is kept."""
     read_descriptor(session, type(value).__mro__, name, descriptor)
     if source_of(session, value) is not None and not storage.is_data(descriptor):
         session.outside.read(AttributePlace(value, name))
@@ -232,7 +232,7 @@ def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
 
 
 def sometimes(value: Any, name: str) -> Any:
-    """What an object has itself on some ways only; ``None`` for any other attribute."""
+    """Return what an object has itself on some ways only; ``None`` for any other attribute."""
     if isinstance(value, (AbstractObject, super, *SYMBOLIC_NUMBERS)) or own_method(value, "__getattribute__") is not None:
         return None
     if isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name):
@@ -245,7 +245,7 @@ def sometimes(value: Any, name: str) -> Any:
 
 
 def has_other(value: Any, name: str) -> bool:
-    """Whether something else gives an attribute that an object does not have itself."""
+    """Tell whether something else gives an attribute that an object does not have itself."""
     if isinstance(value, type) and any(name in vars(base) for base in value.__mro__[1:]):
         return True
     described = storage.of_class(type(value), name)
@@ -254,7 +254,7 @@ def has_other(value: Any, name: str) -> bool:
 
 
 def asks_user(value: Any, name: str) -> bool:
-    """Whether the user's code decides if there is an attribute."""
+    """Tell whether the user's code decides if there is an attribute."""
     if isinstance(value, (torch.Tensor, AbstractObject, *SYMBOLIC_NUMBERS)):
         return False
     if isinstance(value, super) or own_method(value, "__getattribute__") is not None:
@@ -274,7 +274,7 @@ def guard_missing(session: Session, value: Any, name: str) -> None:
 
 
 def unwritten_source(session: Session, value: Any, name: str) -> Any:
-    """Where an object comes from whose attribute is as it was when the program was called."""
+    """Return where an object comes from whose attribute is as it was when the program was called."""
     if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name)):
         return None
     source = source_of(session, value)

@@ -60,7 +60,7 @@ def item_at_runtime(session: Session, value: Any, key: Any) -> Any:
 
 
 def _in_tuple(session: Session, key: Any, length: int) -> Any:
-    """A position in a tuple, checked: the list that the program makes of it has other words."""
+    """Return a position in a tuple, checked: the list that the program makes of it has other words."""
     position = session.to_number(key)
     for holds in (position < length, position >= -length):
         check(session, holds, IndexError, "tuple index out of range")
@@ -68,13 +68,13 @@ def _in_tuple(session: Session, key: Any, length: int) -> Any:
 
 
 def _fits_list(items: Any) -> bool:
-    """Whether the items can be those of a list of the program."""
+    """Tell whether the items can be those of a list of the program."""
     parts = [part for item in items for part in (item if type(item) is tuple else (item,))]
     return all(isinstance(part, (torch.Tensor, list)) or (is_number(part) and not isinstance(part, enum.Enum)) for part in parts)
 
 
 def _at_position(session: Session, items: Any, key: Any) -> Any:
-    """The item of a sequence of Python objects at a position known only at run time."""
+    """Return the item of a sequence of Python objects at a position known only at run time."""
     position, length = session.to_number(key), len(items)
     wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
     error = IndexError(f"{'string' if isinstance(items, str) else type(items).__name__} index out of range")
@@ -82,7 +82,7 @@ def _at_position(session: Session, items: Any, key: Any) -> Any:
 
 
 def _module_at(session: Session, value: Any, key: Any) -> Any:
-    """One of the modules of a ``ModuleList`` or ``Sequential``."""
+    """Return one of the modules of a ``ModuleList`` or ``Sequential``."""
     position, length = session.to_number(key), len(value)
     wanted = capture_if_exp(position < 0, lambda: position + length, lambda: position)
 

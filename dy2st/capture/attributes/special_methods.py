@@ -39,7 +39,7 @@ _OF_TENSORS: dict[str, Callable[..., Any]] = {"__bool__": bool, "__int__": int, 
 
 
 def statement(owner: Any, name: str, args: tuple[Any, ...]) -> Callable[..., Any] | None:
-    """The function that does what a special method does; ``None`` where the class has a method of the user's."""
+    """Return the function that does what a special method does; ``None`` where the class has a method of the user's."""
     if isinstance(owner, torch.Tensor):
         return _OF_TENSORS.get(name)
     base = next((kind for kind in _CONTAINERS if isinstance(owner, kind)), None)
@@ -49,12 +49,12 @@ def statement(owner: Any, name: str, args: tuple[Any, ...]) -> Callable[..., Any
 
 
 def answering(function: Any) -> tuple[str, ...]:
-    """The methods with which a container of the user's answers a builtin function."""
+    """Return the methods with which a container of the user's answers a builtin function."""
     return _ANSWERING.get(function, ("__iter__",)) if isinstance(function, collections.abc.Hashable) else ()
 
 
 def check(session: Session, owner: Any, name: str) -> None:
-    """A special method is called as it is.
+    """Check a special method that is called as it is.
 
     Raises:
         CaptureError: Python's object is not what the program has.

@@ -42,7 +42,7 @@ class Marks:
 
 
 def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
-    """Those of the outputs of a program, by position.
+    """Return those of the outputs of a program, by position.
 
     Raises:
         CaptureError: an attribute of one is known only when the program runs.
@@ -60,7 +60,7 @@ def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
 
 
 def _with_flags(marks: Marks, value: torch.Tensor) -> Marks:
-    """A buffer is a tensor with attributes that say so, and no class of its own."""
+    """Return a buffer is a tensor with attributes that say so, and no class of its own."""
     if marks.kind is not torch.nn.Buffer:
         return marks
     flags: dict[str, Any] = {"persistent": getattr(value, "persistent", True), "_is_buffer": True}
@@ -84,14 +84,14 @@ def _attributes(session: Session, value: torch.Tensor) -> dict[str, Any]:
 
 
 def is_users(value: Any, name: str) -> bool:
-    """Whether an attribute of a tensor is one that no tensor has by its class."""
+    """Tell whether an attribute of a tensor is one that no tensor has by its class."""
     if not isinstance(value, torch.Tensor) or tensor_traits.is_of_abstracts(value, name):
         return False
     return name == "__dict__" or storage.of_class(torch.Tensor, name) is storage.MISSING
 
 
 def holder(session: Session, value: torch.Tensor, name: str) -> torch.Tensor:
-    """What holds the attributes of a tensor during the capture: one from outside itself.
+    """Return what holds the attributes of a tensor during the capture: one from outside itself.
 
     Raises:
         CaptureError: the tensor is one of several, of which some have attributes.
@@ -120,7 +120,7 @@ def _of_several(session: Session, what: str) -> errors.CaptureError:
 
 
 def written(session: Session, tensor: torch.Tensor, name: str) -> None:
-    """The code puts something on a tensor, or takes it off."""
+    """Refuse to put something on a tensor or to take it off, where the program would not."""
     session.places.tagged.setdefault(id(tensor), (tensor, []))[1].append(name)
     if session.fakes.is_abstract(tensor):
         tensor_traits.mark(tensor, (tensor_traits.ATTRIBUTES, tensor_traits.MADE_ATTRIBUTES))

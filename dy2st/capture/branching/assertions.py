@@ -13,7 +13,7 @@ from dy2st_runtime.primitives import control
 
 
 def capture_assert(test: Any, message: Callable[[], Any] | None) -> None:
-    """An ``assert`` whose test is known only at run time; its message is evaluated when it fails."""
+    """Capture an ``assert`` whose test is known only at run time; its message is evaluated when it fails."""
     session: Session = need()
     session.site("assert", "captured", "the test depends on a tensor")
 
@@ -49,4 +49,4 @@ def check(
 
 
 def _go_on() -> None:
-    """The branch of a check that holds."""
+    """Take the branch of a check that holds."""

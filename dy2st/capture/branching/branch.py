@@ -31,7 +31,7 @@ _ATTEMPTS = 64
 
 
 def capture_if(test: Any, then: Any, orelse: Any, live: Sequence[str]) -> None:
-    """An ``if`` statement whose test is known only at run time.
+    """Capture an ``if`` statement whose test is known only at run time.
 
     Args:
         test: a tensor with one element or a symbolic number.
@@ -42,7 +42,7 @@ def capture_if(test: Any, then: Any, orelse: Any, live: Sequence[str]) -> None:
 
 
 def capture_if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
-    """An expression of which one of two operands is evaluated; gives the joined value."""
+    """Return an expression of which one of two operands is evaluated; gives the joined value."""
     return _capture(test, then, orelse, None)
 
 
@@ -124,7 +124,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
 
 
 def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> Place:
-    """The place that two branches leave a value in.
+    """Return the place that two branches leave a value in.
 
     Raises:
         CaptureError: each keeps it in another table of a module.
@@ -152,7 +152,7 @@ def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> P
 
 
 def _tells_nothing(place: AttributePlace, told: Sequence[tuple[str, Any]]) -> bool:
-    """Whether ``None`` is an attribute like any other on one way, where a module registers what it gets on another."""
+    """Tell whether ``None`` is an attribute like any other on one way, where a module registers what it gets on another."""
     plain = any(
         value is None and not table and storage.is_kept_there(place.owner, place.name, None, "__dict__") for table, value in told
     )
@@ -160,7 +160,7 @@ def _tells_nothing(place: AttributePlace, told: Sequence[tuple[str, Any]]) -> bo
 
 
 def _any_numbers(leaves: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
-    """Numbers for those that nobody looks at: what is computed of them must not fail."""
+    """Return numbers for those that nobody looks at: what is computed of them must not fail."""
     return [
         ZEROS[number_kind(made)] if leaf is None and isinstance(made, SYMBOLIC_NUMBERS) else leaf
         for leaf, made in zip(leaves, fresh)

@@ -42,7 +42,7 @@ CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type,
 
 
 def normalized(session: Session, value: Any, inside: bool = False) -> Any:
-    """A value as an item: lists in it become lists of the program, texts are made.
+    """Return a value as an item: lists in it become lists of the program, texts are made.
 
     Args:
         inside: whether it is part of an object, which may have a cell for it.
@@ -110,7 +110,7 @@ def _container(session: Session, value: Any) -> Any:
 
 
 def item_node(session: Session, value: Any, normalized: Any) -> Any:
-    """A value that is put in, as an argument of a node; an object that the program has made already is that one.
+    """Return a value that is put in, as an argument of a node; an object that the program has made already is that one.
 
     Args:
         normalized: the value, normalized.
@@ -129,7 +129,7 @@ def _is_object(value: Any) -> bool:
 
 
 def check_kept(session: Session, value: Any) -> None:
-    """A dict or object goes into a list, where the program has a copy of it.
+    """Check a dict or object that goes into a list, where the program has a copy of it.
 
     Raises:
         CaptureError: it is the same one at each iteration of a loop, or comes from outside.
@@ -149,7 +149,7 @@ def check_kept(session: Session, value: Any) -> None:
 
 
 def _new_parts(session: Session, value: Any) -> list[Any]:
-    """The mutable parts of a value of which the program has made none yet."""
+    """Return the mutable parts of a value of which the program has made none yet."""
     if isinstance(value, TaggedUnion):
         return [part for option in value.options.values() for part in _new_parts(session, option)]
     parts = children(value)
@@ -170,7 +170,7 @@ def _mutable_parts(session: Session, value: Any) -> list[Any]:
 
 
 def is_changeable(session: Session, value: Any) -> bool:
-    """Whether a value is an object of which an item of a list of the program would be a copy, or which cannot be one."""
+    """Tell whether a value is an object of which an item of a list of the program would be a copy, or which cannot be one."""
     if children(value) is not None:
         return type(value) is not list and bool(_mutable_parts(session, value))
     kept = (torch.Tensor, RuntimeString, RuntimeList, TaggedUnion, Text, AbstractTuple, *SYMBOLIC_NUMBERS)
@@ -183,7 +183,7 @@ def _is_frozen(value: Any) -> bool:
 
 
 def type_of(value: Any) -> value_types.Type:
-    """The type of a list's items of which this normalized value is one: a number is any number of its kind."""
+    """Return the type of a list's items of which this normalized value is one: a number is any number of its kind."""
     if isinstance(value, TaggedUnion):
         kind: value_types.Type | None = None
         for option in value.options.values():
@@ -198,7 +198,7 @@ def type_of(value: Any) -> value_types.Type:
 
 
 def argument(session: Session, value: Any) -> Any:
-    """A normalized value as an argument of a node."""
+    """Return a normalized value as an argument of a node."""
     builder = session.builder
     if isinstance(value, TaggedUnion):
         options = tuple(argument(session, option) for option in value.options.values())
@@ -214,7 +214,7 @@ def argument(session: Session, value: Any) -> Any:
 
 
 def stands_in(session: Session, items: RuntimeList, value: Any) -> None:
-    """A value is an item of a list: what is put into a list in it changes the type of the items."""
+    """Note that a value is an item of a list: what is put into a list in it changes the type of the items."""
     for part in _lists_in(session, value):
         if part is items:
             raise errors.CaptureError("a list that changes length inside a captured block is put in itself", session.here())
@@ -230,7 +230,7 @@ def _lists_in(session: Session, value: Any) -> list[RuntimeList]:
 
 
 def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
-    """What the capture has for an item of a list that a node gives."""
+    """Return what the capture has for an item of a list that a node gives."""
     assert items.element is not None
     value = _taken(session.builder, session, items.element, node)
     stands_in(session, items, value)

@@ -73,7 +73,7 @@ class Joiner:
             waiting += [(option, is_kept) for part in inside for option in options_of(part)]
 
     def are_objects(self, a: Any, b: Any, place: Place | None) -> bool:
-        """Whether each branch leaves an object of its own: what stands for both stands for one where the other branch has none."""
+        """Tell whether each branch leaves an object of its own: what stands for both stands for one where the other branch has none."""
         return not isinstance(place, ContentsPlace) and self._is_object(a) and self._is_object(b)
 
     def tell_apart(self, pairs: Iterable[tuple[Any, Any, Place | None]]) -> None:
@@ -88,7 +88,7 @@ class Joiner:
         self._apart = sides.mixed()
 
     def _is_object(self, value: Any) -> bool:
-        """Whether a branch has made an object that others may change."""
+        """Tell whether a branch has made an object that others may change."""
         return is_mutable(unpack_list(value)) and not self._is_older(value)
 
     def _are_apart(self, a: Any, b: Any) -> bool:
@@ -97,7 +97,7 @@ class Joiner:
         return any(id(unpack_list(option)) in self._apart for option in options)
 
     def _one_of_objects(self, a: Any, b: Any) -> TaggedUnion:
-        """One of the objects that the branches leave in a place, each of which stays itself."""
+        """Return one of the objects that the branches leave in a place, each of which stays itself."""
         made: list[Any] = []
         tags: list[Any] = []
         for value, builder, is_first in ((a, self.builders[0], True), (b, self.builders[1], False)):
@@ -115,11 +115,11 @@ class Joiner:
         return self.session.new_union(self.fresh[-1], dict(enumerate(made)))
 
     def _alone(self, value: Any, is_first: bool) -> Any:
-        """What stands for a value of one branch, and for nothing of the other."""
+        """Return what stands for a value of one branch, and for nothing of the other."""
         return self.join(value, ABSENT) if is_first else self.join(ABSENT, value)
 
     def join(self, a: Any, b: Any, place: Place | None = None) -> Any:
-        """One value for both.
+        """Return one value for both.
 
         Raises:
             BranchMismatchError: there is none.
@@ -151,7 +151,7 @@ class Joiner:
         return value
 
     def _choose_tuple(self, value: Any, ways: tuple[Any, Any]) -> None:
-        """A value may be one of the tuples from before the branches."""
+        """Note that a value may be one of the tuples from before the branches."""
         if not any(isinstance(option, (tuple, AbstractTuple)) for option in options_of(value)):
             return
         tuples, tag = self.session.tuples, None
@@ -165,7 +165,7 @@ class Joiner:
         tuples.link(value, others, tag)
 
     def _choose_parts(self, value: Any, ways: tuple[Any, Any]) -> None:
-        """The same of what is in it."""
+        """Do the same of what is in it."""
         for option in options_of(value):
             if isinstance(option, CAPTURE_VALUES) or self._is_older(option) or children(option) is None:
                 continue
@@ -176,18 +176,18 @@ class Joiner:
                     self._choose_parts(part, (first, second))
 
     def _told(self, builder: BlockBuilder, value: Any, place: Place | None) -> Any:
-        """What the program can pass on of a value: of a dict that a branch has made its keys in their order."""
+        """Return what the program can pass on of a value: of a dict that a branch has made its keys in their order."""
         if not isinstance(place, ContentsPlace):
             with self.session.blocks.recording_into(builder):
                 value = self.session.blocks.key_orders.told(self.session, value, self._is_older, self._ordered)
         return value
 
     def _are_alike(self, a: Any, b: Any) -> bool:
-        """Whether two values are containers of one structure, to be joined part by part."""
+        """Tell whether two values are containers of one structure, to be joined part by part."""
         return self._has_parts(a) and self._has_parts(b) and bool(shallow(a)[1] == shallow(b)[1])
 
     def _is_taken_apart(self, a: Any, b: Any, ways: tuple[Any, Any]) -> bool:
-        """Whether there is only one value, with objects in it that stay themselves."""
+        """Tell whether there is only one value, with objects in it that stay themselves."""
         if a is not ABSENT and b is not ABSENT:
             return False
         return any(id(way) in self._apart and self._has_parts(value) for value, way in zip((a, b), ways))
@@ -236,7 +236,7 @@ class Joiner:
         return self._united(kind, unpack_list(value), given, is_object=not isinstance(place, ContentsPlace))
 
     def _united(self, kind: value_types.Type, value: Any, given: Sequence[Any], *, is_object: bool = True) -> Any:
-        """A value that has been made, with the objects in it that stand for the same ones of the branches elsewhere.
+        """Return a value that has been made, with the objects in it that stand for the same ones of the branches elsewhere.
 
         Args:
             kind: of the value.
@@ -269,7 +269,7 @@ class Joiner:
                 self.session.tuples.replace(one, value)
 
     def _first(self, key: tuple[int, ...], value: Any) -> Any:
-        """What has been made for objects of the branches before, or else ``value``.
+        """Return what has been made for objects of the branches before, or else ``value``.
 
         What stands for two objects stands for each of them on its own way.
         """
@@ -304,7 +304,7 @@ class Joiner:
         return id(container) in self._kept or self.session.ownership.is_older(container, self._start)
 
     def _lists(self, value: Any) -> Any:
-        """The list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
+        """Return the list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
         return value if self._is_older(value) else self.session.lists.of(value) or value
 
     def _take_apart(self, kind: value_types.Type, value: Any, leaves: list[Any], place: Place | None) -> None:
@@ -347,7 +347,7 @@ class Joiner:
 
 
 def _is_one(one: Any, other: Any) -> bool:
-    """Whether two options are one: nothing is there on both ways, or the same object is."""
+    """Tell whether two options are one: nothing is there on both ways, or the same object is."""
     return one is other or (isinstance(one, Undefined) and isinstance(other, Undefined))
 
 
@@ -355,12 +355,12 @@ _FIX = "make both branches give the same dtype, number of dimensions and structu
 
 
 def container_at(place: Place | None) -> str:
-    """The kind of container whose contents are at a place, as they are compared: as a list, where there is none."""
+    """Return the kind of container whose contents are at a place, as they are compared: as a list, where there is none."""
     return type(place.owner).__name__ if isinstance(place, ContentsPlace) else "list"
 
 
 def _origin(session: Session, value: Any) -> errors.Location | None:
-    """The user's line that computed a value."""
+    """Return the user's line that computed a value."""
     if isinstance(value, TaggedUnion):
         value = next(iter(value.options.values()))
     location = session.builder.provenance.of(value)

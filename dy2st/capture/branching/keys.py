@@ -27,12 +27,12 @@ _PLAIN = frozenset((str, int, type(None), bool, float, bytes))
 
 
 def is_open(key: Any) -> bool:
-    """Whether a key is known only when the program runs, or part of it is."""
+    """Tell whether a key is known only when the program runs, or part of it is."""
     return type(key) not in _PLAIN and _first(key, _OPEN) is not None
 
 
 def any_open(keys: Iterable[Any]) -> bool:
-    """Whether one of some keys is known only when the program runs."""
+    """Tell whether one of some keys is known only when the program runs."""
     return any(map(is_open, keys))
 
 
@@ -50,7 +50,7 @@ def _over_part(session: Session, key: Any, part: Any, union: TaggedUnion, use: C
 
 
 def over_unions(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
-    """The same for tagged unions alone: numbers of the program may be indices of tensors."""
+    """Return the same for tagged unions alone: numbers of the program may be indices of tensors."""
     union = _first(key, (TaggedUnion,)) if type(key) not in _PLAIN else None
     if union is None:
         return use(key)
@@ -58,23 +58,23 @@ def over_unions(session: Session, key: Any, use: Callable[[Any], Any]) -> Any:
 
 
 def has_union(key: Any) -> bool:
-    """Whether a key is a tagged union, or part of it is."""
+    """Tell whether a key is a tagged union, or part of it is."""
     return type(key) not in _PLAIN and _first(key, (TaggedUnion,)) is not None
 
 
 def over_all(session: Session, keys: Sequence[Any], use: Callable[[list[Any]], Any]) -> Any:
-    """The same for several keys at once."""
+    """Return the same for several keys at once."""
     return over(session, tuple(keys), lambda known: use(list(known)))
 
 
 def is_any(session: Session, key: Any) -> bool:
-    """Whether a key may be any number or text, or part of it may."""
+    """Tell whether a key may be any number or text, or part of it may."""
     parts = [] if type(key) in _PLAIN else [part for part in _all(key, _OPEN) if not isinstance(part, (TaggedUnion, torch.SymBool))]
     return any(not isinstance(part, torch.SymInt) or session.shapes.possible(part.node.expr) is None for part in parts)
 
 
 def refused(session: Session, key: Any, what: str) -> errors.DataDependentError:
-    """The error for a key that may be any number or text."""
+    """Return the error for a key that may be any number or text."""
     kind = "text" if isinstance(key, Text) else "number"
     every = "for each text" if kind == "text" else "for each number: dict.fromkeys(range(n), 0)"
     return errors.DataDependentError(
@@ -85,7 +85,7 @@ def refused(session: Session, key: Any, what: str) -> errors.DataDependentError:
 
 
 def _ways(session: Session, part: Any) -> TaggedUnion | None:
-    """A number as one of few; ``None`` if it may be any, or is no number."""
+    """Return a number as one of few; ``None`` if it may be any, or is no number."""
     if isinstance(part, torch.SymBool):
         return TaggedUnion(session, session.number(scalars.where, (part, 1, 0), "int"), {1: True, 0: False})
     values = session.shapes.possible(part.node.expr) if isinstance(part, torch.SymInt) else None
@@ -103,7 +103,7 @@ def _parts(key: Any) -> Sequence[Any]:
 
 
 def _fields(key: Any) -> list[str]:
-    """The fields by which an object is found in a dict."""
+    """Return the fields by which an object is found in a dict."""
     parameters = getattr(type(key), "__dataclass_params__", None)
     if parameters is None or not (parameters.frozen and parameters.eq) or isinstance(key, type):
         return []
@@ -125,7 +125,7 @@ def _first(key: Any, kinds: tuple[type, ...]) -> Any:
 
 
 def _replaced(key: Any, part: Any, option: Any) -> Any:
-    """A key with another value in the place of a part."""
+    """Return a key with another value in the place of a part."""
     if key is part:
         return option
     if isinstance(key, tuple):

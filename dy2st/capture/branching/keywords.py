@@ -28,17 +28,17 @@ class Keywords:
 
 
 def keywords(mapping: Any) -> dict[str, Keywords]:
-    """What a call gets for ``**mapping``; the key is one that no other has."""
+    """Return what a call gets for ``**mapping``; the key is one that no other has."""
     return {f"**{next(_numbers)}": Keywords(mapping)}
 
 
 def first(kwargs: dict[str, Any]) -> str | None:
-    """The key of the first mapping among keyword arguments."""
+    """Return the key of the first mapping among keyword arguments."""
     return next((key for key, value in kwargs.items() if type(value) is Keywords), None)
 
 
 def call(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: str) -> Any:
-    """A call with a mapping among its keyword arguments, for each set of keys that it may have."""
+    """Return a call with a mapping among its keyword arguments, for each set of keys that it may have."""
 
     def once(items: dict[str, Any]) -> Any:
         return session.call(function, *args, **_with_items(function, kwargs, key, items))
@@ -71,7 +71,7 @@ def _with_items(function: Any, kwargs: dict[str, Any], key: str, items: dict[str
 
 
 def _name(function: Any) -> str:
-    """A function as Python names it in an error."""
+    """Return a function as Python names it in an error."""
     name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
     if name is None:
         return str(function)

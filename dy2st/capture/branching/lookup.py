@@ -26,14 +26,14 @@ MAPPINGS = (dict, types.MappingProxyType)
 
 
 def is_runtime(key: Any) -> bool:
-    """Whether a key is, or holds, a number or text of which no more is known. (Tensors are found in dicts by identity.)"""
+    """Tell whether a key is, or holds, a number or text of which no more is known. (Tensors are found in dicts by identity.)"""
     if isinstance(key, tuple):
         return any(map(is_runtime, key))
     return isinstance(key, (*SYMBOLIC_NUMBERS, Text))
 
 
 def by_identity(session: Session, table: Any, key: Any) -> Any:
-    """A tensor as a key of a dict, which finds it by its identity; any other key as it is.
+    """Return a tensor as a key of a dict, which finds it by its identity; any other key as it is.
 
     Raises:
         CaptureError: only the program knows which tensor it is.
@@ -57,7 +57,7 @@ def by_identity(session: Session, table: Any, key: Any) -> Any:
 
 
 def item(session: Session, table: Any, key: Any) -> Any:
-    """``table[key]``.
+    """Return ``table[key]``.
 
     Raises:
         CaptureError: the dict would put in what is missing, under a key that nobody knows.
@@ -75,12 +75,12 @@ def item(session: Session, table: Any, key: Any) -> Any:
 
 
 def get(session: Session, table: Any, key: Any, default: Any = None) -> Any:
-    """``table.get(key, default)``."""
+    """Return ``table.get(key, default)``."""
     return find(session, table, key, lambda known: table[known], lambda: default)
 
 
 def presence(session: Session, table: Any, key: Any) -> Any:
-    """``key in table``: a Python bool, or a symbolic one."""
+    """Return ``key in table``: a Python bool, or a symbolic one."""
     if is_runtime(key):
         return find(session, table, key, lambda known: True, lambda: False)
     return key in table and unions.presence(table[key])
@@ -100,13 +100,13 @@ def put(session: Session, table: dict[Any, Any], key: Any, write: Callable[[Any]
 
 
 def position(items: Sequence[Any], wanted: Any, error: Exception) -> Any:
-    """``items[wanted]``, with an error for a position that is not there."""
+    """Return ``items[wanted]``, with an error for a position that is not there."""
     places = range(len(items))
     return first(places, lambda place: wanted == place, lambda place: items[place], lambda: _raise(error))
 
 
 def normalized(session: Session, table: Any, key: Any) -> Any:
-    """A key of an item that is read and written: one of those that are there, if nobody knows which it is otherwise.
+    """Return a key of an item that is read and written: one of those that are there, if nobody knows which it is otherwise.
 
     Raises:
         DataDependentError: the dict has a value for those too that are not there.
@@ -132,7 +132,7 @@ class Known:
 
 
 def known(key: Any) -> Any:
-    """A key as it is looked up."""
+    """Return a key as it is looked up."""
     return key.key if isinstance(key, Known) else key
 
 
@@ -146,7 +146,7 @@ def find(session: Session, table: Any, key: Any, use: Callable[[Any], Any], miss
 
 
 def first(known: Sequence[Any], test: Callable[[Any], Any], use: Callable[[Any], Any], missing: Callable[[], Any]) -> Any:
-    """The first of some keys for which a test holds."""
+    """Return the first of some keys for which a test holds."""
     for index, key in enumerate(known):
         alike = test(key)
         if not isinstance(alike, bool):
@@ -163,7 +163,7 @@ def _this_or_another(
 
 
 def equal(session: Session, key: Any, other: Any) -> Any:
-    """Whether two keys are equal, of which one is known."""
+    """Tell whether two keys are equal, of which one is known."""
     if isinstance(key, tuple):
         if not isinstance(other, tuple) or len(key) != len(other):
             return False

@@ -33,14 +33,14 @@ TAKING = frozenset(("pop", "popitem", "clear"))
 
 
 def has_optional(value: Any) -> bool:
-    """Whether a value is a dict or set with items that are there on some ways only."""
+    """Tell whether a value is a dict or set with items that are there on some ways only."""
     if isinstance(value, AbstractSet):
         value = value.table
     return isinstance(value, dict) and any(map(may_be_undefined, dict.values(value)))
 
 
 def is_open(value: Any, *methods: str) -> bool:
-    """The same, for a question that these special methods answer: where the user has written one, it says what it looks at."""
+    """Return the same, for a question that these special methods answer: where the user has written one, it says what it looks at."""
     return has_optional(value) and not any(has_own(value, name) for name in methods)
 
 
@@ -65,21 +65,21 @@ def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, order
 
 
 def _alike(session: Session, table: Any) -> Any:
-    """What stands for a dict on one of the ways; no method of its class makes it."""
+    """Return what stands for a dict on one of the ways; no method of its class makes it."""
     made = storage.copy_of(table)
     session.allocations.own(made)
     return made
 
 
 def copied(session: Session, table: Any) -> Any:
-    """``table.copy()``, with its items as they are and its keys in their order."""
+    """Return ``table.copy()``, with its items as they are and its keys in their order."""
     made = table.copy()
     session.allocations.own(made)
     return session.blocks.key_orders.follow(made, table)
 
 
 def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs: Any) -> Any:
-    """A method of a dict with such items."""
+    """Return a method of a dict with such items."""
     if name == "pop":
         return pop(session, table, *args)
     if name == "popitem":
@@ -94,7 +94,7 @@ def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs
 
 
 def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    """A method of what a dict is on each way: of a copy, since a view would show what is written when that way ends."""
+    """Return a method of what a dict is on each way: of a copy, since a view would show what is written when that way ends."""
 
     def of_way(known: Any) -> Any:
         return session.places.views.copied(table, getattr(storage.copy_of(known), name)(*args, **kwargs))
@@ -103,7 +103,7 @@ def of_each_way(session: Session, table: Any, name: str, *args: Any, **kwargs: A
 
 
 def now(session: Session, value: Any) -> Any:
-    """What a view of a dict shows now, where that is not what Python's own shows; any other value as it is."""
+    """Return what a view of a dict shows now, where that is not what Python's own shows; any other value as it is."""
     if isinstance(value, TaggedUnion):
         views = [option for option in value.options.values() if is_view(option)]
         if not any(map(session.places.views.is_stale, views)):
@@ -132,13 +132,13 @@ def _now(option: Any) -> Any:
 
 
 def get(session: Session, table: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    """``table.get(key, default)``."""
+    """Return ``table.get(key, default)``."""
     stored = dict.get(table, key, default)
     return case_split(session, {key: stored}, lambda known: known.get(key, default)) if may_be_undefined(stored) else stored
 
 
 def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tuple[Any, Any]:
-    """``table.popitem(last)``: the key is one of those that may be at the end."""
+    """Return ``table.popitem(last)``: the key is one of those that may be at the end."""
 
     def at_end(known: dict[Any, Any]) -> Any:
         if not known:
@@ -151,7 +151,7 @@ def pop_item(session: Session, table: dict[Any, Any], last: bool = True) -> tupl
 
 
 def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any:
-    """``table.pop(key)``, with or without a default."""
+    """Return ``table.pop(key)``, with or without a default."""
     stored = dict.get(table, key, _ABSENT)
     if stored is _ABSENT:
         return storage.base_of(table).pop(table, key, *default)
@@ -161,7 +161,7 @@ def pop(session: Session, table: dict[Any, Any], key: Any, *default: Any) -> Any
 
 
 def clear(session: Session, table: dict[Any, Any]) -> None:
-    """``table.clear()``: items that come back then are in another order."""
+    """Do ``table.clear()``: items that come back then are in another order."""
     for key in [key for key, value in dict.items(table) if not isinstance(value, Undefined)]:
         remove(session, table, key)
 

@@ -36,7 +36,7 @@ class Sides:
         self._seen: set[Place] = set()
 
     def meet(self, a: Any, b: Any, *, is_object: bool = True) -> None:
-        """The branches leave two values in one place.
+        """Note that the branches leave two values in one place.
 
         Args:
             a, b: the values.
@@ -72,7 +72,7 @@ class Sides:
                 self._meet((first, second), within)
 
     def mixed(self) -> set[int]:
-        """The objects of which none can be taken for another, and the containers that hold such, by identity."""
+        """Return the objects of which none can be taken for another, and the containers that hold such, by identity."""
         groups: dict[int, set[Place]] = {}
         for place in self._places:
             together = {place}.union(*(groups.get(one, ()) for one in _objects(place)))
@@ -91,7 +91,7 @@ def _objects(place: Place) -> tuple[int, ...]:
 
 
 def _are_one(places: set[Place]) -> bool:
-    """Whether one object can stand for all that are in some places."""
+    """Tell whether one object can stand for all that are in some places."""
     both = {place for place in places if place[0][0] and place[1][0]}
     if len(both) > 1 or any(len(side[0]) > 1 for place in places for side in place):
         return len(places) == 1

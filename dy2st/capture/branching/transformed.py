@@ -76,14 +76,14 @@ class Captured:
 
 
 def kind_of(tensor: torch.Tensor) -> value_types.TensorType:
-    """The type of a tensor."""
+    """Return the type of a tensor."""
     kind = lattice.type_of(tensor)
     assert isinstance(kind, value_types.TensorType)
     return kind
 
 
 def with_gradient(kind: value_types.TensorType, there: bool = True) -> value_types.TensorType:
-    """The type of a tensor that has a gradient, if tensors like it may have one."""
+    """Return the type of a tensor that has a gradient, if tensors like it may have one."""
     return dataclasses.replace(kind, requires_grad=there and (kind.dtype.is_floating_point or kind.dtype.is_complex))
 
 
@@ -145,7 +145,7 @@ def _is_outside(session: Session, write: Write, start: int) -> bool:
 
 
 def outside(session: Session, kind: value_types.TensorType, has_gradient: bool) -> value_types.TensorType:
-    """The type of a tensor of the block for the code around it: a size that only the block knows may be any."""
+    """Return the type of a tensor of the block for the code around it: a size that only the block knows may be any."""
     sizes = tuple(
         size if isinstance(size, int) or session.builder.can_express(size) else value_types.DYNAMIC for size in kind.sizes
     )

@@ -20,7 +20,7 @@ Handlers = Sequence[tuple[Callable[[], Any] | None, Handler]]
 
 
 def capture_try(body: Any, handlers: Handlers, orelse: Any, live: Sequence[str], caught: Sequence[str]) -> None:
-    """A ``try`` statement with handlers.
+    """Capture a ``try`` statement with handlers.
 
     Args:
         body: a function without arguments.
@@ -57,7 +57,7 @@ def capture_try(body: Any, handlers: Handlers, orelse: Any, live: Sequence[str],
 
 
 def handle(session: Session, attempt: Attempt, handlers: Handlers, live: Sequence[str]) -> None:
-    """Where an exception has been left for a ``try`` statement, do what its handler does."""
+    """Note that where an exception has been left for a ``try`` statement, do what its handler does."""
     left = session.in_flight.left.read()
     if not isinstance(left, TaggedUnion):
         if attempt in departures.attempts(left):

@@ -38,7 +38,7 @@ def over(union: TaggedUnion, function: Callable[[Any], Any]) -> Any:
 
 
 def bound(union: TaggedUnion, **about: Any) -> Any:
-    """A tagged union without the option of being unbound, with a check that it is not; ``about`` as in :meth:`Undefined.error`."""
+    """Return a tagged union without the option of being unbound, with a check that it is not; ``about`` as in :meth:`Undefined.error`."""
     for tag, option in union.options.items():
         if isinstance(option, Undefined):
             check(need(), union.tag != tag, option.kind, *option.arguments, about=about)
@@ -47,7 +47,7 @@ def bound(union: TaggedUnion, **about: Any) -> Any:
 
 
 def certain(value: Any, **about: Any) -> Any:
-    """An item or attribute that is read: one that is not there raises what Python raises."""
+    """Return an item or attribute that is read: one that is not there raises what Python raises."""
     if isinstance(value, Undefined):
         error = value.error(**about)
         need().in_flight.raised.append(error)
@@ -56,7 +56,7 @@ def certain(value: Any, **about: Any) -> Any:
 
 
 def presence(value: Any) -> Any:
-    """Whether something that may be :class:`Undefined` is there: a Python bool, or a symbolic one."""
+    """Tell whether something that may be :class:`Undefined` is there: a Python bool, or a symbolic one."""
     if not isinstance(value, TaggedUnion):
         return not isinstance(value, Undefined)
     tags = [tag for tag, option in value.options.items() if isinstance(option, Undefined)]
@@ -68,7 +68,7 @@ def presence(value: Any) -> Any:
 
 
 def is_option(union: TaggedUnion, holds: Callable[[Any], bool]) -> Any:
-    """Whether the value is one of the options for which ``holds``: a Python bool, or a symbolic one."""
+    """Tell whether the value is one of the options for which ``holds``: a Python bool, or a symbolic one."""
     session = need()
     union = bound(union)
     if not isinstance(union, TaggedUnion):
@@ -84,7 +84,7 @@ def is_option(union: TaggedUnion, holds: Callable[[Any], bool]) -> Any:
 
 
 def where_there(value: Any, there: Any, missing: Any) -> Any:
-    """One of two values: whether a third is there decides."""
+    """Return one of two values: whether a third is there decides."""
     present = presence(value)
     if isinstance(present, bool):
         return there if present else missing

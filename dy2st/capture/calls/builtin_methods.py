@@ -36,7 +36,7 @@ CALLS_METHODS_FOR_USER = True
 
 
 def call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
-    """A method written in C: of tensors, strings and containers."""
+    """Return a method written in C: of tensors, strings and containers."""
     statement = special_methods.statement(method.__self__, method.__name__, args)
     if statement is not None:
         return session.call(statement, method.__self__, *args, **kwargs)
@@ -85,7 +85,7 @@ _STRING_METHODS: dict[str, Callable[..., Any]] = {
 
 
 def call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
-    """A special method of a class written in C, bound to an object: it does what the statement does that calls it."""
+    """Return a special method of a class written in C, bound to an object: it does what the statement does that calls it."""
     unbound, owner = getattr(method.__objclass__, method.__name__), method.__self__
     if isinstance(owner, type) and method.__name__ == "__call__":
         return construction.made_by_type(session, owner, args, kwargs, call_plain)
@@ -99,7 +99,7 @@ def call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
-    """A special method that a container has from Python, past the one of the user's class."""
+    """Return a special method that a container has from Python, past the one of the user's class."""
     owner = method.__self__
     if method.__name__ in special_methods.READING and optional.has_optional(owner):
         return optional.case_split(session, owner, lambda known: session.call(getattr(known, method.__name__), *args), ordered=True)
@@ -115,7 +115,7 @@ def _call_special(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
-    """A special method of ``list``, past the one that a class of the user's has, of a list of the program."""
+    """Return a special method of ``list``, past the one that a class of the user's has, of a list of the program."""
     known = lists.required(session, owner)
     match name:
         case "__delitem__":
@@ -134,6 +134,6 @@ def _call_of_list(session: Session, owner: Any, name: str, args: Any) -> Any:
 
 
 def _with_sets(session: Session, owner: Any, method: Any, args: tuple[Any, ...]) -> Any:
-    """A method of a set that gets a set of which the members may be known only at run time."""
+    """Return a method of a set that gets a set of which the members may be known only at run time."""
     table = next(value for value in args if isinstance(value, AbstractSet))
     return optional.case_split(session, table, lambda one: call_builtin_method(session, method, replaced(args, table, one), {}))

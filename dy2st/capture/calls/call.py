@@ -102,7 +102,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
-    """Another way to make a call, where only the program knows what is spread or shown in its arguments; else ``None``."""
+    """Return another way to make a call, where only the program knows what is spread or shown in its arguments; else ``None``."""
     if any(type(value) in _UNPACKED for value in (*args, *kwargs.values())):
         return lambda: _call_unpacked(session, function, args, kwargs)
     if optional.has_optional(kwargs):
@@ -112,7 +112,7 @@ def _otherwise(session: Session, function: Any, args: tuple[Any, ...], kwargs: d
 
 
 def _with_views(session: Session, function: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A function and its arguments with views of dicts as they are now; ``None`` where nothing is to be changed."""
+    """Return a function and its arguments with views of dicts as they are now; ``None`` where nothing is to be changed."""
     if type(function) is types.FunctionType:
         return None
     given = [optional.now(session, value) for value in args]
@@ -124,7 +124,7 @@ def _with_views(session: Session, function: Any, args: tuple[Any, ...]) -> tuple
 
 
 def _call_unpacked(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call with ``*items`` or ``**mapping`` of which only the program knows what it gives."""
+    """Return a call with ``*items`` or ``**mapping`` of which only the program knows what it gives."""
     key = keywords.first(kwargs)
     if key is not None:
         return keywords.call(session, function, args, kwargs, key)
@@ -141,7 +141,7 @@ def _call_original(session: Session, function: Any, original: Any, args: Any, kw
 
 
 def _original(function: Any) -> Any:
-    """What a static, compiled or C function was made from: the program is one of the function as it is written in Python."""
+    """Return what a static, compiled or C function was made from: the program is one of the function as it is written in Python."""
     if hasattr(type(function), "__dy2st_original__"):
         return function.__dy2st_original__
     if isinstance(function, types.FunctionType):
@@ -156,7 +156,7 @@ def _original(function: Any) -> Any:
 
 
 def _call_alias(session: Session, alias: Any, args: Any, kwargs: Any) -> Any:
-    """``typing.Counter[str]()``: what the class makes remembers the alias, if it can."""
+    """Return ``typing.Counter[str]()``: what the class makes remembers the alias, if it can."""
     if type(alias) is not types.GenericAlias and not getattr(alias, "_inst", True):
         return alias(*args, **kwargs)  # raises what eager raises
     made = call(alias.__origin__, *args, **kwargs)
@@ -175,7 +175,7 @@ def _call_module(session: Session, function: torch.nn.Module, args: Any, kwargs:
 
 
 def _call_unbound(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    """``dict.get(d, key)``: a method of a class written in C, with the object as the first argument."""
+    """Return ``dict.get(d, key)``: a method of a class written in C, with the object as the first argument."""
     owner = args[0] if args else None
     if not isinstance(owner, function.__objclass__) or isinstance(owner, torch.Tensor):
         return call_plain(session, function, args, kwargs)
@@ -269,7 +269,7 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
 
 
 def _member(session: Session, kind: type[enum.Enum], args: tuple[Any, ...], kwargs: Any) -> Any:
-    """The member of an enumeration with a value; of a value that may be any number or text, one of all members."""
+    """Return the member of an enumeration with a value; of a value that may be any number or text, one of all members."""
     value = args[0] if len(args) == 1 and not kwargs else None
     own = "_missing_" in {name for base in kind.__mro__ if base is not enum.Enum for name in vars(base)}
     if not lookup.is_runtime(value):
@@ -289,7 +289,7 @@ def _member(session: Session, kind: type[enum.Enum], args: tuple[Any, ...], kwar
 
 @contextlib.contextmanager
 def torch_patched() -> Iterator[None]:
-    """What has to be different in torch itself while a capture runs.
+    """Apply what has to be different in torch itself while a capture runs.
 
     Modules called by code that is not converted (``nn.Sequential``) are called like any other, and operations on symbolic
     floats are recorded. Other threads see no difference.

@@ -23,7 +23,7 @@ from dy2st.capture.session.session import current
 
 
 def capture_with(manager: Any, body: Any, live: Sequence[str], caught: Sequence[str]) -> None:
-    """A ``with`` statement.
+    """Capture a ``with`` statement.
 
     Args:
         manager: the context manager.
@@ -62,4 +62,4 @@ class _Entered:
 
 
 def _nothing(error: BaseException) -> None:
-    """What is done about an exception that a context manager ends."""
+    """Do what is done about an exception that a context manager ends."""

@@ -50,12 +50,12 @@ def call_container(session: Session, owner: Any, function: Any, args: Any, kwarg
 
 
 def _given_by_container(session: Session, owner: Any, function: Any, result: Any) -> Any:
-    """What a method of a container has given: a copy is made now, and a view is remembered."""
+    """Return what a method of a container has given: a copy is made now, and a view is remembered."""
     return construction.registered(session, result) if function.__name__ == "copy" else session.places.views.added(owner, result)
 
 
 def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: Any) -> Any:
-    """A method of a dict that is in a list of the program, and is changed there."""
+    """Return a method of a dict that is in a list of the program, and is changed there."""
     if name == "update":
         for key, item in dict(*args, **kwargs).items():
             access.set_item(owner, key, item)
@@ -70,14 +70,14 @@ def _call_of_cells(session: Session, owner: Any, name: str, args: Any, kwargs: A
 
 
 def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[..., Any] | None:
-    """What a method of a container does that is the dict of a class, or changes the attributes of an object."""
+    """Return what a method of a container does that is the dict of a class, or changes the attributes of an object."""
     if id(owner) in session.places.class_tables:
         return attribute_tables.call_of_class
     return attribute_tables.call if id(owner) in session.places.tables and name not in READING_METHODS else None
 
 
 def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...]) -> None:
-    """A deque whose method compares or counts with numbers that only the program knows, as what stands for it does.
+    """Check a deque whose method compares or counts with numbers that only the program knows, as what stands for it does.
 
     Raises:
         NeedsAbstract: it is one from outside.
@@ -87,7 +87,7 @@ def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...
 
 
 def _with_order(session: Session, table: Any, method: Any) -> Any:
-    """A method of a dict that gives its keys in their order, which is not that of the Python object."""
+    """Return a method of a dict that gives its keys in their order, which is not that of the Python object."""
     name = method.__name__
     if name == "copy":
         return optional.copied(session, table)

@@ -88,13 +88,13 @@ _OF_OBJECTS: tuple[Any, ...] = (
 
 
 def _look_into_classes(session: Session, function: Any, args: tuple[Any, ...]) -> None:
-    """What a function that is not the user's may read from dicts of classes is guarded."""
+    """Do what a function that is not the user's may read from dicts of classes is guarded."""
     if not isinstance(function, _IN_PYTHON) and all(function is not known for known in WITHOUT_ORDER):
         attribute_tables.look_into(session, args)
 
 
 def looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, ...]) -> Any:
-    """The dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
+    """Return the dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
     if session.places.class_tables:
         _look_into_classes(session, function, args)
     table = next((value for value in args if isinstance(value, AbstractSet) or optional.has_optional(value)), None)
@@ -104,7 +104,7 @@ def looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, 
 
 
 def _asked_for_order(session: Session, function: Any, args: tuple[Any, ...]) -> Any:
-    """The dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
+    """Return the dict among some arguments of which a function asks the order of the keys, if that is not the one of the object."""
     written = function.__func__ if isinstance(function, types.MethodType) else function
     if isinstance(function, types.MethodType) and isinstance(function.__self__, torch.nn.Module) and written.__name__ in _OF_TABLES:
         _check_tables(session, function.__self__)
@@ -127,13 +127,13 @@ _OF_TABLES = frozenset(
 
 
 def _check_tables(session: Session, module: torch.nn.Module) -> None:
-    """The order in which modules have their parameters, buffers and modules is asked by a method that takes one order."""
+    """Check that the order in which modules have their parameters, buffers and modules is asked by a method that takes one order."""
     for table in (table for part in module.modules() for table in storage.tables(part)):
         session.blocks.key_orders.check_order(session.blocks.key_orders.of(table), session.here(), lambda order: order is not None)
 
 
 def _looks_into(function: Any, handler: Any, table: Any) -> bool:
-    """Whether a function needs to know what is in a dict or set."""
+    """Tell whether a function needs to know what is in a dict or set."""
     if any(has_own(table, name) for name in special_methods.answering(function)):
         return False  # the user's method looks into it
     if handler is not None:

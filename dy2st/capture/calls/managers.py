@@ -27,7 +27,7 @@ _enter_inference, _exit_inference = torch.inference_mode.__enter__, torch.infere
 
 
 def managed(manager: Any) -> Any:
-    """A context manager as converted code uses it."""
+    """Return a context manager as converted code uses it."""
     session = current()
     if session is not None and isinstance(manager, TaggedUnion):
         return _one_of(session, manager)
@@ -40,13 +40,13 @@ def managed(manager: Any) -> Any:
 
 
 def _is_users(kind: type) -> bool:
-    """Whether the methods of a class of context managers can be converted."""
+    """Tell whether the methods of a class of context managers can be converted."""
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))
     return by_user and kind.__module__.partition(".")[0] not in ("torch", "contextlib", "dy2st")
 
 
 def _one_of(session: Session, union: TaggedUnion) -> Any:
-    """A manager that is one of several: each method is called in the branch of each."""
+    """Return a manager that is one of several: each method is called in the branch of each."""
     if not all(_is_users(type(option)) for option in union.options.values()):
         raise errors.CaptureError(
             "which context manager this is is known only when the program runs",
@@ -58,12 +58,12 @@ def _one_of(session: Session, union: TaggedUnion) -> Any:
 
 
 def enter_context(session: Session, stack: contextlib.ExitStack, manager: Any) -> Any:
-    """``stack.enter_context(manager)``."""
+    """Return ``stack.enter_context(manager)``."""
     return stack.enter_context(managed(manager))
 
 
 def callback(session: Session, stack: contextlib.ExitStack, function: Any, *args: Any, **kwargs: Any) -> Any:
-    """``stack.callback(function, *args, **kwargs)``."""
+    """Return ``stack.callback(function, *args, **kwargs)``."""
     stack.enter_context(Managed(session, _Callback(lambda: session.call(function, *args, **kwargs))))
     return function
 
@@ -86,7 +86,7 @@ STACK_METHODS: dict[str, Callable[..., Any]] = {"enter_context": enter_context, 
 
 
 def _of_generator(session: Session, manager: Any) -> Any:
-    """What ``@contextlib.contextmanager`` has made: its generator runs converted, if it can be."""
+    """Return what ``@contextlib.contextmanager`` has made: its generator runs converted, if it can be."""
     if not inspect.isgenerator(manager.gen) or inspect.getgeneratorstate(manager.gen) != inspect.GEN_CREATED:
         return manager
     made = session.call(manager.func, *manager.args, **manager.kwds)
@@ -135,11 +135,11 @@ class Managed:
         return self.exit(kind, error, traceback)
 
     def catches(self, error: BaseException) -> bool:
-        """Nobody knows before it is asked."""
+        """Return the undecided answer: nobody knows before it is asked."""
         return False
 
     def keeps(self, place: CellPlace) -> bool:
-        """Whether what goes on behind it, where it ends an exception, may see a variable as it was."""
+        """Tell whether what goes on behind it, where it ends an exception, may see a variable as it was."""
         return self.attempt is not None and self.attempt.keeps(place)
 
     def unwind(self, session: Session, error: BaseException) -> Any:

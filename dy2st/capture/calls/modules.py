@@ -44,7 +44,7 @@ def call_module(session: Session, module: torch.nn.Module, call: _Call, args: An
 
 
 def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, args: Any, kwargs: Any) -> Any:
-    """What ``nn.Module.__call__`` itself does."""
+    """Return what ``nn.Module.__call__`` itself does."""
     if isinstance(module, torch.nn.RNNBase) and args and isinstance(args[0], PackedSequence):
         raise errors.CaptureError(
             f"{type(module).__name__} gets a PackedSequence, whose lengths are values of a tensor",
@@ -129,7 +129,7 @@ def _alias(session: Session, value: Any) -> Any:
 
 
 def _changed(session: Session, changed: Any, before: Any) -> Any:
-    """What a hook gives, or what was there before where it gives nothing."""
+    """Return what a hook gives, or what was there before where it gives nothing."""
     if isinstance(changed, TaggedUnion):
         return session.over(changed, lambda option: before if option is None else option)
     return before if changed is None else changed
@@ -149,7 +149,7 @@ def _track(session: Session, module: torch.nn.Module) -> None:
 
 
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
-    """``Function.apply``: its own backward is kept by calling it when the program runs."""
+    """Return ``Function.apply``: its own backward is kept by calling it when the program runs."""
     try:
         with quiet(), session.suspended():
             example = _original_apply.__func__(function, *map(session.outside.adopted, args), **kwargs)
@@ -160,7 +160,7 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
 
 
 def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    """What ``forward`` gives where it depends on the values of tensors: captured to see, and forgotten."""
+    """Return what ``forward`` gives where it depends on the values of tensors: captured to see, and forgotten."""
     context: Any = torch.autograd.function.FunctionCtx()
     separate = function.setup_context is not torch.autograd.Function.setup_context
     attempt = session.blocks.begin_attempt([])
@@ -175,7 +175,7 @@ def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any)
 
 
 def _unsized(kind: value_types.Type, grad: bool) -> value_types.Type:
-    """The type of what the program gives, of sizes that only the program knows."""
+    """Return the type of what the program gives, of sizes that only the program knows."""
     if isinstance(kind, value_types.ContainerType):
         return dataclasses.replace(kind, items=tuple(_unsized(item, grad) for item in kind.items))
     if not isinstance(kind, value_types.TensorType):
@@ -201,7 +201,7 @@ def _routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs:
 
 
 def _routed_parameter(kind: type[torch.nn.Parameter], data: Any = None, requires_grad: bool = True) -> Any:
-    """A parameter is made at each call of the program, of a tensor from outside too."""
+    """Return a parameter is made at each call of the program, of a tensor from outside too."""
     capturing = current()
     if capturing is not None and not capturing.recorder.is_running:
         data = capturing.outside.adopted(data)

@@ -28,7 +28,7 @@ def watched(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def given_numbers(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    """The same; that a library does not take a number which is known only at run time is no error of the user's code.
+    """Return the same; that a library does not take a number which is known only at run time is no error of the user's code.
 
     Raises:
         DataDependentError: it does not.
@@ -48,13 +48,13 @@ def given_numbers(session: Session, function: Any, args: Any, kwargs: Any) -> An
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
-    """Whether there are numbers of the program among some values, and no tensors, which have errors of their own."""
+    """Tell whether there are numbers of the program among some values, and no tensors, which have errors of their own."""
     return any(isinstance(value, SYMBOLIC_NUMBERS) for value in values) and not any(
         isinstance(value, torch.Tensor) for value in values
     )
 
 
 def _name(function: Any) -> str:
-    """What a function or class is called; the call of a class comes as one of ``type``."""
+    """Return what a function or class is called; the call of a class comes as one of ``type``."""
     made = function.args[0] if isinstance(function, functools.partial) and function.args else function
     return getattr(made, "__qualname__", None) or type(made).__qualname__

@@ -34,7 +34,7 @@ class _Names:
 
 
 def is_opaque(function: Any) -> bool:
-    """Whether a function of the user's is called as it is: it is marked, or its source is not known."""
+    """Tell whether a function of the user's is called as it is: it is marked, or its source is not known."""
     if not isinstance(function, types.FunctionType):
         return False
     if getattr(function, "__dy2st_not_to_static__", False):
@@ -73,14 +73,14 @@ def _check_there(session: Session, function: types.FunctionType, found: list[Any
 
 
 def reached(function: Callable[..., Any]) -> list[Any]:
-    """What a function that runs as it is written finds in its closure and its globals, and the functions that it calls there."""
+    """Return what a function that runs as it is written finds in its closure and its globals, and the functions that it calls there."""
     if not is_opaque(function):
         return []
     return [value for part in _with_helpers(function) for value in _held(part)]
 
 
 def _with_helpers(function: Any) -> list[types.FunctionType]:
-    """A function, and those of the user's that it finds: none of them is converted where it calls them."""
+    """Return a function, and those of the user's that it finds: none of them is converted where it calls them."""
     found = [function]
     for part in found:
         found += [value for value in _held(part) if is_users_function(value) and value not in found]
@@ -88,7 +88,7 @@ def _with_helpers(function: Any) -> list[types.FunctionType]:
 
 
 def _held(function: types.FunctionType) -> Iterator[Any]:
-    """The values of the variables from outside that a function names."""
+    """Yield the values of the variables from outside that a function names."""
     space = function.__globals__
     yield from (space[name] for name in _names(function.__code__).global_names if name in space)
     for value in map(cell_value, function.__closure__ or ()):
@@ -101,7 +101,7 @@ def _names(code: types.CodeType) -> _Names:
 
 
 def _attributes(code: types.CodeType) -> dict[str, None]:
-    """The globals and attributes that code names, that of its inner functions too."""
+    """Return the globals and attributes that code names, that of its inner functions too."""
     found = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -38,7 +38,7 @@ class Pattern:
     """What it binds, in order of appearance."""
 
     def fits(self, subject: Any) -> Any:
-        """Whether the pattern fits: a Python bool, or a symbolic one."""
+        """Tell whether the pattern fits: a Python bool, or a symbolic one."""
         return True
 
     def bind(self, subject: Any, found: Found) -> None:
@@ -46,7 +46,7 @@ class Pattern:
 
 
 def matches(pattern: Pattern, subject: Any) -> Any:
-    """Whether a pattern fits a subject."""
+    """Tell whether a pattern fits a subject."""
     if isinstance(subject, TaggedUnion):
         return subject.session.over(subject, lambda option: matches(pattern, option))
     if optional.has_optional(subject) and not _answers_itself(pattern, subject):
@@ -55,7 +55,7 @@ def matches(pattern: Pattern, subject: Any) -> Any:
 
 
 def found(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
-    """The values of a pattern's names, where it fits; a subject that is one of several is one of those it fits."""
+    """Return the values of a pattern's names, where it fits; a subject that is one of several is one of those it fits."""
     if isinstance(subject, TaggedUnion):
         fitting = {tag: option for tag, option in subject.options.items() if matches(pattern, option) is not False}
         if len(fitting) > 1 and not isinstance(pattern, (Anything, As)):
@@ -70,7 +70,7 @@ def found(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
 
 
 def _found_in_each(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
-    """The same of a dict with items that are there on some ways only: of those of its ways that fit."""
+    """Return the same of a dict with items that are there on some ways only: of those of its ways that fit."""
 
     def fitting(one: Any) -> Any:
         return found(pattern, one) if matches(pattern, one) is not False else (None,) * len(pattern.names)
@@ -167,11 +167,11 @@ class _Parts(Pattern):
         self.patterns, self.names = patterns, tuple(name for pattern in patterns for name in pattern.names)
 
     def structure(self, subject: Any) -> Any:
-        """Whether the parts are there."""
+        """Tell whether the parts are there."""
         raise NotImplementedError
 
     def part(self, subject: Any, position: int) -> Any:
-        """The part for one of the patterns."""
+        """Return the part for one of the patterns."""
         raise NotImplementedError
 
     def fits(self, subject: Any) -> Any:
@@ -269,13 +269,13 @@ _NOTHING = object()
 
 
 def _is_of_user(subject: Any) -> bool:
-    """Whether what a mapping answers is told by methods in Python."""
+    """Tell whether what a mapping answers is told by methods in Python."""
     names = ("get", "__len__", "__getitem__", "__contains__", "__iter__", "keys")
     return any(isinstance(getattr(type(subject), name, None), types.FunctionType) for name in names)
 
 
 def _answers_itself(pattern: Pattern, subject: Any) -> bool:
-    """Whether a pattern asks the methods of a mapping, which find out what is in it."""
+    """Tell whether a pattern asks the methods of a mapping, which find out what is in it."""
     return isinstance(pattern, Mapping) and isinstance(subject, collections.abc.Mapping) and _is_of_user(subject)
 
 
@@ -299,7 +299,7 @@ class Class(_Parts):
         return all(call.call(hasattr, subject, name) for name in attributes)
 
     def _attributes(self) -> list[str | None]:
-        """The attribute for each pattern; ``None`` for the subject itself."""
+        """Return the attribute for each pattern; ``None`` for the subject itself."""
         known = self._positional()
         if len(known) < self.count:
             patterns = f"{len(known)} positional sub-pattern{'' if len(known) == 1 else 's'} ({self.count} given)"
@@ -321,12 +321,12 @@ class Class(_Parts):
 
 
 def _all(tests: list[Callable[[], Any]]) -> Any:
-    """Whether all tests hold; none is made after one that fails."""
+    """Tell whether all tests hold; none is made after one that fails."""
     return _fold(tests, decided=False)
 
 
 def _any(tests: list[Callable[[], Any]]) -> Any:
-    """Whether one test holds; none is made after it."""
+    """Tell whether one test holds; none is made after it."""
     return _fold(tests, decided=True)
 
 

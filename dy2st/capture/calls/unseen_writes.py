@@ -85,13 +85,13 @@ def called_with_modules(session: Session, function: Callable[..., Any], args: tu
 
 
 def _members(module: torch.nn.Module) -> dict[str, Any]:
-    """The attributes of a module, those that it registers too."""
+    """Return the attributes of a module, those that it registers too."""
     tables = [vars(module)[name] for name in storage.MODULE_TABLES]
     return {name: item for table in (vars(module), *tables) for name, item in table.items()}
 
 
 def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """The objects that can be reached, with copies of what they hold."""
+    """Return the objects that can be reached, with copies of what they hold."""
     found: list[tuple[Any, Any]] = []
     waiting, seen = collections.deque(values), set[int]()
     while waiting and len(found) < _MOST:
@@ -113,7 +113,7 @@ def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
-    """The attributes of an object of the user's."""
+    """Return the attributes of an object of the user's."""
     table = None if is_library(type(value).__module__) else storage.table_of(value)
     if table is None:
         return None

@@ -45,13 +45,13 @@ class CapturedDeque(AbstractDeque):
 
     @classmethod
     def of_list(cls, items: list[Any], maxlen: int | None) -> CapturedDeque:
-        """A deque of what is in a list, which is its own."""
+        """Return a deque of what is in a list, which is its own."""
         made = cls()
         made.items, made.maxlen = items, maxlen
         return made
 
     def length(self) -> Any:
-        """``len(self)``, known only at run time or before."""
+        """Return ``len(self)``, known only at run time or before."""
         return need().call(len, self.items)
 
     __len__ = length
@@ -196,7 +196,7 @@ CapturedDeque.__name__ = "collections.deque"  # Python's errors name a class so
 
 
 def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
-    """``collections.deque(iterable, maxlen)``."""
+    """Return ``collections.deque(iterable, maxlen)``."""
     session, deque = need(), CapturedDeque()
     if isinstance(maxlen, SYMBOLIC_NUMBERS):
         raise errors.CaptureError(
@@ -215,7 +215,7 @@ def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
 
 
 def of_outside(deque: collections.deque[Any]) -> CapturedDeque:
-    """What stands for a deque that was there before the capture."""
+    """Return what stands for a deque that was there before the capture."""
     return CapturedDeque.of_list(list(deque), deque.maxlen)
 
 
@@ -233,7 +233,7 @@ def _check(holds: Any, error: Exception) -> None:
 
 
 def _absent(method: str, item: Any) -> Any:
-    """What this Python says of an item that is not there."""
+    """Return what this Python says of an item that is not there."""
     try:
         getattr(collections.deque(), method)("x")
     except ValueError as error:

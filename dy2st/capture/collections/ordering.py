@@ -33,7 +33,7 @@ CALLS_METHODS_FOR_USER = True
 
 
 def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None, reverse: Any) -> list[Any]:
-    """``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
+    """Return ``sorted(items, key=key, reverse=reverse)``; ``items`` is a new list that nobody else holds."""
     if session.lists.of(items) is not None:
         return _in_order(session, items, _ranked(session, _keys(session, items, key)), reverse).items
     keys = [item if key is None else session.call(key, item) for item in items]
@@ -54,7 +54,7 @@ def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None,
 
 
 def _permuted(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
-    """Objects in order: each is one of those that there are, and not a copy in a list of the program."""
+    """Return objects in order: each is one of those that there are, and not a copy in a list of the program."""
     order = _order(session, session.lists.of(keys) or session.lists.make(keys), reverse)
     at = dict(enumerate(items))
     made = [session.new_union(lists.get(session, order, position), at) for position in range(len(items))]
@@ -71,7 +71,7 @@ def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) ->
 
 
 def _ranked(session: Session, keys: list[Any]) -> list[Any]:
-    """Keys that the program can put in order: for objects with a method of the user's for that, their ranks."""
+    """Return keys that the program can put in order: for objects with a method of the user's for that, their ranks."""
     known = session.lists.of(keys)
     kinds = () if known is None or known.element is None else lattice.options_of_type(known.element)
     return _ranks(session, keys) if any(map(_has_own_order, kinds)) else keys
@@ -85,7 +85,7 @@ def _has_own_order(kind: value_types.Type) -> bool:
 
 
 def _ranks(session: Session, keys: list[Any]) -> list[Any]:
-    """How many keys are less than each one: those that are alike have the same rank, and stay in their order."""
+    """Return how many keys are less than each one: those that are alike have the same rank, and stay in their order."""
     return comprehensions.mapped(
         keys, lambda key: session.call(sum, comprehensions.mapped(keys, functools.partial(_is_less, session, key)))
     )
@@ -104,14 +104,14 @@ def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any)
 
 
 def _order(session: Session, keys: RuntimeList, reverse: Any) -> RuntimeList:
-    """The positions of the items of a list in the order of its keys."""
+    """Return the positions of the items of a list in the order of its keys."""
     order = session.lists.new(value_types.NumberType("int"))
     session.builder.call(control.list_order, (keys, reverse), {}, order)
     return order
 
 
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A method of a list, called by converted code."""
+    """Return a method of a list, called by converted code."""
     if name == "extend" and len(args) == 1:
         if isinstance(args[0], TaggedUnion):
             return session.over(args[0], lambda option: method(session, target, name, (option,), kwargs))
@@ -130,7 +130,7 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
 
 
 def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) -> Any:
-    """``items.index(value)``, ``items.count(value)`` and ``items.remove(value)`` of Python's lists and tuples, item by item."""
+    """Return ``items.index(value)``, ``items.count(value)`` and ``items.remove(value)`` of Python's lists and tuples, item by item."""
     first, last, _ = slice(*(bounds or (None,)), *((None,) if len(bounds) == 1 else ())).indices(len(items))
     alike: Any = lambda index: same(session, value, items[index])  # noqa: E731
     places = range(first, last)
@@ -141,7 +141,7 @@ def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) ->
 
 
 def is_in(session: Session, items: list[Any], value: Any) -> Any:
-    """Whether a value is in a list of the program."""
+    """Tell whether a value is in a list of the program."""
     return position(session, items, value) >= 0
 
 
@@ -158,14 +158,14 @@ def _not_there(session: Session, items: Any, name: str, value: Any) -> NoReturn:
 
 
 def _with_known_end(session: Session, values: Any) -> Any:
-    """What a list is extended by: if its length is known only at run time, a list of the program."""
+    """Return what a list is extended by: if its length is known only at run time, a list of the program."""
     values = contents(values)
     runtime = isinstance(values, Stream) or runtime_iterables.as_runtime(values) is not None
     return iteration.collected(values) if runtime and session.lists.of(values) is None else values
 
 
 def _known(session: Session, target: list[Any]) -> RuntimeList:
-    """The list of the program that a list is, or has to become."""
+    """Return the list of the program that a list is, or has to become."""
     known = session.lists.of(target)
     if known is None and not session.lists.owner_is_here(target):
         raise NeedsRuntimeList(target)
@@ -180,7 +180,7 @@ def _index(session: Session, target: list[Any], value: Any) -> Any:
 
 
 def _first(session: Session, value: Any, items: list[Any], start: int) -> Any:
-    """The first position from ``start`` at which a value stands; -1 if there is none."""
+    """Return the first position from ``start`` at which a value stands; -1 if there is none."""
     for index in range(start, len(items)):
         test = same(session, value, items[index])
         if is_symbolic(test):

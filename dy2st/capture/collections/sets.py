@@ -34,7 +34,7 @@ class CapturedSet(AbstractSet):
             self.update(items)
 
     def length(self) -> Any:
-        """``len(self)``, known only at run time or before."""
+        """Return ``len(self)``, known only at run time or before."""
         return _case_split(self, len)
 
     # -- changes -----------------------------------------------------------------------------------------------------------
@@ -173,12 +173,12 @@ def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:
 
 
 def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
-    """The set that the code that runs now has made."""
+    """Return the set that the code that runs now has made."""
     return _made(dict.fromkeys(items))
 
 
 def display(session: Session, items: Sequence[Any]) -> CapturedSet:
-    """The set that a display makes."""
+    """Return the set that a display makes."""
     made = _made({})
     for item in items:
         made.add(item)
@@ -186,7 +186,7 @@ def display(session: Session, items: Sequence[Any]) -> CapturedSet:
 
 
 def collected(session: Session, kind: type, items: Any) -> Any:
-    """``set(items)``, ``frozenset(items)``."""
+    """Return ``set(items)``, ``frozenset(items)``."""
     if not isinstance(items, (set, frozenset, dict)):
         found = iteration.collected(items)
         if session.lists.of(found) is not None:
@@ -208,11 +208,11 @@ def _frozen(session: Session, items: Sequence[Any]) -> frozenset[Any]:
 
 
 def _nothing() -> None:
-    """What there is to do for a member that is not there."""
+    """Do what there is to do for a member that is not there."""
 
 
 def of_outside(members: set[Any]) -> CapturedSet:
-    """What stands for a set that was there before the capture."""
+    """Return what stands for a set that was there before the capture."""
     made = CapturedSet()
     made.table = dict.fromkeys(members)
     return made
@@ -232,7 +232,7 @@ def _made(table: dict[Any, Any]) -> CapturedSet:
 
 
 def check_member(session: Session, item: Any) -> None:
-    """A set and a dict look up what is in them by its value.
+    """Check a member: a set and a dict look up what is in them by its value.
 
     Raises:
         CaptureError: it is a number known only at run time.
@@ -259,7 +259,7 @@ _LIKE_SETS = (*_SETS, KeysView, ItemsView)
 
 
 def _of_sets(do: Callable[[Any, Any], Any], kinds: tuple[type, ...] = _LIKE_SETS) -> Callable[[Any, Any], Any]:
-    """An operator: Python's take sets, or views of dicts too, which know what to do with a set."""
+    """Return an operator: Python's take sets, or views of dicts too, which know what to do with a set."""
     return lambda self, other: do(self, other) if isinstance(other, kinds) else NotImplemented
 
 
@@ -268,7 +268,7 @@ def _as_set(items: Any) -> Any:
 
 
 def _operators() -> None:
-    """``a | b``, ``a |= b``, ``a <= b``…"""
+    """Do ``a | b``, ``a |= b``, ``a <= b``…"""
 
     def binary(method: str) -> Callable[[Any, Any], Any]:
         return _of_sets(lambda self, other: getattr(self, method)(other))

@@ -34,7 +34,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 
 
 def method(session: Session, table: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A method of a dict that gets a key known only at run time."""
+    """Return a method of a dict that gets a key known only at run time."""
     name, (key, *rest) = function.__name__, args
     if name in _OWN:
         return _OWN[name](table, key, *rest)
@@ -58,12 +58,12 @@ COUNTING = (collections.Counter.update, collections.Counter.subtract)
 
 
 def is_keyed(owner: Any, name: str, args: tuple[Any, ...]) -> bool:
-    """Whether this is a method of a dict that gets a key known only at run time."""
+    """Tell whether this is a method of a dict that gets a key known only at run time."""
     return name in _KEYED and isinstance(owner, lookup.MAPPINGS) and bool(args) and keys.is_open(args[0])
 
 
 def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A dict that is made of keys known only at run time; ``None`` for any other."""
+    """Return a dict that is made of keys known only at run time; ``None`` for any other."""
     if kind not in FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
         return None
     *before, source = args
@@ -82,7 +82,7 @@ def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any:
-    """``dict.fromkeys(items, value)``."""
+    """Return ``dict.fromkeys(items, value)``."""
     if isinstance(items, TaggedUnion):
         return session.over(items, lambda option: from_keys(session, kind, option, value))
     if optional.is_open(items, "__iter__") or session.blocks.key_orders.asks(items) is not None:
@@ -99,7 +99,7 @@ def from_keys(session: Session, kind: Any, items: Any, value: Any = None) -> Any
 
 
 def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
-    """A dict display: of pairs, and of dicts whose items go into it."""
+    """Return a dict display: of pairs, and of dicts whose items go into it."""
     for index, part in enumerate(parts):
         if len(part) == 1 and isinstance(part[0], TaggedUnion):
             put = lambda option, index=index: display(session, (*parts[:index], (option,), *parts[index + 1 :]))  # noqa: E731
@@ -120,7 +120,7 @@ def display(session: Session, parts: tuple[Any, ...]) -> dict[Any, Any]:
 
 
 def merged(session: Session, left: Any, right: Any) -> Any:
-    """``left | right``."""
+    """Return ``left | right``."""
     known = not any(optional.has_optional(table) or session.blocks.key_orders.of(table) is not None for table in (left, right))
     if known or isinstance(left, collections.Counter) or type(left) not in FAMILY:
         for table in (left, right):
@@ -134,7 +134,7 @@ def merged(session: Session, left: Any, right: Any) -> Any:
 
 
 def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> None:
-    """``table.move_to_end(key, last)``."""
+    """Do ``table.move_to_end(key, last)``."""
     if session.blocks.nesting == 1 and session.blocks.key_orders.of(table) is None and not optional.has_optional(table):
         session.places.write(ContentsPlace(table))
         table.move_to_end(key, last)
@@ -144,7 +144,7 @@ def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> No
 
 
 def update(session: Session, table: Any, /, *sources: Any, subtracts: bool = False, **named: Any) -> None:
-    """``table.update(source, **named)``; a ``Counter`` counts."""
+    """Do ``table.update(source, **named)``; a ``Counter`` counts."""
     for source in sources:
         if isinstance(source, TaggedUnion):
             session.over(source, lambda option: update(session, table, option, subtracts=subtracts))
@@ -223,7 +223,7 @@ def _count(session: Session, table: Any, source: Any, sign: int) -> None:
 
 
 def _looked_at(session: Session, source: Any) -> Any:
-    """What a dict is made of: a dict, or a list of what an iterator gives."""
+    """Return what a dict is made of: a dict, or a list of what an iterator gives."""
     if isinstance(source, AbstractSet) or hasattr(source, "keys"):
         return source
     items = iteration.collected(source) if not isinstance(source, (list, tuple)) else source
@@ -237,7 +237,7 @@ def _looked_at(session: Session, source: Any) -> Any:
 
 
 def _is_special(session: Session, kind: type, source: Any) -> bool:
-    """Whether the items have to be put in one by one."""
+    """Tell whether the items have to be put in one by one."""
     if isinstance(source, dict):
         return has_own(source, "__iter__") or (optional.has_optional(source) and kind is collections.Counter)
     if not isinstance(source, (list, tuple)):

@@ -77,7 +77,7 @@ class Stream:
         self._consumed = self._is_begun = False
 
     def consume(self) -> Any:
-        """The source, for a loop that goes through all of it.
+        """Return the source, for a loop that goes through all of it.
 
         Raises:
             CaptureError: such a loop has been there before, and what it has left is known only at run time.

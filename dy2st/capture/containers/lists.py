@@ -32,7 +32,7 @@ CALLS_METHODS_FOR_USER = True
 
 
 def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
-    """The rows of a tensor whose first size is known only at run time."""
+    """Return the rows of a tensor whose first size is known only at run time."""
     with quiet():
         row = tensor.new_empty(tensor.shape[1:])
         if tensor.requires_grad:
@@ -43,19 +43,19 @@ def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
 
 
 def iterable(session: Session, items: RuntimeList) -> RuntimeIterable:
-    """A list of the program as something to loop over."""
+    """Return a list of the program as something to loop over."""
     return RuntimeIterable(lambda: length(session, items), lambda k: _at(session, items, k), "a list")
 
 
 def length(session: Session, items: RuntimeList) -> Any:
-    """``len(items)``."""
+    """Return ``len(items)``."""
     made = session.shapes.fresh_int(size=True)
     session.builder.call(control.list_len, (items,), {}, made)
     return made
 
 
 def get(session: Session, items: RuntimeList, index: Any) -> Any:
-    """``items[index]``."""
+    """Return ``items[index]``."""
     if isinstance(index, slice):
         made = session.lists.new(items.element, alone=True)
         session.builder.call(control.list_slice, (items, index), {}, made)
@@ -65,12 +65,12 @@ def get(session: Session, items: RuntimeList, index: Any) -> Any:
 
 
 def _at(session: Session, items: RuntimeList, index: Any) -> Any:
-    """An item that is there."""
+    """Return an item that is there."""
     return _take(session, items, control.list_get, (items, index), "list index out of range")
 
 
 def required(session: Session, items: list[Any]) -> RuntimeList:
-    """A Python list as a list of the program, which it has to be for what comes next.
+    """Return a Python list as a list of the program, which it has to be for what comes next.
 
     Raises:
         NeedsRuntimeList: it was made in a block around this one, which has to make it one.
@@ -82,7 +82,7 @@ def required(session: Session, items: list[Any]) -> RuntimeList:
 
 
 def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> Any:
-    """An index as a number; the operation itself finds out that nothing is there, unless others see the exception pass."""
+    """Return an index as a number; the operation itself finds out that nothing is there, unless others see the exception pass."""
     index = session.to_number(index)
     if items.element is not None and (session.in_flight.pending or session.in_flight.has_written()):
         count = length(session, items)
@@ -94,7 +94,7 @@ def _reached(session: Session, items: RuntimeList, index: Any, message: str) -> 
 
 
 def tail(session: Session, items: list[Any]) -> Any:
-    """``items[1:]`` of a list of the program."""
+    """Return ``items[1:]`` of a list of the program."""
     known = session.lists.of(items)
     assert known is not None
     return get(session, known, slice(1, None))
@@ -108,7 +108,7 @@ def _take(session: Session, items: RuntimeList, target: control.Control, args: t
 
 
 def _fail(session: Session, items: RuntimeList, message: str) -> NoReturn:
-    """Nothing has been put into the list in front of this operation."""
+    """Note that nothing has been put into the list in front of this operation."""
     if not items.alone:
         raise errors.CaptureError(
             "this takes an item out of a list before anything has been put in", session.here(), fix="put an item in before the loop"
@@ -157,7 +157,7 @@ def _take_in(session: Session, items: RuntimeList, kind: value_types.Type | None
 
 
 def _common(session: Session, element: value_types.Type | None, other: value_types.Type | None) -> value_types.Type | None:
-    """What the elements of two lists have in common."""
+    """Return what the elements of two lists have in common."""
     try:
         return lattice.join_elements(element, other)
     except mismatches.Mismatch as error:
@@ -170,7 +170,7 @@ def _common(session: Session, element: value_types.Type | None, other: value_typ
 
 
 def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A method of a list, called by converted code."""
+    """Return a method of a list, called by converted code."""
     known = session.lists.of(target)
     if known is None:
         if name in _CHANGING:
@@ -233,14 +233,14 @@ def _reverse(session: Session, items: RuntimeList) -> None:
 
 
 def copy(session: Session, items: RuntimeList) -> Any:
-    """``items.copy()``."""
+    """Return ``items.copy()``."""
     made = session.lists.new(items.element, alone=True)
     session.builder.call(control.list_copy, (items,), {}, made)
     return made.items
 
 
 def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
-    """``left + right``."""
+    """Return ``left + right``."""
     parts = [session.lists.of(items) for items in (left, right)]
     if parts == [None, None]:
         made = left + right
@@ -253,14 +253,14 @@ def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def copied(session: Session, items: list[Any]) -> RuntimeList:
-    """A new list of the program with the items of a Python list."""
+    """Return a new list of the program with the items of a Python list."""
     copied = list(items)
     session.lists.own(copied)
     return session.lists.make(copied)
 
 
 def repeat(session: Session, items: list[Any], times: Any) -> Any:
-    """``items * times``."""
+    """Return ``items * times``."""
     if session.lists.of(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         made = items * times
         session.lists.own(made)
@@ -279,7 +279,7 @@ _CHANGING = {"append", "extend", "insert", "pop", "clear", "reverse", "remove", 
 
 
 def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> None:
-    """``items[index] = value``."""
+    """Do ``items[index] = value``."""
     if isinstance(index, slice):
         other = session.lists.of(value) or copied(session, list(value))
         _take_in(session, items, other.element)
@@ -291,14 +291,14 @@ def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> No
 
 
 def del_item(session: Session, items: RuntimeList, index: Any) -> None:
-    """``del items[index]``."""
+    """Do ``del items[index]``."""
     if not isinstance(index, slice):
         index = _reached(session, items, index, "list assignment index out of range")
     session.builder.call(control.list_delete, (items, index))
 
 
 def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
-    """``torch.stack(items, dim)``."""
+    """Return ``torch.stack(items, dim)``."""
     example = _example(session, items)
     with quiet():
         made = torch.stack([example], dim)
@@ -311,7 +311,7 @@ def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
 
 
 def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
-    """``torch.cat(items, dim)``."""
+    """Return ``torch.cat(items, dim)``."""
     example = _example(session, items)
     with quiet():
         shape = list(example.shape)
@@ -322,7 +322,7 @@ def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
 
 
 def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any = None) -> torch.Tensor:
-    """``torch.tensor(items)``; for an empty list, the dtype and the number of dimensions are others."""
+    """Return ``torch.tensor(items)``; for an empty list, the dtype and the number of dimensions are others."""
     kind, dims = _numbers_in(session, items)
     expected = dtype or kind
 
@@ -338,7 +338,7 @@ def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any 
 
 
 def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
-    """The dtype and the number of dimensions of a tensor made of nested lists of numbers."""
+    """Return the dtype and the number of dimensions of a tensor made of nested lists of numbers."""
     kind, dims = items.element, 1
     while isinstance(kind, (value_types.ListType, value_types.ContainerType)):
         inner = (
@@ -360,7 +360,7 @@ def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]
 
 
 def as_index(session: Session, key: Any) -> Any:
-    """An index of a tensor, with tensors for the lists of the program in it."""
+    """Return an index of a tensor, with tensors for the lists of the program in it."""
     if isinstance(key, tuple):
         return tuple(as_index(session, part) for part in key)
     known = session.lists.of(key)

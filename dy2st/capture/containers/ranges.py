@@ -47,7 +47,7 @@ class RuntimeRange(AbstractObject):
     __class__ = property(lambda self: range)  # isinstance() asks for it
 
     def length(self) -> Any:
-        """``len(self)``, computed once in a block and those inside of it."""
+        """Return ``len(self)``, computed once in a block and those inside of it."""
         session = need()
         known = self.__dict__.get("_length")
         if known is not None and session.builder.is_inside(known[0]):
@@ -58,15 +58,15 @@ class RuntimeRange(AbstractObject):
         return made
 
     def positions(self) -> RuntimeIterable:
-        """Its numbers by position."""
+        """Return its numbers by position."""
         return RuntimeIterable(self.length, lambda k: self.start + k * self.step, "a range")
 
     def index(self, value: Any) -> Any:
-        """``self.index(value)``."""
+        """Return ``self.index(value)``."""
         return index(need(), self, value)
 
     def count(self, value: Any) -> Any:
-        """``self.count(value)``."""
+        """Return ``self.count(value)``."""
         return count(need(), self, value)
 
     def _refuse(self, *args: Any) -> NoReturn:
@@ -86,7 +86,7 @@ RuntimeRange.__name__ = "range"  # Python's errors name a class so
 
 
 def index_of(session: Session, key: Any, items: Any) -> Any:
-    """An index of a sequence of Python's: a whole number or a slice of such."""
+    """Return an index of a sequence of Python's: a whole number or a slice of such."""
     if isinstance(key, slice):
         words = "slice indices must be integers or None or have an __index__ method"
         return slice(*(whole(session, bound, words) for bound in (key.start, key.stop, key.step)))
@@ -95,7 +95,7 @@ def index_of(session: Session, key: Any, items: Any) -> Any:
 
 
 def whole(session: Session, value: Any, words: str = "'float' object cannot be interpreted as an integer") -> Any:
-    """A number that Python takes as an integer: of a tensor, with the error that eager raises for one that gives none.
+    """Return a number that Python takes as an integer: of a tensor, with the error that eager raises for one that gives none.
 
     Args:
         session: the capture.
@@ -112,12 +112,12 @@ def whole(session: Session, value: Any, words: str = "'float' object cannot be i
 
 
 def length(numbers: Numbers) -> Any:
-    """``len(numbers)``."""
+    """Return ``len(numbers)``."""
     return numbers.length() if type(numbers) is RuntimeRange else len(numbers)  # type: ignore[arg-type]  # a range
 
 
 def contains(session: Session, numbers: Numbers, value: Any) -> Any:
-    """``value in numbers``."""
+    """Return ``value in numbers``."""
     value = session.to_number(value)
     if not is_number(value):
         return False
@@ -147,14 +147,14 @@ def _if(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
 
 
 def index(session: Session, numbers: Numbers, value: Any) -> Any:
-    """``numbers.index(value)``."""
+    """Return ``numbers.index(value)``."""
     message = Text(((value, "r", ""), " is not in range"))
     check(session, contains(session, numbers, value), ValueError, message)
     return (session.call(int, value) - numbers.start) // numbers.step
 
 
 def count(session: Session, numbers: Numbers, value: Any) -> Any:
-    """``numbers.count(value)``."""
+    """Return ``numbers.count(value)``."""
     return session.call(int, contains(session, numbers, value))
 
 
@@ -162,7 +162,7 @@ METHODS: dict[str, Callable[[Session, Numbers, Any], Any]] = {"index": index, "c
 
 
 def item(session: Session, numbers: Numbers, key: Any) -> Any:
-    """``numbers[key]``."""
+    """Return ``numbers[key]``."""
     if isinstance(key, slice):
         return _part(session, numbers, key)
     key, size = whole(session, key), length(numbers)
@@ -193,7 +193,7 @@ def _part(session: Session, numbers: Numbers, key: slice) -> Any:
 
 
 def equal(session: Session, left: Any, right: Any) -> Any:
-    """``left == right``, where one is a range of the program."""
+    """Return ``left == right``, where one is a range of the program."""
     if not all(type(side) in (range, RuntimeRange) for side in (left, right)):
         return False
     size = length(left)
@@ -208,5 +208,5 @@ def equal(session: Session, left: Any, right: Any) -> Any:
 
 
 def is_asked_at_runtime(value: Any, *others: Any) -> bool:
-    """Whether what is asked of a range of Python's depends on what is known only at run time."""
+    """Tell whether what is asked of a range of Python's depends on what is known only at run time."""
     return type(value) is range and any(isinstance(other, (torch.Tensor, *SYMBOLIC_NUMBERS)) for other in others)

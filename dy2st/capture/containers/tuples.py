@@ -15,12 +15,12 @@ from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 
 
 def of(session: Session, items: list[Any]) -> Any:
-    """``tuple(items)`` of a new list that nobody else holds."""
+    """Return ``tuple(items)`` of a new list that nobody else holds."""
     return AbstractTuple(session, items) if session.lists.of(items) is not None else tuple(items)
 
 
 def as_list(session: Session, value: Any) -> Any:
-    """The list of what is in a tuple; any other value as it is."""
+    """Return the list of what is in a tuple; any other value as it is."""
     if not isinstance(value, tuple):
         return contents(value)
     items = list(value)
@@ -29,34 +29,34 @@ def as_list(session: Session, value: Any) -> Any:
 
 
 def made(session: Session, value: tuple[Any, ...]) -> AbstractTuple:
-    """The tuple of the program with the items of one of Python."""
+    """Return the tuple of the program with the items of one of Python."""
     items: list[Any] = as_list(session, value)
     session.lists.make(items)
     return AbstractTuple(session, items)
 
 
 def one_is(left: Any, right: Any) -> bool:
-    """Whether one of two values is a tuple of a length that is known only at run time."""
+    """Tell whether one of two values is a tuple of a length that is known only at run time."""
     return isinstance(left, AbstractTuple) or isinstance(right, AbstractTuple)
 
 
 def are(left: Any, right: Any) -> bool:
-    """Whether two values are tuples, and one of them of a length that is known only at run time."""
+    """Tell whether two values are tuples, and one of them of a length that is known only at run time."""
     return one_is(left, right) and isinstance(left, (tuple, AbstractTuple)) and isinstance(right, (tuple, AbstractTuple))
 
 
 def concat(session: Session, left: Any, right: Any) -> Any:
-    """``left + right``."""
+    """Return ``left + right``."""
     return of(session, lists.concat(session, as_list(session, left), as_list(session, right)))
 
 
 def repeat(session: Session, value: AbstractTuple, times: Any) -> Any:
-    """``value * times``."""
+    """Return ``value * times``."""
     return of(session, lists.repeat(session, value.items, times))
 
 
 def item(session: Session, value: AbstractTuple, key: Any) -> Any:
-    """``value[key]``."""
+    """Return ``value[key]``."""
     known = session.lists.of(value.items)
     assert known is not None
     if isinstance(key, slice):

@@ -24,7 +24,7 @@ _NO_PARTS = (torch.Tensor, types.ModuleType, types.FunctionType, type, str, int,
 
 
 def access_path(session: Session, place: Place, *values: Any) -> str:
-    """A place in terms of the variables of the user's function that runs now; of its class where no variable leads there.
+    """Return a place in terms of the variables of the user's function that runs now; of its class where no variable leads there.
 
     Args:
         place: any place.
@@ -41,7 +41,7 @@ def access_path(session: Session, place: Place, *values: Any) -> str:
 
 
 def _differing(before: Any = None, after: Any = None) -> str:
-    """The item that is of another kind in one of two lists or dicts."""
+    """Return the item that is of another kind in one of two lists or dicts."""
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         before, after = dict(enumerate(before)), dict(enumerate(after))
     if not isinstance(before, dict) or not isinstance(after, dict):
@@ -62,7 +62,7 @@ def _variables(session: Session) -> dict[str, Any]:
 
 
 def _path(wanted: Any, variables: dict[str, Any]) -> str | None:
-    """The shortest way to an object."""
+    """Return the shortest way to an object."""
     todo = collections.deque(variables.items())
     seen: set[int] = set()
     while todo and len(seen) < _MAX_OBJECTS:

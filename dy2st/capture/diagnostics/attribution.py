@@ -71,7 +71,7 @@ _NEVER = (errors.Dy2stError, RecursionError, MemoryError, SystemError, *TRACING_
 
 
 def is_users(session: Session, error: BaseException) -> bool:
-    """Whether eager Python raises an exception as well, where the program is now."""
+    """Tell whether eager Python raises an exception as well, where the program is now."""
     if any(error is known for known in session.in_flight.raised):
         return True
     if not isinstance(error, Exception) or isinstance(error, _NEVER):
@@ -84,7 +84,7 @@ def is_users(session: Session, error: BaseException) -> bool:
 
 
 def is_about_abstracts(session: Session, error: Exception) -> bool:
-    """Whether an error is due to values that Python does not know during a capture."""
+    """Tell whether an error is due to values that Python does not know during a capture."""
     if any(error is known for known in session.in_flight.raised) or is_defect(error):
         return False
     if any(isinstance(value, CAPTURE_VALUES) for value in error.args):
@@ -97,7 +97,7 @@ def is_about_abstracts(session: Session, error: Exception) -> bool:
 
 
 def is_defect(error: Exception) -> bool:
-    """Whether code of this package has gone wrong by itself: no code of the user's makes it miss a name, or fail an assertion."""
+    """Tell whether code of this package has gone wrong by itself: no code of the user's makes it miss a name, or fail an assertion."""
     if not isinstance(error, (AssertionError, NameError)) or isinstance(error, errors.Dy2stError):
         return False
     *_, last = (step.tb_frame.f_code.co_filename for step in steps(error)) if error.__traceback__ is not None else ("",)
@@ -105,7 +105,7 @@ def is_defect(error: Exception) -> bool:
 
 
 def _is_about_kinds(error: Exception) -> bool:
-    """Whether it says that no number takes part in what was asked, whatever its value; it gets the words of eager then."""
+    """Tell whether it says that no number takes part in what was asked, whatever its value; it gets the words of eager then."""
     known = _KINDS_OF_NUMBERS.sub(lambda found: found[1].lower(), str(error))
     if not isinstance(error, TypeError) or known == str(error) or _NO_NUMBER.fullmatch(known) is None:
         return False
@@ -114,12 +114,12 @@ def _is_about_kinds(error: Exception) -> bool:
 
 
 def is_about_texts(error: Exception) -> bool:
-    """Whether it is due to a string that is made when the program runs."""
+    """Tell whether it is due to a string that is made when the program runs."""
     return any(isinstance(value, Text) for value in error.args) or re.search(r"\bText\b", str(error)) is not None
 
 
 def runs_in_capture(session: Session, error: RecursionError) -> bool:
-    """Whether it is code of this package that goes too deep, and not the user's."""
+    """Tell whether it is code of this package that goes too deep, and not the user's."""
     files = [step.tb_frame.f_code.co_filename for step in steps(error)]
     if files[-_CYCLE:] == [_GENERATED] * _CYCLE:  # types that hold themselves are compared: by whom?
         return next(file for file in reversed(files) if file != _GENERATED).startswith((_OWN, *_NOT_OURS))
@@ -143,16 +143,16 @@ def _innermost_is_users(error: Exception) -> bool:
 
 
 def _is_plain_torch(file: str) -> bool:
-    """Whether a file is of torch's Python code, and no part of how it traces."""
+    """Tell whether a file is of torch's Python code, and no part of how it traces."""
     return file.startswith(_TORCH) and not file[len(_TORCH) :].startswith(_TRACING)
 
 
 def _holds_tensor(frame: types.FrameType) -> bool:
-    """Whether code that runs has a tensor at hand, so that an error may be due to the one that stands for it."""
+    """Tell whether code that runs has a tensor at hand, so that an error may be due to the one that stands for it."""
     parts = tree_leaves([*frame.f_locals.values()])
     return any(isinstance(part, (torch.Tensor, *CAPTURE_VALUES)) for part in parts)
 
 
 def _is_own(value: object) -> bool:
-    """Whether something is of this package, so that a missing attribute is a bug of it."""
+    """Tell whether something is of this package, so that a missing attribute is a bug of it."""
     return type(value).__module__.partition(".")[0] in ("dy2st", "dy2st_runtime")

@@ -63,7 +63,7 @@ def _tell(session: Session, error: Exception) -> None:
 
 @contextlib.contextmanager
 def _unpacked() -> Iterator[None]:
-    """The errors that went past the user's handlers."""
+    """Unpack the errors that went past the user's handlers."""
     try:
         yield
     except Refused as refused:
@@ -72,7 +72,7 @@ def _unpacked() -> Iterator[None]:
 
 
 def in_users_words(argument: Any) -> Any:
-    """A message as eager gives it: abstract values are tensors."""
+    """Return a message as eager gives it: abstract values are tensors."""
     return argument.replace("FakeTensor", "Tensor") if isinstance(argument, str) else argument
 
 
@@ -85,7 +85,7 @@ class _WhileCapturing(logging.Filter):
 
 @contextlib.contextmanager
 def quiet_torch() -> Iterator[None]:
-    """torch's log of operations that fail on abstract values is off, in threads that capture."""
+    """Switch off torch's log of operations that fail on abstract values, in threads that capture."""
     dropped = _WhileCapturing()
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     logger.addFilter(dropped)
@@ -147,7 +147,7 @@ def _unknown_value(session: Session, error: Exception) -> errors.CaptureError:
 
 
 def user_line(session: Session, error: BaseException) -> errors.Location | None:
-    """The innermost line of the user's code in the error's traceback."""
+    """Return the innermost line of the user's code in the error's traceback."""
     found = None
     step = error.__traceback__
     while step is not None:
@@ -159,7 +159,7 @@ def user_line(session: Session, error: BaseException) -> errors.Location | None:
 
 
 def _first_line(session: Session) -> errors.Location:
-    """Where the captured function begins, for what is met before or after all lines of it run."""
+    """Return where the captured function begins, for what is met before or after all lines of it run."""
     code = session.request.function.__code__
     file, first = code.co_filename, code.co_firstlineno
     lines = range(first, first + _DECORATORS)

@@ -76,7 +76,7 @@ def _caller(frame: types.FrameType, function: types.CodeType) -> types.FunctionT
 
 
 def _frames_of_this_library() -> int:
-    """How many frames of this library are between the program and who has called the static function."""
+    """Return how many frames of this library are between the program and who has called the static function."""
     frame: types.FrameType | None = sys._getframe(1)
     count, known, inside = 0, 0, True
     while frame is not None:

@@ -41,7 +41,7 @@ class CaptureLock:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """The turn of a capture, beside others."""
+        """Hold the lock of captures, beside other captures."""
         self._enter()
         self._mine.captures += 1
         try:
@@ -62,7 +62,7 @@ class CaptureLock:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """A scope in which a program that has run writes outside: not where a capture has put what it will put back."""
+        """Open a scope in which a program that has run writes outside: not where a capture has put what it will put back."""
         if self.is_taken or self._mine.writes:
             yield
             return
@@ -154,7 +154,7 @@ class Underway:
 
     @contextlib.contextmanager
     def only(self, key: Hashable) -> Iterator[None]:
-        """One thread at a time is inside with a key."""
+        """Let one thread at a time inside with a key."""
         with self._changed:
             while key in self._keys:
                 self._changed.wait()

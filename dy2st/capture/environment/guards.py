@@ -100,11 +100,11 @@ class GuardTable:
         self._guards.setdefault((source.index, kind), Guard(source, kind, check, expected, value, data))
 
     def equal(self, source: Source, value: Any) -> None:
-        """The value must stay equal, and of the same type."""
+        """Require that the value stay equal, and of the same type."""
         self.add(source, "equal", lambda now: same_constant(now, value), f"== {value!r}", value)
 
     def same(self, source: Source, value: Any) -> None:
-        """The value must stay the same object; a bound method, which Python makes anew at each access, that of the same object."""
+        """Require that the value stay the same object; a bound method, which Python makes anew at each access, that of the same object."""
         reference = weakly(value)
         check: _Check = lambda now: now is reference()  # noqa: E731
         if isinstance(value, types.MethodType):
@@ -117,7 +117,7 @@ class GuardTable:
         self.add(source, "missing", lambda now: now is GONE, "is missing")
 
     def never(self, source: Source) -> None:
-        """The program is right for the call that it was captured for only."""
+        """Note that the program is right for the call that it was captured for only."""
         if self.before_once is not None:
             self.before_once(source)
         self.add(source, "never", lambda now: False, "is read once")
@@ -127,22 +127,22 @@ class GuardTable:
         self.add(source, "present", lambda now: True, "is there")
 
     def same_value(self, source: Source, value: Any) -> None:
-        """The value must stay equal, by its own judgement, and of the same class."""
+        """Require that the value stay equal, by its own judgement, and of the same class."""
         kind = type(value)
         self.add(source, "value", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
 
     def same_answer(self, source: Source, value: Any) -> None:
-        """What a library answers must stay equal, of the same class; the answer may be anything."""
+        """Require that what a library answers stay equal, of the same class; the answer may be anything."""
         kind = type(value)
         self.add(source, "answer", lambda now: type(now) is kind and bool(now == value), f"== {value!r}")
 
     def same_environment(self, source: Source) -> None:
-        """The variables of the environment must stay as they are."""
+        """Require that the variables of the environment stay as they are."""
         kept = dict(vars(os.environ)["_data"])  # as bytes: reading them as strings takes time
         self.add(source, "environment", lambda now: now is os.environ and vars(now)["_data"] == kept, "is this environment")
 
     def same_array(self, source: Source, value: np.ndarray[Any, Any]) -> None:
-        """A numpy array must keep its dtype and contents."""
+        """Require that a numpy array keep its dtype and contents."""
         kept = value.copy()
 
         def check(now: Any) -> bool:
@@ -151,29 +151,29 @@ class GuardTable:
         self.add(source, "array", check, f"is this array of {value.dtype} {value.shape}")
 
     def same_contents(self, source: Source, container: Any) -> None:
-        """A container of constants must keep its class and contents."""
+        """Require that a container of constants keep its class and contents."""
         kind, kept = type(container), _typed(container)
         self.add(
             source, "contents", lambda now: type(now) is kind and _typed(now) == kept, f"is this {kind.__name__}", _copy(container)
         )
 
     def same_function(self, source: Source, method: types.MethodType) -> None:
-        """A bound method must stay bound to the same function."""
+        """Require that a bound method stay bound to the same function."""
         function = method.__func__
         self.add(source, "function", lambda now: getattr(now, "__func__", None) is function, f"is {method.__qualname__}")
 
     def same_function_of_library(self, source: Source, function: Any) -> None:
-        """A function of a library must stay where it was found; it is kept alive, as its module does."""
+        """Require that a function of a library stay where it was found; it is kept alive, as its module does."""
         name = getattr(function, "__qualname__", type(function).__name__)
         self.add(source, "library", lambda now: now is function, f"is {name}", data=function)
 
     def same_type(self, source: Source, value: Any) -> None:
-        """The value must keep its class."""
+        """Require that the value keep its class."""
         kind = type(value)
         self.add(source, "type", lambda now: type(now) is kind, f"is a {kind.__qualname__}", data=kind)
 
     def same_keys(self, source: Source, container: Any) -> None:
-        """A container must keep its class, length and keys."""
+        """Require that a container keep its class, length and keys."""
         kind, keys = type(container), _keys(container)
         data = container if is_frozen(container) else kind
         self.add(
@@ -181,7 +181,7 @@ class GuardTable:
         )
 
     def same_module(self, source: Source, module: torch.nn.Module) -> None:
-        """A module must keep its class, its children's names, which tensors it has, and its hooks."""
+        """Require that a module keep its class, its children's names, which tensors it has, and its hooks."""
         shape = ModuleShape.of(module)
 
         def check(now: Any) -> bool:
@@ -190,7 +190,7 @@ class GuardTable:
         self.add(source, "module", check, f"is a {shape.kind.__name__} with the same children and hooks", data=shape)
 
     def tensor(self, source: Source, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> None:
-        """A tensor must keep dtype, device, layout, whether it requires a gradient, and its sizes except the dynamic ones."""
+        """Require that a tensor keep dtype, device, layout, whether it requires a gradient, and its sizes except the dynamic ones."""
         expected = TensorShape.of(tensor, dynamic)
 
         def check(now: Any) -> bool:
@@ -200,36 +200,36 @@ class GuardTable:
         self.add(source, "tensor", check, f"is a tensor {tuple(expected)}", tensor.shape, expected)
 
     def same_layout(self, source: Source, tensor: torch.Tensor) -> None:
-        """A tensor must lie in memory in the same way."""
+        """Require that a tensor lie in memory in the same way."""
         expected = tensor.stride()
         self.add(source, "strides", lambda now: now.stride() == expected, f"has strides {expected}")
 
     def same_leaf(self, source: Source, tensor: torch.Tensor) -> None:
-        """A tensor must stay a leaf, or stay none."""
+        """Require that a tensor stay a leaf, or stay none."""
         expected = tensor_traits.autograd_of(tensor)[1]
         self.add(source, "leaf", lambda now: tensor_traits.autograd_of(now)[1] is expected, f"is {'a' if expected else 'no'} leaf")
 
     def same_class(self, source: Source, tensor: torch.Tensor) -> None:
-        """A tensor must keep its class."""
+        """Require that a tensor keep its class."""
         kind = type(tensor)
         self.add(source, "class", lambda now: type(now) is kind, f"is a {kind.__qualname__}")
 
     def same_object(self, source: Source, other: Source) -> None:
-        """Two sources must keep giving one tensor or object; checked by :meth:`failure`."""
+        """Require that two sources keep giving one tensor or object; checked by :meth:`failure`."""
         self._guards.setdefault((source.index, f"alias {other.index}"), Guard(source, "alias", _Alias(other), f"is {other.name}"))
 
     def distinct(self, source: Source, others: Sequence[Source]) -> None:
-        """The value of a source must stay another object than those of some others; checked by :meth:`failure`."""
+        """Require that the value of a source stay another object than those of some others; checked by :meth:`failure`."""
         expected = f"is not {' or '.join(other.name for other in others[:3])}{' …' if len(others) > 3 else ''}"
         key = f"distinct {' '.join(str(other.index) for other in others)}"
         self._guards.setdefault((source.index, key), Guard(source, "distinct", _Distinct(others), expected))
 
     def of(self, source: Source) -> list[Guard]:
-        """The conditions on the value of one source, and on others being the same object."""
+        """Return the conditions on the value of one source, and on others being the same object."""
         return [guard for guard in self._guards.values() if source in guard.sources]
 
     def failure(self, values: Sequence[Any]) -> Guard | None:
-        """The first condition that does not hold; ``None`` when the program fits.
+        """Return the first condition that does not hold; ``None`` when the program fits.
 
         Args:
             values: the value of each source, from :func:`~dy2st.capture.environment.sources.fetch`.
@@ -269,7 +269,7 @@ class _Distinct:
 
 
 def _stands_in(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is there only as long as another thread captures."""
+    """Tell whether a tensor is there only as long as another thread captures."""
     return isinstance(tensor, FakeTensor) and isinstance(tensor.fake_mode.shape_env, CaptureShapes)
 
 
@@ -284,7 +284,7 @@ class TensorShape(NamedTuple):
 
     @classmethod
     def of(cls, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorShape:
-        """That of a tensor whose sizes at ``dynamic`` may differ."""
+        """Return what is guarded of a tensor whose sizes at ``dynamic`` may differ."""
         sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(tensor.shape))
         return cls(tensor.dtype, sizes, tensor.device, tensor.requires_grad, tensor.layout)
 
@@ -305,7 +305,7 @@ class ModuleShape(NamedTuple):
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> ModuleShape:
-        """That of a module; of methods that stand for ``forward``, their functions."""
+        """Return what is guarded of a module; of methods that stand for ``forward``, their functions."""
         parameters = tuple((name, tensor is None) for name, tensor in module._parameters.items())
         buffers = tuple((name, tensor is None) for name, tensor in module._buffers.items())
         own, kind = vars(module).get("forward"), type(module)
@@ -315,7 +315,7 @@ class ModuleShape(NamedTuple):
 
 
 def weakly(value: Any) -> Callable[[], Any]:
-    """A weak reference to a value, or what stands for one if its class has none; those of one object are equal."""
+    """Return a weak reference to a value, or what stands for one if its class has none; those of one object are equal."""
     try:
         return weakref.ref(value)
     except TypeError:
@@ -333,7 +333,7 @@ class _Held:
 
 
 def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
-    """The hooks that run when a module is called."""
+    """Return the hooks that run when a module is called."""
     return tuple(hook for name in HOOKS for hook in getattr(module, name).values())
 
 
@@ -346,19 +346,19 @@ def _typed(container: Any) -> Any:
 
 
 def _copy(container: Any) -> Any:
-    """The contents as they are, in a container of Python's own; ``None`` for a set, whose members have no place."""
+    """Return the contents as they are, in a container of Python's own; ``None`` for a set, whose members have no place."""
     if isinstance(container, dict):
         return {key: dict.__getitem__(container, key) for key in container}
     return None if isinstance(container, (set, frozenset)) else list(container)
 
 
 def is_frozen(value: Any) -> bool:
-    """Whether a value is a tuple of constants, or of such tuples."""
+    """Tell whether a value is a tuple of constants, or of such tuples."""
     return type(value) is tuple and all(is_frozen(item) or type(item) in _FROZEN for item in value)
 
 
 def same_frozen(now: Any, value: Any) -> bool:
-    """Whether a value can stand for a tuple of constants everywhere."""
+    """Tell whether a value can stand for a tuple of constants everywhere."""
     if type(value) is not tuple:
         return same_constant(now, value)
     return type(now) is tuple and len(now) == len(value) and all(map(same_frozen, now, value))
@@ -369,7 +369,7 @@ def _keys(container: Any) -> Any:
 
 
 def same_keys(now: Any, keys: Any) -> bool:
-    """Whether a container has as many items, or the same keys in the same order: True is not 1, and a tensor is itself only."""
+    """Tell whether a container has as many items, or the same keys in the same order: True is not 1, and a tensor is itself only."""
     if not isinstance(now, MAPPINGS):
         return bool(storage.base_of(now).__len__(now) == keys)
     held = storage.keys_of(now)

@@ -32,19 +32,19 @@ def held(cell: types.CellType) -> Any:
 
 
 def gives_once(value: Any) -> bool:
-    """Whether a value is an iterator, not one of the user's: what has read it is right once."""
+    """Tell whether a value is an iterator, not one of the user's: what has read it is right once."""
     if not isinstance(value, collections.abc.Iterator) or isinstance(value, io.IOBase):
         return False
     return isinstance(value, types.GeneratorType) or not isinstance(type(value).__next__, types.FunctionType)
 
 
 def is_tuple(value: Any) -> bool:
-    """Whether a value is a plain tuple or a named one, which can be made anew with other items."""
+    """Tell whether a value is a plain tuple or a named one, which can be made anew with other items."""
     return type(value) is tuple or (isinstance(value, tuple) and hasattr(type(value), "_make"))
 
 
 def is_plain_value(value: Any) -> bool:
-    """Whether a value is like a number: of numpy or of the standard library, hashable, equal by content."""
+    """Tell whether a value is like a number: of numpy or of the standard library, hashable, equal by content."""
     if isinstance(value, np.generic):
         return True
     kind: Any = type(value)

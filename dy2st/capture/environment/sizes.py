@@ -36,7 +36,7 @@ class SizeConditions:
     fixed: Mapping[Place, int]
 
     def broken(self, leaves: Sequence[Any]) -> frozenset[Place]:
-        """The sizes for which the program is not made; empty if it fits."""
+        """Return the sizes for which the program is not made; empty if it fits."""
         wrong = [place for place, size in self.fixed.items() if leaves[place[0]].shape[place[1]] != size]
         if wrong:
             return frozenset(wrong)

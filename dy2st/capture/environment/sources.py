@@ -48,11 +48,11 @@ class SourceTable:
         self._known: dict[tuple[Any, ...], Source] = {}
 
     def argument(self, position: int, name: str) -> Source:
-        """The leaf or opaque object at a position of the call's arguments."""
+        """Return the leaf or opaque object at a position of the call's arguments."""
         return self._make(("argument", position), None, name, lambda arguments: arguments[position])
 
     def held(self, value: Any, name: str) -> Source:
-        """An object by itself; weakly if its class allows."""
+        """Return an object by itself; weakly if its class allows."""
         try:
             reference: Callable[[], Any] = weakref.ref(value)
         except TypeError:
@@ -60,43 +60,43 @@ class SourceTable:
         return self._make(("held", id(value)), None, name, lambda arguments: reference())
 
     def strong(self, value: Any, name: str) -> Source:
-        """An object that the captured function itself keeps alive: its globals, a cell of its closure."""
+        """Return an object that the captured function itself keeps alive: its globals, a cell of its closure."""
         return self._make(("held", id(value)), None, name, lambda arguments: value)
 
     def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Source:
-        """What a function of a library answers now."""
+        """Return what a function of a library answers now."""
         key = ("answer", id(function), *map(id, args))
         return self._make(key, None, name, lambda arguments: function(*args))
 
     def of_library(self, owner: Any, name: str) -> Source:
-        """What stands under a name in a module or class of a library."""
+        """Return what stands under a name in a module or class of a library."""
         text = f"{owner.__name__}.{name}"
         return self._make(("library", owner, name), None, text, lambda arguments: getattr(owner, name, GONE))
 
     def attribute(self, parent: Source, name: str) -> Source:
-        """An attribute of the parent's value."""
+        """Return an attribute of the parent's value."""
         return self._make(("attribute", parent.index, name), parent, f"{parent.name}.{name}", operator.attrgetter(name))
 
     def plain_attribute(self, parent: Source, name: str) -> Source:
-        """The same without ``__getattr__``."""
+        """Return the same without ``__getattr__``."""
         step = functools.partial(_without_fallback, name=name)
         return self._make(("plain attribute", parent.index, name), parent, f"{parent.name}.{name}", step)
 
     def item(self, parent: Source, key: Any, name: str | None = None) -> Source:
-        """An item of the parent's value."""
+        """Return an item of the parent's value."""
         text = name if name is not None else f"{parent.name}[{_shown(key)}]"
         return self._make(("item", parent.index, type(key), key), parent, text, functools.partial(held_item, key=key))
 
     def cell(self, parent: Source, name: str) -> Source:
-        """The content of a closure cell."""
+        """Return the content of a closure cell."""
         return self._make(("cell", parent.index), parent, name, operator.attrgetter("cell_contents"))
 
     def referent(self, parent: Source, step: Callable[[Any], Any]) -> Source:
-        """What a weak reference or proxy leads to, if that is still alive."""
+        """Return what a weak reference or proxy leads to, if that is still alive."""
         return self._make(("referent", parent.index), parent, f"{parent.name}()", step)
 
     def child(self, parent: Source, kind: str, key: str) -> Source:
-        """An entry of ``_modules``, ``_parameters`` or ``_buffers``, under the name that the module tree gives it."""
+        """Return an entry of ``_modules``, ``_parameters`` or ``_buffers``, under the name that the module tree gives it."""
         get = operator.attrgetter(kind)
         return self._make((kind, parent.index, key), parent, f"{parent.name}.{key}", lambda module: get(module)[key])
 
@@ -108,7 +108,7 @@ class SourceTable:
 
 
 def referent(reference: Any) -> Any:
-    """What a weak reference or proxy leads to; ``None`` if that is gone."""
+    """Return what a weak reference or proxy leads to; ``None`` if that is gone."""
     if type(reference) not in PROXIES:
         return weakref.ref.__call__(reference)
     try:
@@ -118,13 +118,13 @@ def referent(reference: Any) -> Any:
 
 
 def behind(value: Any) -> Any:
-    """The object that a proxy stands for; any other value as it is."""
+    """Return the object that a proxy stands for; any other value as it is."""
     found = referent(value) if type(value) in PROXIES else None
     return value if found is None else found
 
 
 def _without_fallback(owner: Any, name: str) -> Any:
-    """An attribute that an object or its class has."""
+    """Return an attribute that an object or its class has."""
     described = storage.of_class(type(owner), name)
     if described is not storage.MISSING and not storage.is_slot(described):
         return described
@@ -133,21 +133,21 @@ def _without_fallback(owner: Any, name: str) -> Any:
 
 
 def held_item(owner: Any, key: Any) -> Any:
-    """An item of a container; its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it."""
+    """Return an item of a container; its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it."""
     if isinstance(owner, dict):
         return dict.get(owner, key, GONE)
     return owner[key] if type(owner) in (list, tuple) else storage.base_of(owner).__getitem__(owner, key)
 
 
 def _shown(key: Any) -> str:
-    """A key as it is written; the way in which a class of the user's shows its objects is theirs to call."""
+    """Return a key as it is written; the way in which a class of the user's shows its objects is theirs to call."""
     if isinstance(key, enum.Enum):
         return f"{type(key).__name__}.{key.name}"
     return repr(key) if type(key).__module__ in ("builtins", "torch") else object.__repr__(key)
 
 
 def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:
-    """The values of all sources now; :data:`GONE` where a path has broken."""
+    """Return the values of all sources now; :data:`GONE` where a path has broken."""
     values: list[Any] = []
     for source in sources:
         start = arguments if source.parent is None else values[source.parent.index]
@@ -156,7 +156,7 @@ def fetch(sources: Sequence[Source], arguments: Sequence[Any]) -> list[Any]:
 
 
 def step(source: Source, start: Any) -> Any:
-    """The value of a source, from its parent's (or the arguments)."""
+    """Return the value of a source, from its parent's (or the arguments)."""
     if start is GONE or start is None:
         return GONE
     try:

@@ -32,13 +32,13 @@ _IN_C_TOO = {"_heapq": heapq, "_bisect": bisect}
 
 
 def is_followed(function: Any) -> bool:
-    """Whether a function of the standard library is converted."""
+    """Tell whether a function of the standard library is converted."""
     module, name = getattr(function, "__module__", None) or "", getattr(function, "__qualname__", "")
     return isinstance(function, types.FunctionType) and "<locals>" not in name and _is_in(module, name)
 
 
 def is_followed_class(kind: type) -> bool:
-    """Whether the methods of a class of the standard library are converted."""
+    """Tell whether the methods of a class of the standard library are converted."""
     return _is_in(kind.__module__, f"{kind.__qualname__}.")
 
 
@@ -47,18 +47,18 @@ def _is_in(module: str, name: str) -> bool:
 
 
 def in_python(function: types.BuiltinFunctionType) -> Callable[..., Any] | None:
-    """The Python that does what a function of the standard library does that is written in C."""
+    """Return the Python that does what a function of the standard library does that is written in C."""
     module = _IN_C_TOO.get(function.__module__ or "")
     return None if module is None else _written_in_python(module).get(function.__name__)
 
 
 def takes_a_list(function: Any) -> bool:
-    """Whether a function in C takes a list and nothing like it, as those of ``heapq`` do."""
+    """Tell whether a function in C takes a list and nothing like it, as those of ``heapq`` do."""
     return getattr(function, "__module__", None) == "_heapq"
 
 
 def refusal(function: Any, args: tuple[Any, ...]) -> str | None:
-    """What a function in C says of arguments that its like in Python takes."""
+    """Return what a function in C says of arguments that its like in Python takes."""
     if not takes_a_list(function) or not args or isinstance(args[0], list):
         return None
     place = "argument 1" if len(args) > 1 else "argument"
@@ -67,7 +67,7 @@ def refusal(function: Any, args: tuple[Any, ...]) -> str | None:
 
 @functools.cache
 def _written_in_python(module: types.ModuleType) -> dict[str, Any]:
-    """What a module holds when there is no version in C."""
+    """Return what a module holds when there is no version in C."""
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
         if name in _IN_C_TOO:

@@ -45,13 +45,13 @@ class AbstractObjects(Protocol):
     """What stands during a capture for what it reads."""
 
     def dynamic_number(self, source: Source, value: Any) -> Any:
-        """What stands for a number that is an input of the program."""
+        """Return what stands for a number that is an input of the program."""
 
     def stand_at(self, place: Place, abstract: Any) -> None:
         """Put such a number, or a tuple with one, into the place that holds it."""
 
     def is_of_call(self, value: Any) -> bool:
-        """Whether the captured code has made an object."""
+        """Tell whether the captured code has made an object."""
 
     def collection(self, value: Any, place: Place | None) -> None:
         """Put what stands for a set, deque or container among the arguments into the place that holds it, if that may be."""
@@ -82,16 +82,16 @@ class Tracker:
         """Modules, with copies of their tables of parameters, buffers and attributes."""
 
     def source_of(self, value: Any) -> Source | None:
-        """Where an object or tensor came from, if it came from outside."""
+        """Return where an object or tensor came from, if it came from outside."""
         found = self._tensors.get(id(value)) or self._objects.get(id(value))
         return found[1] if found else None
 
     def tensors(self) -> list[tuple[torch.Tensor, Source]]:
-        """The tensors from outside that the capture has met."""
+        """Return the tensors from outside that the capture has met."""
         return [*self._tensors.values()]
 
     def is_fresh(self, value: Any) -> bool:
-        """Whether a library has made a value in the capture that changes, or a user's function that holds abstract values."""
+        """Tell whether a library has made a value in the capture that changes, or a user's function that holds abstract values."""
         if self.source_of(value) is not None:
             return False
         if isinstance(value, types.FunctionType):
@@ -110,7 +110,7 @@ class Tracker:
         self.stand_for(made, given, source)
 
     def are_same_argument(self, left: Any, right: Any) -> bool:
-        """Whether two stand for one object of the caller's that is given twice."""
+        """Tell whether two stand for one object of the caller's that is given twice."""
         known = [self._abstracts.get(id(value)) for value in (left, right)]
         if known[0] is None or known[0] is not known[1]:
             return False
@@ -118,7 +118,7 @@ class Tracker:
         return True
 
     def read_defaults(self, defaults: Any, source: Source) -> None:
-        """The defaults of a function, given by position (a tuple) or by name (a dict).
+        """Guard the defaults of a function, given by position (a tuple) or by name (a dict).
 
         A container among them that the caller has left to the default is an argument.
         """
@@ -142,7 +142,7 @@ class Tracker:
         return dict(zip(defaults, made)) if isinstance(defaults, dict) else tuple(made)
 
     def relatives(self, value: Any) -> list[Source]:
-        """The sources of all other objects from outside that could come to be this one: those of its class."""
+        """Return the sources of all other objects from outside that could come to be this one: those of its class."""
         kind, known = type(value), (*self._objects.values(),)
         real = {id(self._abstracts.get(id(other), other)): (other, source) for other, source in known}
         real.pop(id(self._abstracts.get(id(value), value)), None)
@@ -154,7 +154,7 @@ class Tracker:
         self._objects.setdefault(id(value), (value, source))
 
     def read(self, value: Any, source: Source, place: Place | None = None) -> None:
-        """Code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
+        """Note that code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
         if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, type) and self._made.is_of_call(value)):
             return  # the field of a named tuple: the item that it is has been read; or a class that this call makes
         if type(value) in PROXIES:
@@ -196,7 +196,7 @@ class Tracker:
             self.guards.equal(source, value)
 
     def _is_dynamic(self, value: tuple[Any, ...], source: Source) -> bool:
-        """Whether a tuple holds a number that is an input of the program."""
+        """Tell whether a tuple holds a number that is an input of the program."""
         steps = [(item, self.table.item(source, key)) for key, item in enumerate(storage.plain(value))]
         return any(
             self._is_dynamic(item, step) if is_tuple(item) else type(item) in (int, float) and step.name in self.dynamic
@@ -204,7 +204,7 @@ class Tracker:
         )
 
     def _with_numbers(self, value: tuple[Any, ...], source: Source) -> tuple[Any, ...]:
-        """What stands for a tuple that holds numbers which are inputs of the program: nothing can be put into it itself."""
+        """Return what stands for a tuple that holds numbers which are inputs of the program: nothing can be put into it itself."""
         self._objects[id(value)] = (value, source)
         self.guards.same_keys(source, value)
         items = list(value)
@@ -229,19 +229,19 @@ class Tracker:
         self._owner(value.__self__, source)
 
     def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
-        """What a function of a library answers that seldom changes: asked now, and guarded."""
+        """Return what a function of a library answers that seldom changes: asked now, and guarded."""
         value = function(*args)
         self.guards.same_answer(self.table.answer(function, args, name), value)
         return value
 
     def identity(self, value: Any) -> None:
-        """Code under capture has asked which object a value is."""
+        """Note that code under capture has asked which object a value is."""
         source = self.source_of(value)
         if source is not None and not isinstance(value, torch.Tensor):
             self.guards.same(source, self._abstracts.get(id(value), value))
 
     def compared(self, left: Any, right: Any) -> None:
-        """Code under capture has asked whether two values are one object.
+        """Note that code under capture has asked whether two values are one object.
 
         Of one object that is reached in two ways that is guarded already, and its class is, too.
         """
@@ -256,7 +256,7 @@ class Tracker:
         self.identity(right)
 
     def _is_known(self, value: Any, source: Source) -> bool:
-        """Whether an object has been met already; by another way, both ways must go on leading to one object."""
+        """Tell whether an object has been met already; by another way, both ways must go on leading to one object."""
         known = self._objects.get(id(value))
         if known is None:
             return False
@@ -265,7 +265,7 @@ class Tracker:
         return True
 
     def _owner(self, owner: Any, source: Source) -> None:
-        """The object that a method is bound to, unless it is the one that the method was read from."""
+        """Note that the object that a method is bound to, unless it is the one that the method was read from."""
         if source.parent is None or self.source_of(owner) is not source.parent:
             self.read(owner, self.table.attribute(source, "__self__"))
 
@@ -278,7 +278,7 @@ class Tracker:
         self._owner(owner, source)
 
     def _object(self, value: Any, source: Source) -> None:
-        """Any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
+        """Track any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
         self.met(type(value))
         self._objects[id(value)] = (value, source)
         if isinstance(value, (weakref.ref, *PROXIES)):
@@ -325,7 +325,7 @@ class Tracker:
             self.read(item, self.table.item(source, key), None if isinstance(value, tuple) else ItemPlace(value, key))
 
     def _members(self, members: Any, source: Source) -> None:
-        """The objects in a set, or among the keys of a dict: what code under capture reads of them is guarded then."""
+        """Track the objects in a set, or among the keys of a dict: what code under capture reads of them is guarded then."""
         for member in members:
             if isinstance(member, tuple):
                 self._members(storage.plain(member), source)
@@ -333,7 +333,7 @@ class Tracker:
                 self.read(member, self.table.held(member, f"a member of {source.name}"))
 
     def module(self, module: torch.nn.Module, source: Source) -> None:
-        """A module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
+        """Guard a module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
         if id(module) in self._modules:
             return
         self._check_whole(module, source)

@@ -41,7 +41,7 @@ _SITE_PACKAGES = ("site-packages", "dist-packages")
 
 
 def is_skipped(function: Any) -> bool:
-    """Whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
+    """Tell whether a function is called as it is: of torch, numpy, the standard library, or of an ignored module."""
     if is_in_skipped_package(function):
         module = function.__module__
         if module == "torch.nn.modules.module":
@@ -58,32 +58,32 @@ def is_skipped(function: Any) -> bool:
 
 
 def is_in_skipped_package(function: Any) -> bool:
-    """Whether a function is of one of :data:`SKIPPED_PACKAGES`, those parts that are converted as well."""
+    """Tell whether a function is of one of :data:`SKIPPED_PACKAGES`, those parts that are converted as well."""
     return _is_in(getattr(function, "__module__", None) or "", SKIPPED_PACKAGES)
 
 
 def is_part_of_library(function: Any) -> bool:
-    """Whether a function, converted or not, is one of those whose lines mean nothing to the user."""
+    """Tell whether a function, converted or not, is one of those whose lines mean nothing to the user."""
     return is_in_skipped_package(function) or standard_library.is_followed(function)
 
 
 def is_library(module: str) -> bool:
-    """Whether a module is of one of :data:`SKIPPED_PACKAGES`, or of the standard library."""
+    """Tell whether a module is of one of :data:`SKIPPED_PACKAGES`, or of the standard library."""
     return _is_in(module, SKIPPED_PACKAGES) or (module.partition(".")[0] in sys.stdlib_module_names and module != "__main__")
 
 
 def is_heap_type(kind: type) -> bool:
-    """Whether a class is made when a program runs, as a ``class`` statement does (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
+    """Tell whether a class is made when a program runs, as a ``class`` statement does (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
     return bool(kind.__flags__ & (1 << 9))
 
 
 def is_users_function(function: Any) -> bool:
-    """Whether the user has written a function."""
+    """Tell whether the user has written a function."""
     return isinstance(function, types.FunctionType) and not is_in_skipped_package(function) and not is_skipped(function)
 
 
 def has_own(value: Any, name: str) -> bool:
-    """Whether a class answers with a method of its own in Python, where Python's containers and ours answer themselves."""
+    """Tell whether a class answers with a method of its own in Python, where Python's containers and ours answer themselves."""
     method = getattr(type(value), name, None)
     return (
         isinstance(method, types.FunctionType) and method.__module__ != "collections" and not _is_in(method.__module__, ("dy2st",))
@@ -98,13 +98,13 @@ def _is_in(module: str, packages: Iterable[str]) -> bool:
 
 
 def as_written(function: Any) -> Any:
-    """The user's method that another one stands in for; any other function as it is."""
+    """Return the user's method that another one stands in for; any other function as it is."""
     written = getattr(function, PATCH_MARK, None) if isinstance(function, types.FunctionType) else None
     return written if isinstance(written, types.FunctionType) else function
 
 
 def user_method(kind: type, name: str) -> Callable[..., Any] | None:
-    """The user's method in a class that is followed; ``None`` for any other."""
+    """Return the user's method in a class that is followed; ``None`` for any other."""
     found: Callable[..., Any] | None = getattr(inspect.getattr_static(kind, name, None), PATCH_MARK, None)
     return found
 
@@ -125,6 +125,6 @@ _definitions: weakref.WeakKeyDictionary[type, dict[str, Definition]] = weakref.W
 
 
 def definition(kind: type, name: str) -> Definition:
-    """The one :class:`Definition` of a name in a class: guards tell them apart by identity."""
+    """Return the one :class:`Definition` of a name in a class: guards tell them apart by identity."""
     known = _definitions.setdefault(kind, {})
     return known.setdefault(name, Definition(kind, name))

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def attempted(step: Callable[[], Any], kinds: Any, otherwise: Callable[[], Any]) -> Any:
-    """What a step gives, or another one where it raises: ``getattr`` with a default, and what else catches exceptions itself."""
+    """Return what a step gives, or another one where it raises: ``getattr`` with a default, and what else catches exceptions itself."""
     try:
         return step()
     except kinds:
@@ -15,21 +15,21 @@ def attempted(step: Callable[[], Any], kinds: Any, otherwise: Callable[[], Any])
 
 
 def first(values: Iterable[Any]) -> Any:
-    """``next`` of an iterator of which nothing has been taken."""
+    """Return ``next`` of an iterator of which nothing has been taken."""
     for value in values:
         return value
     raise StopIteration
 
 
 def first_or(values: Iterable[Any], default: Any) -> Any:
-    """The same with a default."""
+    """Return the same with a default."""
     for value in values:
         return value
     return default
 
 
 def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
-    """``itertools.takewhile``, all at once."""
+    """Return ``itertools.takewhile``, all at once."""
     taken = []
     for value in values:
         if not predicate(value):
@@ -39,7 +39,7 @@ def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[An
 
 
 def dropwhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
-    """``itertools.dropwhile``, all at once."""
+    """Return ``itertools.dropwhile``, all at once."""
     taken = []
     is_dropping = True
     for value in values:
@@ -52,22 +52,22 @@ def dropwhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[An
 
 
 def filterfalse(predicate: Callable[[Any], Any] | None, values: Iterable[Any]) -> list[Any]:
-    """``itertools.filterfalse``, all at once."""
+    """Return ``itertools.filterfalse``, all at once."""
     if predicate is None:
         return [value for value in values if not value]
     return [value for value in values if not predicate(value)]
 
 
 def compress(values: Iterable[Any], selectors: Iterable[Any]) -> list[Any]:
-    """``itertools.compress``, all at once."""
+    """Return ``itertools.compress``, all at once."""
     return [value for value, is_selected in zip(values, selectors) if is_selected]
 
 
 def of_kinds(kinds: Any, function: Callable[[Any], Any], leaf: Any) -> Any:
-    """What ``tree_map_only`` makes of a leaf, given classes."""
+    """Return what ``tree_map_only`` makes of a leaf, given classes."""
     return function(leaf) if isinstance(leaf, kinds) else leaf
 
 
 def where(predicate: Callable[[Any], Any], function: Callable[[Any], Any], leaf: Any) -> Any:
-    """What ``tree_map_only`` makes of a leaf, given a condition."""
+    """Return what ``tree_map_only`` makes of a leaf, given a condition."""
     return function(leaf) if predicate(leaf) else leaf

@@ -133,7 +133,7 @@ def _get_fastpath_enabled() -> bool:
 
 
 def _has_torch_function(given: Any) -> bool:
-    """The mode of a capture is none of the user's."""
+    """Return the mode of a capture is none of the user's."""
     session = current()
     if session is None:
         return _original_has(given)

@@ -52,15 +52,15 @@ class Work(RuntimeFunction):
         session.allocations.created[id(self)] = self
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """``self.wait(timeout)``."""
+        """Return ``self.wait(timeout)``."""
         return self._ask("wait", args, kwargs)
 
     def is_completed(self) -> Any:
-        """``self.is_completed()``."""
+        """Return ``self.is_completed()``."""
         return self._ask("is_completed")
 
     def is_success(self) -> Any:
-        """``self.is_success()``."""
+        """Return ``self.is_success()``."""
         return self._ask("is_success")
 
     def _ask(self, method: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -86,7 +86,7 @@ class Work(RuntimeFunction):
 
 
 def _asked(work: Any, method: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """The answer of a work when the program runs; there is none where the process is not in the group."""
+    """Return the answer of a work when the program runs; there is none where the process is not in the group."""
     return bool(getattr(work, method)(*args, **kwargs))
 
 
@@ -96,7 +96,7 @@ def _record(session: Session, function: Callable[..., Any], args: tuple[Any, ...
 
 
 def _is_outside(group: Any) -> bool:
-    """Whether this process is not in a group: then nothing is done, and there is nothing to wait for."""
+    """Tell whether this process is not in a group: then nothing is done, and there is nothing to wait for."""
     return group is distributed.GroupMember.NON_GROUP_MEMBER
 
 
@@ -112,7 +112,7 @@ def _receive(session: Session, *args: Any, **kwargs: Any) -> Any:
 
 
 def _batch(session: Session, p2p_op_list: Sequence[Any]) -> list[Any]:
-    """Sends and receives that start together; each gives a work, or they have one, as their group does it."""
+    """Start sends and receives together; each gives a work, or they have one, as their group does it."""
     if not p2p_op_list:
         return distributed.batch_isend_irecv([])
     parts = [(op.op, op.tensor, op.peer, op.group, op.tag) for op in p2p_op_list]

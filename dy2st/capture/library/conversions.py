@@ -24,7 +24,7 @@ NOTHING: Any = object()
 
 
 def given(session: Session, value: Any, names: tuple[str, ...], kinds: tuple[type, ...], refusal: str) -> Any:
-    """What the first of some methods of the user's gives.
+    """Return what the first of some methods of the user's gives.
 
     Args:
         session: the capture.
@@ -47,7 +47,7 @@ def given(session: Session, value: Any, names: tuple[str, ...], kinds: tuple[typ
 
 
 def given_integer(session: Session, value: Any, *names: str) -> Any:
-    """The same of methods that give an int."""
+    """Return the same of methods that give an int."""
     return given(session, value, names, (int, torch.SymInt), "{name} returned non-int (type {found})")
 
 

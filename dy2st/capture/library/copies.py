@@ -78,7 +78,7 @@ class _Deep:
         """The tensors, and lists of the program with tensors, that have been copied."""
 
     def copied(self, part: Any) -> Any:
-        """The copy of a part."""
+        """Return the copy of a part."""
         if isinstance(part, (*SYMBOLIC_NUMBERS, Text)):
             return part
         if isinstance(part, TaggedUnion):
@@ -99,7 +99,7 @@ class _Deep:
         return self.session.over(part, self._apart)
 
     def _apart(self, part: Any) -> Any:
-        """The copy of a part in a block of its own: what is copied there is nothing that is there afterwards."""
+        """Return the copy of a part in a block of its own: what is copied there is nothing that is there afterwards."""
         known, copies = dict(self.known), [*self._copies]
         try:
             return self.copied(part)
@@ -143,7 +143,7 @@ class _Deep:
         return made if made is part else construction.registered(self.session, made)
 
     def _tensors(self, part: list[Any], known: RuntimeList) -> list[Any]:
-        """A list of the program, in which a tensor may stand more than once, or as elsewhere: so does its copy."""
+        """Return a list of the program, in which a tensor may stand more than once, or as elsewhere: so does its copy."""
         session = self.session
         made = session.lists.copy(known)
         earlier = [*self._copies]
@@ -162,7 +162,7 @@ class _Deep:
         return made
 
     def _tensor(self, item: torch.Tensor, earlier: Sequence[tuple[Any, Any]]) -> Any:
-        """A copy of a tensor, or the one of an earlier tensor, or of a list with tensors, that it is or is in."""
+        """Return a copy of a tensor, or the one of an earlier tensor, or of a list with tensors, that it is or is in."""
         if not earlier:
             return tensor_copies.deep(
                 self.session, item, self.copied, [pair for pair in self._copies if isinstance(pair[0], torch.Tensor)]
@@ -179,7 +179,7 @@ class _Deep:
         return id(part) in self.session.allocations.created and self.session.lists.of(part) is None
 
     def _holder(self, part: Any) -> Any:
-        """A container of a class of the user's, of which Python would keep the items and attributes."""
+        """Return a container of a class of the user's, of which Python would keep the items and attributes."""
         made = construction.registered(self.session, empty_like(part))
         self.known[id(part)] = made
         held = ContentsPlace(part).read()
@@ -199,17 +199,17 @@ class _Deep:
 
 
 def _position(session: Session, items: list[Any], tensor: torch.Tensor) -> Any:
-    """Where a tensor is in a list of the program."""
+    """Return where a tensor is in a list of the program."""
     return comparisons.position(session, items, tensor, lambda _, value, item: comparisons.is_(value, item))
 
 
 def _own_ways(kind: type) -> list[Any]:
-    """The methods of the user's with which a class says how its objects are copied."""
+    """Return the methods of the user's with which a class says how its objects are copied."""
     return [way for name in _OWN_WAYS if isinstance(way := storage.of_class(kind, name), types.FunctionType)]
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether a deep copy of an object is one of each of its attributes."""
+    """Tell whether a deep copy of an object is one of each of its attributes."""
     found = [
         storage.of_class(kind, name) for name in _OWN_WAYS if storage.of_class(kind, name) is not vars(object).get(name, MISSING)
     ]
@@ -250,7 +250,7 @@ def _astuple(session: Session, value: Any, *, tuple_factory: Callable[[Any], Any
 
 
 def _taken_apart(session: Session, function: Any, value: Any, make: Callable[[Any, list[Any]], Any]) -> Any:
-    """What ``asdict`` and ``astuple`` do, given what they make of an object and its fields, taken apart."""
+    """Return what ``asdict`` and ``astuple`` do, given what they make of an object and its fields, taken apart."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return function(value)  # raises what eager raises
 

@@ -41,7 +41,7 @@ def _with(args: tuple[Any, ...], union: TaggedUnion, option: Any) -> tuple[Any, 
 
 
 def log(session: Session, function: Any, *args: Any, **kwargs: Any) -> None:
-    """A function or method that logs; what it is given of objects with values known only at run time is their text."""
+    """Note that a function or method that logs; what it is given of objects with values known only at run time is their text."""
     before = args[: getattr(function, "__name__", "") == "log"]
     template, *values = args[len(before) :]
     if values and any(wording.is_object_of_runtime(session, value) for value in values):

@@ -15,7 +15,7 @@ from dy2st.capture.values.kinds import is_symbolic
 
 @handles(heapq.merge)
 def _merge(session: Session, *iterables: Any, key: Callable[..., Any] | None = None, reverse: bool = False) -> Any:
-    """``heapq.merge``: which iterable gives the next item may be known only at run time."""
+    """Return ``heapq.merge``: which iterable gives the next item may be known only at run time."""
     if all(map(_is_known, iterables)) and key is None:
         return heapq.merge(*iterables, reverse=reverse)
     raise errors.CaptureError(

@@ -37,7 +37,7 @@ def _reduce(session: Session, function: Any, values: Any, initial: Any = _NOTHIN
 
 @handles_made_by(functools.singledispatch(lambda value: value).dispatch)
 def _dispatch(session: Session, function: Any, kind: type) -> Any:
-    """What a generic function of ``functools`` does with a class; a call that finds another one needs another program."""
+    """Return what a generic function of ``functools`` does with a class; a call that finds another one needs another program."""
     found = function(kind)
     session.tracker.read(found, session.tracker.table.answer(function, (kind,), f"dispatch({kind.__qualname__})"))
     return found
@@ -95,7 +95,7 @@ def _compress(session: Session, data: Any, selectors: Any) -> Any:
 
 
 def _may_decide(values: Any) -> bool:
-    """Whether something that ends has items that only the program knows: they are gone through at once then."""
+    """Tell whether something that ends has items that only the program knows: they are gone through at once then."""
     if isinstance(values, TaggedUnion):
         return any(map(_may_decide, values.options.values()))
     kinds = (torch.Tensor, RuntimeIterable, RuntimeRange)
@@ -109,7 +109,7 @@ def _may_decide(values: Any) -> bool:
 
 @handles(pytree.tree_map)
 def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """Each leaf goes through a function of the user's, which is converted."""
+    """Send each leaf through a function of the user's, which is converted."""
     session.blocks.key_orders.asks_within(tree)
     leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]

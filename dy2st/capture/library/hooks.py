@@ -17,7 +17,7 @@ _CHANGING = [vars(torch.nn.Module)[name] for name in dir(torch.nn.Module) if nam
 
 
 def _decided(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What becomes of a call that changes which hooks a module has.
+    """Return what becomes of a call that changes which hooks a module has.
 
     Raises:
         CaptureError: a tensor decides whether it is made.

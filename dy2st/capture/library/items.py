@@ -31,7 +31,7 @@ from dy2st_runtime.primitives import scalars
 
 
 def _extreme(function: Any, target: Any, before: Any) -> Handler:
-    """``min`` and ``max``: of numbers one operation, of tensors the comparisons that Python makes."""
+    """Return ``min`` and ``max``: of numbers one operation, of tensors the comparisons that Python makes."""
 
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
         values = iteration.collected(args[0]) if len(args) == 1 else list(args)
@@ -56,7 +56,7 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
 
 
 def _extreme_at_runtime(session: Session, function: Any, values: Any, before: Any, key: Any = None, **default: Any) -> Any:
-    """The smallest or largest of as many items as there are at run time."""
+    """Return the smallest or largest of as many items as there are at run time."""
     items = iteration.by_position(session, values)
 
     def search() -> Any:
@@ -120,7 +120,7 @@ def _all(session: Session, values: Any) -> Any:
 
 
 def _decide(session: Session, values: Any, decided: bool) -> Any:
-    """``any`` and ``all``: look at items until one decides."""
+    """Return ``any`` and ``all``: look at items until one decides."""
     result: Any = not decided
 
     def going() -> Any:
@@ -183,7 +183,7 @@ def _through(session: Session, function: Any, column: Callable[[], Any]) -> Any:
 
 
 def _until(session: Session, function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
-    """``iter(function, sentinel)``."""
+    """Yield ``iter(function, sentinel)``."""
     while True:
         item = session.call(function)
         last = truth(session, comparisons.equal(item, sentinel))
@@ -234,14 +234,14 @@ _OF_ITEMS: tuple[type, ...] = (*(type(iter(kind())) for kind in (list, tuple, di
 
 
 def _is_plain(iterator: Any) -> bool:
-    """Whether taking an item of an iterator runs no code of the user's."""
+    """Tell whether taking an item of an iterator runs no code of the user's."""
     if isinstance(iterator, (enumerate, zip)):
         return all(map(_is_plain, gc.get_referents(iterator)))
     return isinstance(iterator, (*_OF_ITEMS, int, tuple, type(None)))
 
 
 def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:
-    """What ``next`` gives, of a generator of which a tensor decides what is left then."""
+    """Return what ``next`` gives, of a generator of which a tensor decides what is left then."""
     found = session.call(written_out.first_or if default else written_out.first, iterator, *default)
     session.iterators.spend(iterator)
     return found

@@ -44,7 +44,7 @@ def _int(session: Session, value: Any = 0, *rest: Any) -> Any:
 
 
 def _whole(session: Session, function: Any, value: Any) -> Any:
-    """A function that makes an int of a number; what it raises for a float that is none is raised for the code around it."""
+    """Return a function that makes an int of a number; what it raises for a float that is none is raised for the code around it."""
     if session.in_flight.pending and isinstance(value, torch.SymFloat):
         is_nan, is_infinite = (session.number(asks, (value,), "bool") for asks in (math.isnan, math.isinf))
         check(session, logical_not(is_nan), ValueError, "cannot convert float NaN to integer")
@@ -53,7 +53,7 @@ def _whole(session: Session, function: Any, value: Any) -> Any:
 
 
 def _only_number(session: Session, value: Any) -> Any:
-    """The number in a tensor; ``int`` and ``float`` have words of their own for one with several elements."""
+    """Return the number in a tensor; ``int`` and ``float`` have words of their own for one with several elements."""
     if isinstance(value, torch.Tensor) and value.dim():
         fits = value.numel() == 1
         if is_symbolic(fits):
@@ -132,7 +132,7 @@ def _round(session: Session, value: Any, digits: Any = None) -> Any:
 
 
 def _words_of_divmod() -> str:
-    """What Python says of a float that is divided by zero: it differs from version to version."""
+    """Return what Python says of a float that is divided by zero: it differs from version to version."""
     try:
         divmod(1.0, 0.0)
     except ZeroDivisionError as error:

@@ -49,7 +49,7 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
 
 
 def _asks(kind: Any) -> bool:
-    """Whether a class decides by code, or by attributes, what is an instance of it."""
+    """Tell whether a class decides by code, or by attributes, what is an instance of it."""
     return isinstance(kind, type) and (_is_protocol(kind) or is_users_function(getattr(type(kind), "__instancecheck__", None)))
 
 
@@ -66,7 +66,7 @@ def _said_by_class(session: Session, value: Any, kind: Any) -> Any:
 
 
 def _tells_parameters(kinds: Any) -> bool:
-    """Whether what ``isinstance`` says depends on more than that a value is a tensor."""
+    """Tell whether what ``isinstance`` says depends on more than that a value is a tensor."""
     given = kinds if isinstance(kinds, tuple) else (kinds,)
     return any(isinstance(kind, type) and issubclass(kind, torch.Tensor) and kind is not torch.Tensor for kind in given)
 
@@ -191,7 +191,7 @@ def _to_text(function: Any, conversion: str | None) -> Handler:
 
 
 def _asked_as_it_is(function: Any, session: Session, *args: Any, **kwargs: Any) -> Any:
-    """What puts the texts of its arguments next to each other, and does no more with them."""
+    """Return what puts the texts of its arguments next to each other, and does no more with them."""
     return text.made(session, wording.asked(lambda: function(*args, **kwargs)))
 
 
@@ -205,5 +205,5 @@ handles(format)(_to_text(format, None))
 
 @handles(super)
 def _super(session: Session, *args: Any) -> Any:
-    """``super(kind, obj)``: it takes hold of the object, and looks at nothing in it."""
+    """Return ``super(kind, obj)``: it takes hold of the object, and looks at nothing in it."""
     return super(*args)

@@ -20,7 +20,7 @@ _INPLACE = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "im
 
 
 def _like(function: Any) -> Handler:
-    """The handler for an operator that knows the capture by itself."""
+    """Return the handler for an operator that knows the capture by itself."""
 
     def handle(session: Session, *operands: Any) -> Any:
         return function(*operands)
@@ -43,7 +43,7 @@ handles(operator.delitem)(_like(access.del_item))
 
 @handles(operator.add, operator.concat)
 def _add(session: Session, left: Any, right: Any) -> Any:
-    """Two lists, of which one may be of the program."""
+    """Return two lists, of which one may be of the program."""
     are_lists = isinstance(right, list) and getattr(type(left), "__add__", None) is list.__add__
     return lists.concat(session, left, right) if are_lists else left + right
 

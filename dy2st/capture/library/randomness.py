@@ -28,13 +28,13 @@ _DRAWS: dict[Any, str] = {
 
 
 def _draw(function: Any, kind: str) -> Handler:
-    """Called when the program runs, and not once at capture."""
+    """Call when the program runs, and not once at capture."""
 
     return lambda session, *args, **kwargs: drawn(session, function, kind, args, kwargs)
 
 
 def drawn(session: Session, function: Any, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The number that a function gives when the program runs."""
+    """Return the number that a function gives when the program runs."""
     number = fresh_number(session.shapes, kind)
     session.builder.call(control.call_, (function, args, kwargs), {}, number)
     return number

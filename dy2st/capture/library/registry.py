@@ -16,7 +16,7 @@ _TAKES_CHOICES: set[Handler] = set()
 
 
 def handler_of(function: Any) -> Handler | None:
-    """The handler of a builtin or library function; ``None`` for any other."""
+    """Return the handler of a builtin or library function; ``None`` for any other."""
     if isinstance(function, FunctionType) and function.__code__ in _MADE:
         return _with_function(_MADE[function.__code__], function)
     if isinstance(type(function).__hash__, FunctionType):
@@ -42,7 +42,7 @@ def handles_made_by(example: Any) -> Callable[[Handler], Handler]:
 
 
 def takes_unions(handler: Handler) -> bool:
-    """Whether a handler knows what to do with a value that is one of several."""
+    """Tell whether a handler knows what to do with a value that is one of several."""
     return handler in _TAKES_CHOICES
 
 
@@ -82,7 +82,7 @@ def refuses(*functions: Any, message: str, fix: str) -> None:
 
 
 def _original(function: Any) -> Any:
-    """A function as it was before torch wrapped it, which it does to some when its compiler is imported."""
+    """Return a function as it was before torch wrapped it, which it does to some when its compiler is imported."""
     if not isinstance(function, FunctionType) or function.__module__ != "torch.random":
         return function
     return getattr(function, "__wrapped__", function)

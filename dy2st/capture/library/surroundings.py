@@ -113,7 +113,7 @@ def _name(function: Any) -> str:
 
 
 def _module(function: Any, owner: Any) -> str:
-    """The module of a function, for a method of a C class that of the class."""
+    """Return the module of a function, for a method of a C class that of the class."""
     module = getattr(function, "__module__", None)
     if module is None and owner is not None:
         module = (owner if isinstance(owner, type) else type(owner)).__module__
@@ -159,7 +159,7 @@ handles(time.sleep)(functools.partial(_effect, time.sleep))
 
 
 def surroundings_method(session: Session, owner: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A method of a stream or of a generator of random numbers that was there before."""
+    """Return a method of a stream or of a generator of random numbers that was there before."""
     if isinstance(owner, torch.Generator):
         raise errors.CaptureError(
             f"Generator.{method.__name__}() cannot be used inside a captured function",
@@ -172,7 +172,7 @@ def surroundings_method(session: Session, owner: Any, method: Any, args: tuple[A
 
 
 def _stream_method(session: Session, stream: io.IOBase, method: Any, args: tuple[Any, ...]) -> Any:
-    """A method of a file or stream that was there before: what is written is written at each call."""
+    """Return a method of a file or stream that was there before: what is written is written at each call."""
     session.tracker.identity(stream)
     if method.__name__ == "flush" and not args:
         return at_each_call(session, method)
@@ -188,7 +188,7 @@ _RANDOM_INTS = {"randint", "randrange", "getrandbits"}
 
 
 def _random_method(session: Session, generator: random.Random, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A number that a generator from outside draws."""
+    """Return a number that a generator from outside draws."""
     if name not in _RANDOM | _RANDOM_INTS:
         raise _refused(session, f"{name}() of a random.Random changes its state")
     session.tracker.identity(generator)

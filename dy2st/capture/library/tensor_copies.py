@@ -26,7 +26,7 @@ _OF_BUFFERS = ("persistent", "_is_buffer")
 
 
 def shallow(session: Session, tensor: torch.Tensor) -> torch.Tensor:
-    """``copy.copy`` of a tensor."""
+    """Return ``copy.copy`` of a tensor."""
     requires_grad = tensor_traits.read(session, tensor, "requires_grad")
     made = _of_class(session, tensor, tensor.detach(), requires_grad)
     _give_attributes(session, tensor, made, lambda value: value)
@@ -36,7 +36,7 @@ def shallow(session: Session, tensor: torch.Tensor) -> torch.Tensor:
 def deep(
     session: Session, tensor: torch.Tensor, copied: Callable[[Any], Any], earlier: Sequence[tuple[torch.Tensor, torch.Tensor]] = ()
 ) -> torch.Tensor:
-    """``copy.deepcopy`` of a tensor.
+    """Return ``copy.deepcopy`` of a tensor.
 
     Args:
         session: the capture.
@@ -57,7 +57,7 @@ def deep(
 
 
 def _inside(session: Session, tensor: torch.Tensor, earlier: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor | None:
-    """The part of an earlier copy that stands for a tensor, if the original of that copy has the tensor's elements."""
+    """Return the part of an earlier copy that stands for a tensor, if the original of that copy has the tensor's elements."""
     tensor = session.outside.adopted(tensor)
     storage = tensor.untyped_storage()._cdata
     for part, made in earlier:
@@ -95,7 +95,7 @@ def _give_attributes(session: Session, tensor: torch.Tensor, made: torch.Tensor,
 
 @handles_torch(torch.Tensor.__deepcopy__)
 def _deepcopy(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Of a tensor in an object of the user's; it copies the storage, which an abstract value does not have."""
+    """Copy a tensor in an object of the user's; eager copies the storage, which an abstract value does not have."""
     tensor, memo = args
     if id(tensor) not in memo:
         with TorchFunctions(session):  # torch has turned it off in a handler

@@ -68,14 +68,14 @@ def _diff(session: Session, given: Any, n: Any = 1, dim: Any = -1, prepend: Any 
 
 
 def _differences(given: torch.Tensor, dim: int) -> Any:
-    """``torch.diff`` along a size that is known only at run time, which may be none."""
+    """Return ``torch.diff`` along a size that is known only at run time, which may be none."""
     size, less = given.shape[dim], torch.logical_xor if given.dtype is torch.bool else torch.sub
     some: Any = lambda: less(given.narrow(dim, 1, size - 1), given.narrow(dim, 0, size - 1))  # noqa: E731
     return capture_if_exp(size > 0, some, given.clone)
 
 
 def _of_program(session: Session, data: Any) -> RuntimeList | None:
-    """A list of numbers that is, or holds, lists of the program."""
+    """Return a list of numbers that is, or holds, lists of the program."""
     known = session.lists.of(contents(data))
     if known is None and type(data) in (list, tuple) and any(_of_program(session, part) is not None for part in data):
         return lists.copied(session, list(data))
@@ -113,7 +113,7 @@ def _storage_offset(session: Session, tensor: torch.Tensor) -> Any:
 
 
 def _asked_at_runtime(target: Any) -> Handler:
-    """What is told of the tensor that is there when the program runs."""
+    """Return what is told of the tensor that is there when the program runs."""
     return lambda session, tensor: session.number(target, (session.outside.adopted(tensor),), "bool")
 
 
@@ -128,5 +128,5 @@ def _checkpoint(
     determinism_check: str = "default",
     debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Gives the same values and gradients; what it saves in memory it saves in eager only."""
+    """Return the same values and gradients; what it saves in memory it saves in eager only."""
     return session.call(function, *args, **kwargs)

@@ -42,4 +42,4 @@ def _count_function_modes(session: Session) -> int:
 
 @handles(detect_fake_mode, proxy_tensor.get_proxy_mode, proxy_tensor.get_innermost_proxy_mode)
 def _none(session: Session, *args: Any) -> None:
-    """No mode of the user's: in one of these nothing is captured."""
+    """Refuse a mode of the user's: in one of these nothing is captured."""

@@ -25,7 +25,7 @@ from dy2st_runtime.primitives import control
 
 
 def _closure(session: Session, function: Any) -> dict[str, Any]:
-    """What a transform was given when it was made, by its parameters; watched if that was outside of the capture."""
+    """Return what a transform was given when it was made, by its parameters; watched if that was outside of the capture."""
     table = session.tracker.table
     own = table.held(function, function.__qualname__) if session.tracker.source_of(function) is not None else None
     found = {}
@@ -40,7 +40,7 @@ def _closure(session: Session, function: Any) -> dict[str, Any]:
 def _differentiating(
     session: Session, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], forward: bool = False, **options: Any
 ) -> Call:
-    """A call of a function whose tensors are all wrapped by the transform; ``forward`` where it has no graph."""
+    """Return a call of a function whose tensors are all wrapped by the transform; ``forward`` where it has no graph."""
     leaves, spec = tree_flatten((args, kwargs))
     leaves = [session.outside.adopted(leaf) for leaf in leaves]
     kinds = {position: kind_of(leaf) for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
@@ -50,7 +50,7 @@ def _differentiating(
 
 
 def _selected(given: Call, argnums: Any) -> tuple[tuple[int, ...], list[Any], TreeSpec]:
-    """Which inputs to differentiate for: their positions among the inputs, the tensors, and their structure."""
+    """Return which inputs to differentiate for: their positions among the inputs, the tensors, and their structure."""
     args, _ = tree_unflatten(list(range(len(given.leaves))), given.spec)
     positions, spec = tree_flatten(eager_transforms._slice_argnums(args, argnums, as_tuple=False))
     for position in positions:
@@ -80,7 +80,7 @@ def _gradient(session: Session, function: Any, *args: Any, **kwargs: Any) -> tup
 
 
 def _probe(value: Any) -> Any:
-    """Any function, to see what a transform makes of it."""
+    """Return any function, to see what a transform makes of it."""
 
 
 @handles_made_by(torch.func.grad(_probe))
@@ -220,13 +220,13 @@ def _vmap(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _without(kind: value_types.TensorType, dim: int) -> value_types.TensorType:
-    """The type of one item of a batch."""
+    """Return the type of one item of a batch."""
     strides = None if kind.strides is None else (*kind.strides[:dim], *kind.strides[dim + 1 :])
     return dataclasses.replace(kind, sizes=(*kind.sizes[:dim], *kind.sizes[dim + 1 :]), strides=strides)
 
 
 def _with(kind: value_types.TensorType, dim: int | None, size: Any) -> value_types.TensorType:
-    """The type of a batch of items."""
+    """Return the type of a batch of items."""
     if dim is None:
         return kind
     place = dim % (len(kind.sizes) + 1)
@@ -234,7 +234,7 @@ def _with(kind: value_types.TensorType, dim: int | None, size: Any) -> value_typ
 
 
 def _out_dims(out_dims: Any, spec: TreeSpec) -> tuple[int | None, ...]:
-    """The dimension of the batch in each result, as torch spreads ``out_dims`` over them."""
+    """Return the dimension of the batch in each result, as torch spreads ``out_dims`` over them."""
     if spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
         return out_dims
     found = _broadcast_to_and_flatten(out_dims, spec)

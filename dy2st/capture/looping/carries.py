@@ -66,12 +66,12 @@ class Carry:
     """Whether containers that are older than the loop stay the objects that they are, beside those that iterations make."""
 
     def stays(self, session: Session) -> Callable[[Any], bool]:
-        """Whether a container stays the object that it is."""
+        """Tell whether a container stays the object that it is."""
         is_older = functools.partial(session.ownership.is_older, time=session.blocks.region.start)
         return is_older if self.by_identity or self.keeps_older else lambda container: False
 
     def new_options(self, session: Session, value: Any, start: int) -> list[Any]:
-        """What a value may be but an object that stays what it is."""
+        """Return what a value may be but an object that stays what it is."""
         return [option for option in options_of(value) if not (self.keeps_older and session.ownership.is_older(option, start))]
 
 
@@ -104,7 +104,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def _holds_object(value: Any) -> bool:
-    """Whether a place held something before the loop that has an identity: such come first, the others may become what they are."""
+    """Tell whether a place held something before the loop that has an identity: such come first, the others may become what they are."""
     return any(isinstance(option, RuntimeList) or children(option) is not None for option in options_of(value))
 
 
@@ -136,7 +136,7 @@ def update(session: Session, carries: Carries, key: Any, place: Place, old: Any,
 
 
 def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool) -> Carry:
-    """A place that turns out to be carried."""
+    """Return a place that turns out to be carried."""
     by_identity = all(_is_all_older(session, place, value) for value in (old, new))
     keep_older = keep_older and not by_identity and not isinstance(place, ContentsPlace)
     outside = None
@@ -150,7 +150,7 @@ def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool)
 
 
 def _joined(session: Session, carry: Carry, new: Any) -> value_types.Type:
-    """The type of what a place holds at the start of an iteration and of what the iteration leaves."""
+    """Return the type of what a place holds at the start of an iteration and of what the iteration leaves."""
     try:
         kind = _join(carry, carry.kind, _type(session, carry, new))
         kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
@@ -164,7 +164,7 @@ def _joined(session: Session, carry: Carry, new: Any) -> value_types.Type:
 
 
 def _chooses_kept(kind: value_types.Type) -> bool:
-    """Whether a type is, or has in it, a tagged union of a container that is kept and of one that is passed on by what is in it."""
+    """Tell whether a type is, or has in it, a tagged union of a container that is kept and of one that is passed on by what is in it."""
     if isinstance(kind, value_types.TaggedUnionType):
         kept = any(isinstance(option, value_types.SameType) and children(option.value) is not None for option in kind.options)
         return kept and any(isinstance(option, (value_types.ContainerType, value_types.ListType)) for option in kind.options)
@@ -172,7 +172,7 @@ def _chooses_kept(kind: value_types.Type) -> bool:
 
 
 def tag_after(session: Session, carry: Carry) -> Any:
-    """The tag of a carried value after an iteration."""
+    """Return the tag of a carried value after an iteration."""
 
     def number(option: Any) -> Any:
         if option is carry.start or (is_mutable(option) and any(option is known for known in options_of(carry.start))):
@@ -211,7 +211,7 @@ def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: An
 
 
 def _is_all_older(session: Session, place: Place, value: Any) -> bool:
-    """Whether all containers that a place may hold were there before the loop."""
+    """Tell whether all containers that a place may hold were there before the loop."""
     todo = [value]
     if isinstance(place, ContentsPlace):
         todo = [*(dict.values(value) if isinstance(value, dict) else storage.plain(value))]
@@ -225,7 +225,7 @@ def _is_all_older(session: Session, place: Place, value: Any) -> bool:
 
 
 def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
-    """An object that each iteration makes is another one each time, and of another one the program knows nothing."""
+    """Check that an object that each iteration makes is another one each time, and of another one the program knows nothing."""
     born = session.allocations.born(new)
     if born is None or born <= session.blocks.region.start or isinstance(new, (AbstractObject, BaseException)):
         return
@@ -241,7 +241,7 @@ def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
 
 
 def _join(carry: Carry, before: value_types.Type, after: value_types.Type) -> value_types.Type:
-    """What a variable may be at the start of an iteration. A container that changes its structure has no end of kinds.
+    """Return what a variable may be at the start of an iteration. A container that changes its structure has no end of kinds.
 
     The variable that early returns go through has no more kinds than there are returns.
     """
@@ -276,7 +276,7 @@ def _need_list(session: Session, place: Place, values: Iterable[Any], error: mis
 
 
 def _lists_in(value: Any) -> list[list[Any]]:
-    """The lists that a value is or may be, or that are in it."""
+    """Return the lists that a value is or may be, or that are in it."""
     if isinstance(value, list):
         return [value]
     parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]

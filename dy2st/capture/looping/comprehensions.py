@@ -45,7 +45,7 @@ class Clause:
 
 
 def new_list(clause: Clause) -> list[Any]:
-    """A list comprehension."""
+    """Return a list comprehension."""
     made: list[Any] = []
     session = current()
     if session is None:
@@ -57,7 +57,7 @@ def new_list(clause: Clause) -> list[Any]:
 
 
 def mapped(items: Any, function: Callable[[Any], Any]) -> list[Any]:
-    """``[function(item) for item in items]``."""
+    """Return ``[function(item) for item in items]``."""
     return new_list(Clause(items, None, (), function))
 
 
@@ -80,7 +80,7 @@ def fill(made: Any, add: Callable[[Any], Any], clause: Clause) -> None:
 
 
 def generator(clause: Clause) -> Iterator[Any]:
-    """A generator expression."""
+    """Return a generator expression."""
     if current() is None:
         return iter(new_list(clause))  # a generator that leaves the capture unconsumed
 
@@ -93,7 +93,7 @@ def generator(clause: Clause) -> Iterator[Any]:
 
 
 def source_of(iterable: Any) -> Any:
-    """What a stream goes through."""
+    """Return what a stream goes through."""
     if isinstance(iterable, Stream):
         return iterable
     runtime = as_runtime(iterable)
@@ -154,4 +154,4 @@ def when(conditions: Sequence[Callable[..., Any]], parts: tuple[Any, ...], do: C
 
 
 def _nothing() -> None:
-    """What there is to do for an item without an element."""
+    """Do what there is to do for an item without an element."""

@@ -116,7 +116,7 @@ class UserGenerator:
             return resume(*args)
 
     def _take(self) -> None:
-        """The block that is recorded now runs it: no other can know how far it has come."""
+        """Note that the block that is recorded now runs it: no other can know how far it has come."""
         session = self.session
         position = self.__dy2st_position__
         _, builder = session.iterators.taken.get(id(position), (None, self._region.builder))
@@ -129,7 +129,7 @@ class UserGenerator:
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
-        """Its frame is the one that runs, its handlers and `finally` clauses are those around the code that runs."""
+        """Run the body with its frame as the one that runs, and its handlers and `finally` clauses as those around the code."""
         session, outside = self.session, len(self.session.in_flight.pending)
         self._note_variables()
         session.in_flight.pending += self.pending
@@ -141,7 +141,7 @@ class UserGenerator:
             del session.in_flight.pending[outside:]
 
     def _note_variables(self) -> None:
-        """Its variables that blocks inside share are state of the block that runs it."""
+        """Note that its variables that blocks inside share are state of the block that runs it."""
         frame = self._generator.gi_frame
         functions = [value for value in frame.f_locals.values() if isinstance(value, types.FunctionType)] if frame else []
         for place in cells_of(*functions):
@@ -151,7 +151,7 @@ class UserGenerator:
                 self.session.places.write(place)
 
     def owns(self, place: Place) -> bool:
-        """Whether a place is a variable of its own."""
+        """Tell whether a place is a variable of its own."""
         return isinstance(place, CellPlace) and self.session.allocations.born(place.cell) == self._frame.start
 
     def unwind(self, error: BaseException) -> None:

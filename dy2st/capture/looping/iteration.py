@@ -33,7 +33,7 @@ _NO_STEP = "range() arg 3 must not be zero"
 
 
 def range_(*bounds: Any) -> Any:
-    """``range`` of numbers of which some are known only at run time."""
+    """Return ``range`` of numbers of which some are known only at run time."""
     session = need()
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     start, stop, step = (ranges.whole(session, bound) for bound in (start, stop, step))
@@ -47,7 +47,7 @@ def range_(*bounds: Any) -> Any:
 
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
-    """``enumerate``."""
+    """Return ``enumerate``."""
     items = by_position(need(), iterable) if isinstance(iterable, Stream) else as_runtime(iterable)
     if items is None:
         return (
@@ -57,7 +57,7 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
-    """``zip``; as long as the shortest."""
+    """Return ``zip``; as long as the shortest."""
     parts = [by_position(need(), part) if isinstance(part, Stream) else as_runtime(part) for part in iterables]
     if not any(part is not None for part in parts):
         return zip(*(over(iterable) for iterable in iterables), strict=strict)
@@ -72,7 +72,7 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
 
 
 def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:
-    """What ``zip(strict=True)`` does where one of its arguments has no further item: the first that differs is named."""
+    """Do what ``zip(strict=True)`` does where one of its arguments has no further item: the first that differs is named."""
     first, *others = (part.length() for part in parts)
     for number, other in enumerate(others, 2):
         before = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
@@ -82,7 +82,7 @@ def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:
 
 
 def by_position(session: Session, iterable: Any) -> RuntimeIterable:
-    """Any iterable as one whose items are looked up by a position known only at run time."""
+    """Return any iterable as one whose items are looked up by a position known only at run time."""
     runtime = as_runtime(iterable)
     if runtime is not None:
         return runtime
@@ -93,7 +93,7 @@ def by_position(session: Session, iterable: Any) -> RuntimeIterable:
 
 
 def collected(iterable: Any) -> list[Any]:
-    """A new list of the items: of Python, or if their number is known only at run time, of the program."""
+    """Return a new list of the items: of Python, or if their number is known only at run time, of the program."""
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, TaggedUnion):
         iterable = contents(over(iterable))  # a tagged union still, if one has more items than another
@@ -113,7 +113,7 @@ def collected(iterable: Any) -> list[Any]:
 
 
 def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
-    """A ``for`` statement.
+    """Capture a ``for`` statement.
 
     Args:
         iterable: what it loops over.
@@ -199,7 +199,7 @@ def _unroll(session: Session, iterable: Any, body: Any, live: Sequence[str], tes
 
 
 def iterated(value: Any) -> Any:
-    """What code that is not a ``for`` statement steps through.
+    """Return what code that is not a ``for`` statement steps through.
 
     Raises:
         CaptureError: its length is known only at run time.

@@ -43,7 +43,7 @@ _CHANGING = frozenset(
 
 
 def started(iterable: Any) -> Any:
-    """``iter(iterable)``; a tensor gives its rows."""
+    """Return ``iter(iterable)``; a tensor gives its rows."""
     session = need()
     if isinstance(iterable, TaggedUnion):
         iterable = over(iterable)
@@ -61,7 +61,7 @@ def started(iterable: Any) -> Any:
 
 
 def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
-    """What Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods.
+    """Return what Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods.
 
     Args:
         iterable: anything, or a tagged union: then it is what is in either now.
@@ -103,7 +103,7 @@ def _steps(iterator: Any) -> Iterator[Any]:
 
 
 def step(iterator: Any) -> Any:
-    """``next(iterator)``, or :data:`END`."""
+    """Return ``next(iterator)``, or :data:`END`."""
     own = _written_by_user(iterator, "__next__")
     if own is None:
         item = next(iterator, END)
@@ -123,12 +123,12 @@ def step(iterator: Any) -> Any:
 
 
 def is_written_by_user(iterator: Any) -> bool:
-    """Whether the steps of an iterator are functions that can be converted."""
+    """Tell whether the steps of an iterator are functions that can be converted."""
     return _written_by_user(iterator, "__next__") is not None
 
 
 def next_(iterator: Any, *default: Any) -> Any:
-    """``next(iterator, default)``."""
+    """Return ``next(iterator, default)``."""
     if not is_written_by_user(iterator):
         take(need(), iterator)
         return next(iterator, *default)
@@ -141,7 +141,7 @@ def next_(iterator: Any, *default: Any) -> Any:
 
 
 def take(session: Session, iterator: Any) -> None:
-    """Items are taken from an iterator by the block that is recorded now.
+    """Note that items are taken from an iterator by the block that is recorded now.
 
     Raises:
         CaptureError: another block may have taken some, or the iterator does more than give items.
@@ -234,7 +234,7 @@ def _has_effects(code: types.CodeType) -> bool:
 
 
 def reads_nothing_of(iterator: Any, changed: Collection[Place]) -> bool:
-    """Whether an iterator is a generator whose next items do not depend on some places: then they may be taken at once."""
+    """Tell whether an iterator is a generator whose next items do not depend on some places: then they may be taken at once."""
     if not isinstance(iterator, GENERATORS) or not all(isinstance(place, CellPlace) for place in changed):
         return False
     frame = iterator.gi_frame

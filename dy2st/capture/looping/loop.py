@@ -37,7 +37,7 @@ ACTS_FOR_USER = False
 
 
 def capture_while(value: Any, body: Any, live: Sequence[str]) -> None:
-    """A ``while`` statement; it is captured from the first iteration whose test is known only at run time.
+    """Capture a ``while`` statement; it is captured from the first iteration whose test is known only at run time.
 
     Args:
         value: a function without arguments that gives the test's value.
@@ -134,7 +134,7 @@ def capture_loop(
 
 
 def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableError:
-    """The error for a variable that is of another kind after each iteration, however often it is looked at."""
+    """Return the error for a variable that is of another kind after each iteration, however often it is looked at."""
     name = "a variable" if carry is None else f"'{access_path(session, carry.place, carry.initial, carry.final)}'"
     if carry is not None and carry.place.key[0] == "order":
         return errors.LoopVariableError(
@@ -158,7 +158,7 @@ def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableErro
 
 
 def _is_chain(kind: value_types.Type, around: tuple[Any, ...] = ()) -> bool:
-    """Whether objects of one class, or tuples, are in each other more than a few times."""
+    """Tell whether objects of one class, or tuples, are in each other more than a few times."""
     if isinstance(kind, value_types.TaggedUnionType):
         return any(_is_chain(option, around) for option in kind.options)
     if not isinstance(kind, value_types.ContainerType):
@@ -230,7 +230,7 @@ def _attempt(
 
 
 def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[Any, ...], Write]:
-    """What an iteration leaves, with what tells the order of the keys of the dicts that it has made."""
+    """Return what an iteration leaves, with what tells the order of the keys of the dicts that it has made."""
     known: dict[int, tuple[Any, Any]] = {}
     is_kept = functools.partial(session.ownership.is_older, time=session.blocks.region.start)
     return {
@@ -242,7 +242,7 @@ def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[
 
 
 def _as_objects(session: Session, carry: Carry | None, write: Write) -> Any:
-    """What an iteration leaves in a place, as a tagged union of objects where it is in another place what it carries."""
+    """Return what an iteration leaves in a place, as a tagged union of objects where it is in another place what it carries."""
     if isinstance(write.place, ContentsPlace):
         return write.new
     own = () if carry is None else (*options_of(carry.start), *options_of(carry.from_outside))
@@ -250,14 +250,14 @@ def _as_objects(session: Session, carry: Carry | None, write: Write) -> Any:
 
 
 def _and(session: Session, again: Any, going: Any) -> Any:
-    """Whether there is another iteration."""
+    """Tell whether there is another iteration."""
     if going is True or again is False:
         return again
     return going if again is True else session.number(scalars.logical_and, (again, going), "bool") if going is not False else False
 
 
 def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
-    """What an iteration passes on to the next one; nothing where it ends with an exception."""
+    """Return what an iteration passes on to the next one; nothing where it ends with an exception."""
     found: list[Any] = []
     for carry in carries.values():
         leaves(session, carry, abstract_values.ABSENT if dead else seen_in(session, carry, carry.final), found)
@@ -299,7 +299,7 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
 
 
 def _begin_tuples(session: Session, carry: Carry, value: Any, inputs: list[Any]) -> list[Any]:
-    """The numbers that tell which tuples from before the loop are in a value at the start of an iteration; none if nobody asks."""
+    """Return the numbers that tell which tuples from before the loop are in a value at the start of an iteration; none if nobody asks."""
     which = [session.new_value(value_types.NumberType("int")) for _ in carry.tuples] if session.tuples.are_told else []
     for number in which:
         session.builder.bind(number, session.builder.placeholder("which", number))
@@ -315,7 +315,7 @@ def _unite(unite: Uniting, number: int, carry: Carry, value: Any) -> Any:
 
 
 def _united(session: Session, carries: Carries) -> Uniting:
-    """Makes the carried values one object that are one after the iteration, and tells which."""
+    """Make the carried values one object that are one after the iteration, and tells which."""
     unite = _uniting(session, carries, session.blocks.region.start)
     for number, carry in enumerate(carries.values()):
         _unite(unite, number, carry, carry.final)
@@ -323,7 +323,7 @@ def _united(session: Session, carries: Carries) -> Uniting:
 
 
 def _leaves_unclear(carries: Carries, unclear: Sequence[Any]) -> bool:
-    """Whether an iteration leaves one object in several places, in one of which nobody can tell it from what was there before."""
+    """Tell whether an iteration leaves one object in several places, in one of which nobody can tell it from what was there before."""
     ids = {id(option) for option in unclear}
     left = [id(option) for carry in carries.values() for option in options_of(carry.final)] if ids else []
     return any(left.count(option) > 1 for option in ids)
@@ -334,7 +334,7 @@ def _uniting(session: Session, carries: Carries, start: int) -> Uniting:
 
 
 def _moves_outside(carries: Carries) -> bool:
-    """Whether an iteration leaves an object from outside, of which a place holds an abstract value, in another place than that."""
+    """Tell whether an iteration leaves an object from outside, of which a place holds an abstract value, in another place than that."""
     held = [(carry, part) for carry in carries.values() if carry.from_outside is not None for part in options_of(carry.start)]
     starts = {id(part): carry for carry, part in held if is_mutable(part)}
     if not starts:
@@ -351,7 +351,7 @@ def _moves_outside(carries: Carries) -> bool:
 
 
 def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], start: int, *, is_new: bool = False) -> None:
-    """What a loop carries may be what was there before it; the contents of a list are a copy in any case.
+    """Link what a loop carries: it may be what was there before it; the contents of a list are a copy in any case.
 
     Args:
         start: when the loop began.

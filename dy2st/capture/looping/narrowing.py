@@ -70,7 +70,7 @@ def _narrow(session: Session, container: Any, fact: sympy.Basic) -> None:
 
 
 def _possible(session: Session, value: Any) -> Any:
-    """A tagged union without the options that it cannot be; any other value as it is."""
+    """Return a tagged union without the options that it cannot be; any other value as it is."""
     if not isinstance(value, TaggedUnion):
         return value
     left = {tag: option for tag, option in value.options.items() if session.shapes.known(value.tag == tag) is not False}

@@ -49,4 +49,4 @@ def capture_positions(session: Session, items: RuntimeIterable, body: Any, live:
 
 
 def nothing() -> None:
-    """The branch of an iteration that is skipped."""
+    """Do nothing: the branch of an iteration that is skipped."""

@@ -14,7 +14,7 @@ from dy2st.capture.values.abstract_objects import contents
 
 
 def reversed_(iterable: Any) -> Any:
-    """``reversed``."""
+    """Return ``reversed``."""
     iterable = contents(iterable)
     items = as_runtime(iterable)
     if items is None:
@@ -23,7 +23,7 @@ def reversed_(iterable: Any) -> Any:
 
 
 def as_runtime(iterable: Any) -> RuntimeIterable | None:
-    """The iterable as one whose length is known only at run time; ``None`` if Python knows it."""
+    """Return the iterable as one whose length is known only at run time; ``None`` if Python knows it."""
     session, iterable = need(), contents(iterable)
     if isinstance(iterable, RuntimeIterable):
         return iterable

@@ -48,7 +48,7 @@ class Rest(Spread):
 
 
 def spread(session: Session, value: Any) -> Any:
-    """What a starred part of a display or call steps through."""
+    """Return what a starred part of a display or call steps through."""
     value = optional.now(session, value)
     if optional.is_open(value, "__iter__"):
         value = session.call(list, value)
@@ -62,7 +62,7 @@ def spread(session: Session, value: Any) -> Any:
 
 
 def spliced(session: Session, parts: Sequence[Any]) -> list[Any]:
-    """A new list of the program: the parts, with the items of those that are spread."""
+    """Return a new list of the program: the parts, with the items of those that are spread."""
     made: list[Any] = []
     session.lists.own(made)
     session.lists.make(made)
@@ -75,7 +75,7 @@ def spliced(session: Session, parts: Sequence[Any]) -> list[Any]:
 
 
 def call(session: Session, function: Any, args: Sequence[Any], kwargs: dict[str, Any], *, is_users: bool) -> Any:
-    """A call with such arguments.
+    """Return a call with such arguments.
 
     Args:
         function: what is called.
@@ -103,7 +103,7 @@ def call(session: Session, function: Any, args: Sequence[Any], kwargs: dict[str,
 
 
 def refused(session: Session, function: Any) -> errors.CaptureError:
-    """The error for a function that gets such arguments, and takes a number of them that Python must know."""
+    """Return the error for a function that gets such arguments, and takes a number of them that Python must know."""
     return errors.CaptureError(
         f"{getattr(function, '__qualname__', function)}() gets the items of a list as its arguments, "
         "and their number is known only at run time",
@@ -113,7 +113,7 @@ def refused(session: Session, function: Any) -> errors.CaptureError:
 
 
 def _signature(function: Any) -> inspect.Signature | None:
-    """The signature of a user's function; ``None`` for one that Python does not know."""
+    """Return the signature of a user's function; ``None`` for one that Python does not know."""
     known = function.forward if isinstance(function, torch.nn.Module) else function
     code = known.__init__ if isinstance(known, type) else getattr(known, "__func__", known)  # type: ignore[misc]
     if not isinstance(code, types.FunctionType):
@@ -126,7 +126,7 @@ def _signature(function: Any) -> inspect.Signature | None:
 def _with_each_number(
     session: Session, function: Any, args: Sequence[Any], kwargs: dict[str, Any], parameters: Sequence[inspect.Parameter]
 ) -> Any:
-    """A branch for each number of arguments that go to parameters with a name; what is left goes to ``*args``."""
+    """Return a branch for each number of arguments that go to parameters with a name; what is left goes to ``*args``."""
     first = next(position for position, value in enumerate(args) if isinstance(value, Spread))
     before, rest = args[:first], spliced(session, args[first:])
     items = session.lists.of(rest)
@@ -156,7 +156,7 @@ def _with_each_number(
 
 
 def _too_many(session: Session, function: Any, named: Sequence[inspect.Parameter], given: Any) -> Any:
-    """What Python says."""
+    """Return what Python says."""
     known = function.forward if isinstance(function, torch.nn.Module) else function
     known = known.__init__ if isinstance(known, type) else known  # type: ignore[misc]
     own = int(hasattr(known, "__self__") or known is not function)
@@ -167,7 +167,7 @@ def _too_many(session: Session, function: Any, named: Sequence[inspect.Parameter
 
 
 def _extreme(session: Session, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """``max`` and ``min``: of one argument they take the items."""
+    """Return ``max`` and ``min``: of one argument they take the items."""
     values = spliced(session, args)
     if sum(not isinstance(value, Spread) for value in args) > 1:
         return session.call(function, values, **kwargs)
@@ -193,7 +193,7 @@ def _refuses_to_iterate(items: RuntimeList) -> str | None:
 
 
 def _columns(session: Session, rows: list[Any]) -> Any:
-    """``zip(*rows)``."""
+    """Return ``zip(*rows)``."""
     known = session.lists.of(rows)
     assert known is not None
     if known.element is None:

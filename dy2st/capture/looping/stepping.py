@@ -29,7 +29,7 @@ DECIDED: Any = object()
 
 
 def step(iterator: Any) -> Any:
-    """The next item of an iterator, or its end, where that is known."""
+    """Return the next item of an iterator, or its end, where that is known."""
     try:
         return iterators.step(iterator)
     except Refused as refused:
@@ -91,7 +91,7 @@ class _Use:
 
 
 def _cell_of(function: Any, name: str) -> types.CellType:
-    """A variable that a function shares with the code around it."""
+    """Return a variable that a function shares with the code around it."""
     return function.__closure__[function.__code__.co_freevars.index(name)]  # type: ignore[no-any-return]
 
 

@@ -24,7 +24,7 @@ from dy2st_runtime.primitives import scalars
 
 
 def condition(value: Any) -> Any:
-    """A value as the test of a statement: symbolic if it is known only at run time, else something Python can decide."""
+    """Return a value as the test of a statement: symbolic if it is known only at run time, else something Python can decide."""
     session = current()
     if session is None:
         return value
@@ -37,13 +37,13 @@ def condition(value: Any) -> Any:
 
 
 def _is_open(session: Session, value: Any) -> bool:
-    """Whether Python alone cannot tell if a value counts as true."""
+    """Tell whether Python alone cannot tell if a value counts as true."""
     held = session.lists.of(value) is not None or optional.has_optional(value)
     return held or isinstance(value, (TaggedUnion, AbstractObject, Text)) or _own_truth(value) is not None
 
 
 def decided(value: Any) -> Any:
-    """A value as a test that only Python can decide, because a ``yield`` stands in the statement."""
+    """Return a value as a test that only Python can decide, because a ``yield`` stands in the statement."""
     session = current()
     value = condition(value)
     if session is None or not is_symbolic(value):
@@ -56,7 +56,7 @@ def decided(value: Any) -> Any:
 
 
 def truth(session: Session, value: Any) -> Any:
-    """The truth value: a Python bool, or a symbolic one."""
+    """Return the truth value: a Python bool, or a symbolic one."""
     known = session.lists.of(value)
     if known is not None and _own_truth(value) is None:
         return lists.length(session, known) > 0
@@ -77,14 +77,14 @@ def truth(session: Session, value: Any) -> Any:
 
 
 def _answered(session: Session, method: Any, found: Any) -> Any:
-    """What the user's method says; Python takes a bool of ``__bool__`` only."""
+    """Return what the user's method says; Python takes a bool of ``__bool__`` only."""
     if isinstance(found, torch.Tensor) and method.__func__.__name__ == "__bool__":
         raise raised(TypeError(f"__bool__ should return bool, returned {type(found).__name__}"))
     return truth(session, found)
 
 
 def _own_truth(value: Any) -> Any:
-    """What the user has written to decide whether an object counts as true."""
+    """Return what the user has written to decide whether an object counts as true."""
     kind = type(value)
     own = user_method(kind, "__bool__")
     if own is None and isinstance(value, type) and is_users_function(of_metaclass := getattr(kind, "__bool__", None)):
@@ -95,13 +95,13 @@ def _own_truth(value: Any) -> Any:
 
 
 def truth_value(value: Any) -> Any:
-    """The truth value during a capture; any value as it is outside of one."""
+    """Return the truth value during a capture; any value as it is outside of one."""
     session = current()
     return value if session is None else truth(session, value)
 
 
 def logical_not(value: Any) -> Any:
-    """``not value``."""
+    """Return ``not value``."""
     session = current()
     value = condition(value)
     if session is None or not is_symbolic(value):

@@ -31,7 +31,7 @@ class _Rest:
 
 
 def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
-    """A value with lists of the program taken apart where Python will, as the pattern says."""
+    """Return a value with lists of the program taken apart where Python will, as the pattern says."""
     pattern = _access_path_of(pattern)
     if not isinstance(pattern, tuple):
         return value
@@ -87,7 +87,7 @@ def _parts(session: Session, items: RuntimeList, pattern: tuple[Pattern, ...]) -
 
 
 def rest_of(session: Session | None, items: list[Any]) -> list[Any]:
-    """The list that a starred target gets: it is made here."""
+    """Return the list that a starred target gets: it is made here."""
     if len(items) == 1 and isinstance(items[0], _Rest):
         return items[0].items
     if session is not None:
@@ -96,7 +96,7 @@ def rest_of(session: Session | None, items: list[Any]) -> list[Any]:
 
 
 def taken_apart(session: Session | None, value: Any, pattern: Pattern) -> list[Any]:
-    """What the names of a pattern get, in their order.
+    """Return what the names of a pattern get, in their order.
 
     Raises:
         ValueError: the value has another number of items, in Python's words.

@@ -65,7 +65,7 @@ class Flat:
 
 
 def going_on(session: Session, test: Callable[[], Any]) -> Callable[[], Any]:
-    """Whether a loop goes on: not where an iteration has left an exception for a handler."""
+    """Tell whether a loop goes on: not where an iteration has left an exception for a handler."""
 
     def again() -> Any:
         going = rests.going(session)
@@ -110,7 +110,7 @@ class Rest:
     changed: Sequence[Place] | None
 
     def positions(self) -> RuntimeIterable | None:
-        """The items by position, where they are numbers at equal distances."""
+        """Return the items by position, where they are numbers at equal distances."""
         if isinstance(self.iterable, range):
             return of_range(self.iterable[self.iterations :])
         if type(self.iterator) is itertools.count:
@@ -135,7 +135,7 @@ def capture_rest(session: Session, rest: Rest, body: Any, live: Sequence[str], t
 
 
 def _skip_iterations(session: Session, rest: Rest, body: Any, live: Sequence[str], test: Any) -> None:
-    """Each iteration takes its item and runs the body, or does neither."""
+    """Note that each iteration takes its item and runs the body, or does neither."""
     if isinstance(rest.iterator, UserGenerator):
         rest.iterator.step_by_step = True
     body(rest.item)
@@ -187,7 +187,7 @@ def rest_of_list(session: Session, items: list[Any], body: Any, live: Sequence[s
 
 
 def _remaining(session: Session, iterator: Any) -> list[Any]:
-    """The items that an iterator of the user's still has; what it is then is known only at run time."""
+    """Return the items that an iterator of the user's still has; what it is then is known only at run time."""
     attempt = session.blocks.begin_attempt([])
     items = _at_most(session, iterators.over(iterator))
     for write in attempt[0].undo_log.writes().values():

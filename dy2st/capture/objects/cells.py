@@ -35,7 +35,7 @@ Cell.refuse = staticmethod(_refuse)
 
 
 def made(session: Session, value: Any) -> Cell:
-    """A new cell."""
+    """Return a new cell."""
     items = [value]
     session.lists.own(items)
     cell = Cell(items)
@@ -44,7 +44,7 @@ def made(session: Session, value: Any) -> Cell:
 
 
 def read(session: Session, cell: Cell) -> Any:
-    """What is in a cell."""
+    """Return what is in a cell."""
     return session.call(operator.getitem, cell.items, 0)
 
 
@@ -54,7 +54,7 @@ def write(session: Session, cell: Cell, value: Any) -> None:
 
 
 def give_attributes(session: Session, value: Any) -> None:
-    """An object has been made whose attributes may be changed while it is in a list."""
+    """Note that an object has been made whose attributes may be changed while it is in a list."""
     if not session.places.copies.is_wanted(type(value), session.traits.apart) or id(value) not in session.allocations.created:
         return
     for name, item in attributes(value).items():
@@ -64,7 +64,7 @@ def give_attributes(session: Session, value: Any) -> None:
 
 
 def give_items(session: Session, table: Any) -> None:
-    """The same of a dict that is put in now."""
+    """Do the same of a dict that is put in now."""
     if type(table) is not dict or not session.places.copies.is_wanted(dict, session.traits.apart):
         return
     for key, item in table.items():
@@ -73,17 +73,17 @@ def give_items(session: Session, table: Any) -> None:
 
 
 def holds(table: Any) -> bool:
-    """Whether a dict has cells for items."""
+    """Tell whether a dict has cells for items."""
     return isinstance(table, dict) and any(type(item) is Cell for item in dict.values(table))
 
 
 def as_read(session: Session, table: dict[Any, Any]) -> dict[Any, Any]:
-    """A dict with what is in the cells of another one."""
+    """Return a dict with what is in the cells of another one."""
     return {key: read(session, item) if type(item) is Cell else item for key, item in dict.items(table)}
 
 
 def leave(session: Session, value: Any) -> None:
-    """A value of the program leaves it: the objects in a list get what is in their cells."""
+    """Note that a value of the program leaves it: the objects in a list get what is in their cells."""
     if isinstance(value, RuntimeList) and _has_cells(value.element):
         session.builder.call_raw(control.item_open, (session.builder.argument(value),))
 

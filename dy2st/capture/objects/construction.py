@@ -38,7 +38,7 @@ def construct(session: Session, kind: type, args: Any, kwargs: Any, plainly: Pla
 
 
 def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: Plainly) -> Any:
-    """What ``type.__call__`` does."""
+    """Return what ``type.__call__`` does."""
     new, init = cast(Any, kind).__new__, kind.__init__  # type: ignore[misc]
     is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
     if is_users_function(new):
@@ -65,7 +65,7 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
 
 
 def registered(session: Session, made: Any) -> Any:
-    """An object that a class has made now; a constant may be older."""
+    """Return an object that a class has made now; a constant may be older."""
     if not isinstance(made, (TaggedUnion, *CONSTANTS)) and session.tracker.source_of(made) is None:
         session.tracker.met(type(made))
         session.allocations.created[id(made)] = made
@@ -76,7 +76,7 @@ def registered(session: Session, made: Any) -> Any:
 
 
 def is_plain(kind: type) -> bool:
-    """Whether objects of a class are no more than their attributes: another one with the same is as good."""
+    """Tell whether objects of a class are no more than their attributes: another one with the same is as good."""
     steps = getattr(kind, "__next__", None)  # an iterator written in Python has no other state than its attributes
     if kind is object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__del__"):
         return False
@@ -88,12 +88,12 @@ def is_plain(kind: type) -> bool:
 
 
 def _is_generated(kind: type, init: types.FunctionType) -> bool:
-    """Whether an ``__init__`` is the one that ``dataclasses`` writes."""
+    """Tell whether an ``__init__`` is the one that ``dataclasses`` writes."""
     return dataclasses.is_dataclass(kind) and init.__code__.co_filename == "<string>"
 
 
 def _has_union(arguments: Any) -> bool:
-    """Whether an argument is one of several: then an object is made for each."""
+    """Tell whether an argument is one of several: then an object is made for each."""
     return any(isinstance(leaf, TaggedUnion) for leaf in tree_leaves(arguments))
 
 

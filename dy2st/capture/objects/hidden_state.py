@@ -44,7 +44,7 @@ _REMAKING = ("__init__", "__setstate__")
 
 
 def called(session: Session, function: Any, args: tuple[Any, ...]) -> None:
-    """A method in C is about to be called.
+    """Note that a method in C is about to be called.
 
     Raises:
         CaptureError: it may change an object from outside, and a tensor decides whether it is called.
@@ -71,7 +71,7 @@ def called(session: Session, function: Any, args: tuple[Any, ...]) -> None:
 
 
 def changed(session: Session, value: Any) -> None:
-    """An object is about to be changed in a way that is not noted.
+    """Note that an object is about to be changed in a way that is not noted.
 
     Raises:
         CaptureError: it was there before, and a tensor decides whether it is changed.
@@ -103,12 +103,12 @@ def _contents(value: Any) -> Any:
 
 
 def is_in_memory(session: Session, file: Any) -> bool:
-    """Whether a file is one that the code has made, which holds its text itself."""
+    """Tell whether a file is one that the code has made, which holds its text itself."""
     return isinstance(file, _IN_MEMORY) and session.tracker.source_of(file) is None
 
 
 def made(session: Session, value: Any) -> None:
-    """Code that is not converted has given an object, which it may have made."""
+    """Note that code that is not converted has given an object, which it may have made."""
     if isinstance(value, (*_BUFFERS, *_OWN)) or type(value).__module__ in _STEPPING:
         session.allocations.own(value)
 
@@ -125,7 +125,7 @@ def _check_own(session: Session, value: Any) -> None:
 
 
 def _born(session: Session, value: Any) -> int | None:
-    """When an object was made, or the one that it is a view of."""
+    """Tell when an object was made, or the one that it is a view of."""
     born = session.allocations.born(value)
     base = value.base if isinstance(value, np.ndarray) else None
     return born if born is not None or base is None else _born(session, base)
@@ -141,7 +141,7 @@ def _refused(session: Session, what: str, seen: str | None = None) -> errors.Cap
 
 
 def set_item(session: Session, target: Any) -> None:
-    """An item of something is about to be written or deleted."""
+    """Note that an item of something is about to be written or deleted."""
     if isinstance(target, _BUFFERS):
         changed(session, target)
 

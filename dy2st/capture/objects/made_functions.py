@@ -24,7 +24,7 @@ _OF_CLASS = ("__dict__", "__weakref__", "_abc_impl")
 
 
 def own_cells(session: Session, function: types.FunctionType) -> list[types.CellType]:
-    """The variables of a made function that the call has made, too."""
+    """Return the variables of a made function that the call has made, too."""
     around = session.frames.codes.around(function)
     if not around:
         return [cell for cell in function.__closure__ or () if _is_bound(cell) and _comes_from_call(session, cell.cell_contents, 0)]
@@ -34,7 +34,7 @@ def own_cells(session: Session, function: types.FunctionType) -> list[types.Cell
 
 
 def _comes_from_call(session: Session, value: Any, depth: int) -> bool:
-    """Whether a function that a library or a decorator has made holds something of this call."""
+    """Tell whether a function that a library or a decorator has made holds something of this call."""
     if isinstance(value, torch.Tensor):
         return session.fakes.is_abstract(value)
     if not isinstance(value, types.FunctionType) or session.tracker.source_of(value) is not None or depth > _DEEP:
@@ -44,7 +44,7 @@ def _comes_from_call(session: Session, value: Any, depth: int) -> bool:
 
 
 def without_variables(function: types.FunctionType) -> types.FunctionType:
-    """A function that says what another one is, and keeps nothing of the capture alive."""
+    """Return a function that says what another one is, and keeps nothing of the capture alive."""
     cells = tuple(types.CellType() for _ in function.__closure__ or ())
     made = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
     made.__qualname__, made.__doc__, made.__module__ = function.__qualname__, function.__doc__, function.__module__
@@ -53,7 +53,7 @@ def without_variables(function: types.FunctionType) -> types.FunctionType:
 
 
 def is_made(session: Session, value: Any) -> bool:
-    """Whether the captured code has made a function or class that each call can make anew."""
+    """Tell whether the captured code has made a function or class that each call can make anew."""
     if session.tracker.source_of(value) is not None:
         return False
     if isinstance(value, types.FunctionType):
@@ -62,7 +62,7 @@ def is_made(session: Session, value: Any) -> bool:
 
 
 def _is_known(session: Session, function: types.FunctionType) -> bool:
-    """Whether what the variables of a function hold is known where the code is now."""
+    """Tell whether what the variables of a function hold is known where the code is now."""
     held = [cell.cell_contents for cell in own_cells(session, function) if _is_bound(cell)]
     return all(session.tuples.is_known_here(part) for part in held if part is not function)
 
@@ -76,7 +76,7 @@ def _is_bound(cell: types.CellType) -> bool:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether a class is no more than its dict and bases."""
+    """Tell whether a class is no more than its dict and bases."""
     if type(kind) not in (type, abc.ABCMeta):
         return False
     if any(is_users_function(_function(vars(base).get("__init_subclass__"))) for base in kind.__mro__[1:]):
@@ -90,13 +90,13 @@ def _function(value: Any) -> Any:
 
 
 def _asks_class(value: Any) -> bool:
-    """Whether a function in a property, class method or static method knows its class."""
+    """Tell whether a function in a property, class method or static method knows its class."""
     parts = [_function(value), *(getattr(value, name, None) for name in ("fget", "fset", "fdel"))]
     return any("__class__" in part.__code__.co_freevars for part in parts if isinstance(part, types.FunctionType))
 
 
 def namespace(kind: type) -> Iterator[tuple[str, Any]]:
-    """What the statement has put into the dict of a class."""
+    """Yield what the statement has put into the dict of a class."""
     for name, value in vars(kind).items():
         if name not in _OF_CLASS and not isinstance(value, types.MemberDescriptorType):
             yield name, value

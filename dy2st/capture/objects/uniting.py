@@ -44,7 +44,7 @@ class Uniting:
         self.unclear: list[Any] = []
 
     def __call__(self, value: Any, initial: Any, final: Any, position: Position, *, is_object: bool = True) -> Any:
-        """A carried value, with the objects in it that are met already.
+        """Return a carried value, with the objects in it that are met already.
 
         Args:
             value: the value.
@@ -70,7 +70,7 @@ class Uniting:
         return value if self._session.lists.of(value) else self._parts(value, initial, final, position)
 
     def _known(self, value: Any, initial: Any, final: Any, position: Position) -> tuple[Any, Position]:
-        """The object that is met already for what a value stands for, and where; else itself."""
+        """Return the object that is met already for what a value stands for, and where; else itself."""
         initial = initial if _is_object(initial) or isinstance(initial, TaggedUnion) else None
         met = self._first.setdefault(id(final), [])
         for known, first, _, before in met:
@@ -80,7 +80,7 @@ class Uniting:
         return value, position
 
     def _union(self, value: TaggedUnion, initial: Any, final: Any, position: Position) -> Any:
-        """The options that are containers, each with what it alone stands for: the only one, or the only one of its structure."""
+        """Return the options that are containers, each with what it alone stands for: the only one, or the only one of its structure."""
         structures = {tag: shallow(option)[1] for tag, option in value.options.items() if self._is_new_container(option)}
         made = dict(value.options)
         for tag, structure in structures.items():
@@ -101,12 +101,12 @@ class Uniting:
         return _is_container(value) and (self._start is None or not self._session.ownership.is_older(value, self._start))
 
     def _of_structure(self, structure: Structure, value: Any) -> Any:
-        """The dict of a structure that a value is or may be; the value itself if there are several."""
+        """Return the dict of a structure that a value is or may be; the value itself if there are several."""
         found = [option for option in options_of(value) if self._is_new_container(option) and shallow(option)[1] == structure]
         return value if len(found) > 1 else found[0] if found else None
 
     def _sole(self, value: Any) -> Any:
-        """The container among the options of a tagged union, if there is only one."""
+        """Return the container among the options of a tagged union, if there is only one."""
         if not isinstance(value, TaggedUnion):
             return value if self._start is None or not _is_container(value) or self._is_new_container(value) else None
         found = [option for option in value.options.values() if isinstance(option, RuntimeList) or self._is_new_container(option)]
@@ -126,7 +126,7 @@ class Uniting:
 
 
 def with_parts(value: Any, made: Sequence[Any]) -> Any:
-    """A container with other parts, in the order of :func:`shallow`: the same object unless it is a tuple."""
+    """Return a container with other parts, in the order of :func:`shallow`: the same object unless it is a tuple."""
     if isinstance(value, tuple):
         return unflatten(shallow(value)[1], made)
     if isinstance(value, list):

@@ -48,7 +48,7 @@ _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEW
 
 
 def is_(left: Any, right: Any) -> Any:
-    """``left is right``."""
+    """Return ``left is right``."""
     session = current()
     if session is not None and left is not right:
         session.tuples.compare(left, right)
@@ -75,7 +75,7 @@ def _are_one(left: Any, right: Any) -> Any:
 
 
 def _are_one_plain(session: Session, left: Any, right: Any) -> Any:
-    """Whether two numbers or strings, of which the program makes one at least, are one object: few values have one object only.
+    """Tell whether two numbers or strings, of which the program makes one at least, are one object: few values have one object only.
 
     Raises:
         DataDependentError: of two equal ones nobody knows whether the second was made anew.
@@ -100,14 +100,14 @@ def _are_one_plain(session: Session, left: Any, right: Any) -> Any:
 
 
 def _kind_of_plain(value: Any) -> type | None:
-    """The class that a number or string has in eager; none for any other value."""
+    """Return the class that a number or string has in eager; none for any other value."""
     kinds = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool, Text: str}
     kind: type = kinds.get(type(value), type(value))
     return kind if kind in kinds.values() else None
 
 
 def tell_kinds_apart(session: Session, number: Any) -> None:
-    """The class of a number is asked for; of any other value nothing is done.
+    """Note that the class of a number is asked for; of any other value nothing is done.
 
     Raises:
         NeedsApart: it may be an int on one path and a float on another.
@@ -125,7 +125,7 @@ def tell_kinds_apart(session: Session, number: Any) -> None:
 
 
 def _is_one_of(union: TaggedUnion, other: Any) -> Any:
-    """``union is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
+    """Return ``union is other``: where that can be told for each option, the tag says it, and what it says is known in a branch."""
     by_run = (TaggedUnion, torch.Tensor, *SYMBOLIC_NUMBERS, Text)
     if isinstance(other, by_run) or (_kind_of_plain(other) and any(isinstance(option, by_run) for option in options_of(union))):
         return unions.over(union, lambda option: _are_one(option, other))
@@ -133,13 +133,13 @@ def _is_one_of(union: TaggedUnion, other: Any) -> Any:
 
 
 def _may_be_copy(session: Session, value: Any) -> bool:
-    """Whether a value is, or has, a copy in a list of the program."""
+    """Tell whether a value is, or has, a copy in a list of the program."""
     known = session.lists.of(value)
     return value in session.places.copies or (known is not None and bool(known.places))
 
 
 def equal(left: Any, right: Any) -> Any:
-    """``left == right``."""
+    """Return ``left == right``."""
     session = current()
     if session is None:
         return left == right
@@ -192,13 +192,13 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
 
 
 def is_generated(method: Any) -> bool:
-    """Whether ``dataclasses`` has written a method."""
+    """Tell whether ``dataclasses`` has written a method."""
     code = getattr(inspect.unwrap(method), "__code__", None)
     return code is not None and code.co_filename in ("<string>", dataclasses.__file__)
 
 
 def equal_lists(session: Session, left: Any, right: Any) -> Any:
-    """Of two lists of which one has a length that is known only at run time."""
+    """Compare two lists of which one has a length that is known only at run time."""
     if not isinstance(left, list) or not isinstance(right, list):
         return False
     if left is right:
@@ -221,7 +221,7 @@ def equal_lists(session: Session, left: Any, right: Any) -> Any:
 
 
 def holds_runtime(*containers: Any) -> bool:
-    """Whether one of some tuples or lists has a value known only at run time in it."""
+    """Tell whether one of some tuples or lists has a value known only at run time in it."""
     items = [item for container in containers for item in storage.plain(container)]
     return any(
         is_symbolic(i)
@@ -233,7 +233,7 @@ def holds_runtime(*containers: Any) -> bool:
 
 
 def not_equal(left: Any, right: Any) -> Any:
-    """``left != right``."""
+    """Return ``left != right``."""
     session = current()
     for union, other in ((left, lambda option: not_equal(option, right)), (right, lambda option: not_equal(left, option))):
         if isinstance(union, TaggedUnion):
@@ -251,7 +251,7 @@ def not_equal(left: Any, right: Any) -> Any:
 
 
 def in_(value: Any, container: Any) -> Any:
-    """``value in container``."""
+    """Return ``value in container``."""
     session = current()
     if session is None:
         return value in container
@@ -291,7 +291,7 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
 
 
 def _are_outside(session: Session, value: torch.Tensor, container: Any) -> bool:
-    """Whether a tensor is looked up by its identity, and all are from outside and no arguments."""
+    """Tell whether a tensor is looked up by its identity, and all are from outside and no arguments."""
     if not isinstance(container, (dict, set, frozenset)):
         return False
     members = [item for item in container if isinstance(item, torch.Tensor)]
@@ -313,14 +313,14 @@ def _found(session: Session, value: Any, items: Sequence[Any], alike: Callable[[
 
 
 def _same_key(session: Session, value: Any, item: Any) -> Any:
-    """Whether a value is found where what is looked up has the same hash: that of a tensor is its identity."""
+    """Tell whether a value is found where what is looked up has the same hash: that of a tensor is its identity."""
     if isinstance(value, torch.Tensor) or isinstance(item, torch.Tensor):
         return is_(value, item)
     return same(session, value, item)
 
 
 def same(session: Session, value: Any, item: Any) -> Any:
-    """``value is item or value == item``, as containers compare: a Python bool, or a symbolic one."""
+    """Return ``value is item or value == item``, as containers compare: a Python bool, or a symbolic one."""
     if value is item:
         return True
     if not (isinstance(value, torch.Tensor) and isinstance(item, torch.Tensor)):
@@ -330,7 +330,7 @@ def same(session: Session, value: Any, item: Any) -> Any:
 
 
 def position(session: Session, container: Any, value: Any, alike: Callable[[Session, Any, Any], Any] | None = None) -> Any:
-    """Where the first item that is equal to a value stands in something of a length that is known only at run time; -1 if none."""
+    """Return where the first item that is equal to a value stands in something of a length that is known only at run time; -1 if none."""
     items = iteration.by_position(session, container)
     found: Any = -1
     k: Any = 0

@@ -55,7 +55,7 @@ class Identity(OfEachCall):
 
 
 def of(session: Session, value: Any) -> Any:
-    """The id of a value."""
+    """Return the id of a value."""
     if isinstance(value, TaggedUnion):
         return _of_union(session, value)
     known = session.outside.real(value) if isinstance(value, torch.Tensor) else value
@@ -73,7 +73,7 @@ def of(session: Session, value: Any) -> Any:
 
 
 def _of_union(session: Session, value: TaggedUnion) -> Any:
-    """The id of one of several: a number that the program knows, if all of them are from outside."""
+    """Return the id of one of several: a number that the program knows, if all of them are from outside."""
     if not any(isinstance(of(session, option), Identity) for option in value.options.values()):
         return session.over(value, lambda option: of(session, option))
     return _identity(value)

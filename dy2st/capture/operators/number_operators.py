@@ -44,7 +44,7 @@ _originals: dict[tuple[type, str], Any] = {}
 
 
 def _recording() -> Session | None:
-    """The capture, if the user's code runs now, and not the shape function of an operation."""
+    """Return the capture, if the user's code runs now, and not the shape function of an operation."""
     session = current()
     return session if session is not None and get_proxy_mode() is not None else None
 
@@ -72,7 +72,7 @@ def _binary(kind: type, name: str, target: Callable[..., Any], reflected: bool =
 
 
 def _needs_record(target: Callable[..., Any], right: Any) -> bool:
-    """Whether integer algebra would lose an error, or asks for more than it can know."""
+    """Tell whether integer algebra would lose an error, or asks for more than it can know."""
     if target in _BITS.values():
         return True
     if target is operator.pow and not isinstance(right, torch.SymInt):
@@ -83,7 +83,7 @@ def _needs_record(target: Callable[..., Any], right: Any) -> bool:
 
 
 def _integer_power(session: Session, base: Any, exponent: Any) -> Any:
-    """A power of ints: an int, or a float where the exponent is negative; a tagged union of the two where nobody knows its sign."""
+    """Return a power of ints: an int, or a float where the exponent is negative; a tagged union of the two where nobody knows its sign."""
     natural = exponent >= 0
     known = session.shapes.known(natural)
     if known is not None:

@@ -68,7 +68,7 @@ class OperatorMethods:
         self._own: list[tuple[type, str]] = []
 
     def follow(self, kind: type) -> None:
-        """Values of this class take part from now on."""
+        """Let values of this class take part from now on."""
         if kind in self._kinds:
             return
         self._kinds.add(kind)
@@ -92,7 +92,7 @@ class OperatorMethods:
                 self._own.append(key)
 
     def release(self) -> None:
-        """The capture has ended."""
+        """Note that the capture has ended."""
         with _lock:
             for key in self._own:
                 known = _replaced[key]
@@ -105,7 +105,7 @@ class OperatorMethods:
 
 @contextlib.contextmanager
 def followed(session: Session) -> Iterator[None]:
-    """A scope in which a session follows the classes that it meets."""
+    """Open a scope in which a session follows the classes that it meets."""
     methods = OperatorMethods()
     session.tracker.met = methods.follow
     try:
@@ -119,7 +119,7 @@ def _is_generated(method: Any) -> bool:
 
 
 def _abstract(method: types.FunctionType, name: str) -> Callable[..., Any]:
-    """What stands in a class for a method of the user's."""
+    """Return what stands in a class for a method of the user's."""
     wanted, asked = _RESULTS.get(name), name in _OUR_OWN_USE
     of_library = is_followed(method)
 
@@ -143,7 +143,7 @@ def _abstract(method: types.FunctionType, name: str) -> Callable[..., Any]:
 
 
 def _is_torchs(caller: types.FrameType) -> bool:
-    """Whether torch asks: it keeps its own books in classes of the standard library."""
+    """Tell whether torch asks: it keeps its own books in classes of the standard library."""
     return bool(caller.f_globals.get("__name__", "").startswith("torch."))
 
 

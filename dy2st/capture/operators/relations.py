@@ -31,7 +31,7 @@ RELATIONS: dict[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": opera
 
 
 def related(symbol: str, left: Any, right: Any) -> Any:
-    """``left < right``, or what the symbol says."""
+    """Return ``left < right``, or what the symbol says."""
     session = current()
     if session is not None:
         for union, other in (
@@ -47,27 +47,27 @@ def related(symbol: str, left: Any, right: Any) -> Any:
 
 
 def is_followed(value: Any) -> bool:
-    """Whether the program compares a value with others: item by item, or by a method of the user's."""
+    """Tell whether the program compares a value with others: item by item, or by a method of the user's."""
     if isinstance(value, (TaggedUnion, AbstractTuple)) or runtime_list(value) is not None:
         return True
     return (isinstance(value, (tuple, list)) and comparisons.holds_runtime(value)) or has_own_order(value)
 
 
 def has_own_order(value: Any) -> bool:
-    """Whether a method of the user's puts a value in order, or one in it, which the program has to call."""
+    """Tell whether a method of the user's puts a value in order, or one in it, which the program has to call."""
     if isinstance(value, (tuple, list, TaggedUnion)):
         return any(map(has_own_order, value if isinstance(value, (tuple, list)) else value.options.values()))
     return not isinstance(value, torch.Tensor) and is_ordered_by_user(type(value))
 
 
 def is_ordered_by_user(kind: type) -> bool:
-    """Whether a class of the user's says how ``<`` compares."""
+    """Tell whether a class of the user's says how ``<`` compares."""
     own = as_written(getattr(kind, "__lt__", None))
     return isinstance(own, types.FunctionType) and (is_users_function(own) or comparisons.is_generated(own))
 
 
 def _sides(session: Session, symbol: str, left: Any, right: Any) -> tuple[Any, Any] | None:
-    """The items of two values that Python compares item by item; ``None`` for others, or where all items are known."""
+    """Return the items of two values that Python compares item by item; ``None`` for others, or where all items are known."""
     if tuples.one_is(left, right):
         return (tuples.as_list(session, left), tuples.as_list(session, right)) if tuples.are(left, right) else None
     if isinstance(left, AbstractDeque) and isinstance(right, AbstractDeque):
@@ -110,7 +110,7 @@ def _alike(session: Session, one: Any, other: Any) -> Any:
 
 
 def _of_any_length(session: Session, symbol: str, left: Any, right: Any) -> Any:
-    """Of two lists of which one has a length that is known only at run time."""
+    """Compare two lists of which one has a length that is known only at run time."""
     a, b = (by_position(session, items) for items in (left, right))
     at: Any = 0
     alike: Any = True

@@ -82,7 +82,7 @@ class Describer:
         """The numbers of what is being described."""
 
     def describe(self, value: Any, what: str) -> Structure:
-        """The structure of a value; ``what`` the function does with it, for a message."""
+        """Return the structure of a value; ``what`` the function does with it, for a message."""
         if type(value) is Cell:
             return self.describe(cells.read(self.session, value), what)
         is_made = isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value)
@@ -95,14 +95,14 @@ class Describer:
         return self._container(value, what)
 
     def _each_tuple(self, value: Any, told: TaggedUnion, what: str) -> Iterator[Structure]:
-        """A tuple, and those from before that it may be."""
+        """Yield a tuple, and those from before that it may be."""
         is_known = self.session.tuples.is_known_here
         for option in told.options.values():
             other = option is not value and (self.session.tracker.source_of(option) is not None or is_known(option))
             yield self._container(option if other else value, what)
 
     def _container(self, value: Any, what: str) -> Structure:
-        """The structure of a container, which is one object wherever it stands."""
+        """Return the structure of a container, which is one object wherever it stands."""
         self.session.tuples.leave(value, (other for _, other in self._numbers.values()))
         number, _ = self._numbers.setdefault(id(value), (len(self._numbers), value))
         self._uses[number] += 1
@@ -121,7 +121,7 @@ class Describer:
             self._open.discard(number)
 
     def _given(self, value: Any) -> Structure | None:
-        """An object that comes from outside: it is fetched again at each call."""
+        """Return an object that comes from outside: it is fetched again at each call."""
         source = None if isinstance(value, _UNIQUE) else self.session.tracker.source_of(value)
         if source is None:
             return None
@@ -130,11 +130,11 @@ class Describer:
         return Shared(number, (Const(type(value)),))
 
     def _is_table(self, value: Any) -> bool:
-        """Whether a value is a kind of dict that the function has made."""
+        """Tell whether a value is a kind of dict that the function has made."""
         return kind_of_table(value) is not None and self.session.tracker.source_of(value) is None
 
     def _is_holder(self, value: Any) -> bool:
-        """Whether a value is a container that the function has made, with attributes, or of a class of the user's."""
+        """Tell whether a value is a container that the function has made, with attributes, or of a class of the user's."""
         kind = type(value)
         if not isinstance(value, HOLDERS) or isinstance(value, AbstractObject) or dataclasses.is_dataclass(kind):
             return False
@@ -152,7 +152,7 @@ class Describer:
         return self._holder_of(value, inside, attributes(value), what)
 
     def _holder_of(self, value: Any, inside: Any, found: dict[str, Any], what: str) -> Structure:
-        """The same, given its attributes; with one that is there on some ways only, it is one of two."""
+        """Return the same, given its attributes; with one that is there on some ways only, it is one of two."""
         parts = {name: item for name, item in found.items() if not isinstance(item, Undefined)}
         name = next((name for name, item in parts.items() if may_be_undefined(item)), None)
         if name is not None:
@@ -174,7 +174,7 @@ class Describer:
         return dataclasses.replace(structure, items=items)
 
     def described(self, value: Any, what: str) -> Structure:
-        """The same of what is in a container, be the container there already or not."""
+        """Return the same of what is in a container, be the container there already or not."""
         if self._is_holder(value):
             return self._holder(value, what)
         value = self.session.lists.of(value) or value
@@ -213,7 +213,7 @@ class Describer:
         return CollectionOf(str(kind_of_table(value)), (self.described(items_of(self.session, value), what),))
 
     def _check_copy(self, value: Any, what: str) -> None:
-        """Two that may be one object in Python, and are two in a program, must not be left both."""
+        """Check that two that may be one object in Python, and are two in a program, must not be left both."""
         holds = isinstance(value, RuntimeList) and lattice.holds_objects(value.element)
         if not holds and value not in self.session.places.copies:
             return
@@ -228,7 +228,7 @@ class Describer:
         self._copies[id(value)] = value
 
     def _known(self, value: Any, what: str) -> Structure:
-        """What there is one of: a container of a fixed structure, or a constant."""
+        """Return what there is one of: a container of a fixed structure, or a constant."""
         if self.session.iterators.is_spent(value):
             raise spent(self.session)
         if isinstance(value, (dict, frozenset)):
@@ -269,7 +269,7 @@ class Describer:
         return Const(value)
 
     def _function(self, value: FunctionType, what: str) -> Structure:
-        """A function that the captured code has made: each call makes one."""
+        """Return a function that the captured code has made: each call makes one."""
         own = made_functions.own_cells(self.session, value)
         inside = [value.__defaults__, value.__kwdefaults__, vars(value)]
         cells = [self._variable(cell, what) if cell in own else Const(cell) for cell in value.__closure__ or ()]
@@ -293,7 +293,7 @@ class Describer:
         return ClassOf(value, tuple(held), tuple(self.describe(item, what) for item in items))
 
     def _each_order(self, table: dict[Any, Any], what: str) -> Structure:
-        """A dict whose keys are in one of several orders: one of as many dicts."""
+        """Return a dict whose keys are in one of several orders: one of as many dicts."""
         self.session.blocks.key_orders.check(table, self.session.here(), orders.is_unknown)
         order = self.session.blocks.key_orders.of(table)
         if not isinstance(order, TaggedUnion):
@@ -302,7 +302,7 @@ class Describer:
         return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
 
     def _each_order_of_attributes(self, value: Any, order: Any, what: str) -> Structure:
-        """An object whose attributes are in one of several orders: one of as many objects."""
+        """Return an object whose attributes are in one of several orders: one of as many objects."""
         self.session.blocks.key_orders.check_order(order, self.session.here(), orders.is_unknown)
         if isinstance(order, TaggedUnion):
             ways = tuple(self._each_order_of_attributes(value, option, what) for option in order.options.values())
@@ -312,14 +312,14 @@ class Describer:
         return ObjectOf(type(value), names, tuple(self.describe(found[name], what) for name in names))
 
     def _set(self, table: dict[Any, Any], what: str) -> Structure:
-        """The members of a set: the keys of a dict where there are some on some ways only."""
+        """Return the members of a set: the keys of a dict where there are some on some ways only."""
         if not any(map(may_be_undefined, table.values())):
             return CollectionOf("set", (ListOf(tuple(self.describe(member, what) for member in table)),))
         self.check_keys(table, what)
         return CollectionOf("set", (self.described(table, what),))
 
     def check_keys(self, table: Iterable[Any], what: str) -> None:
-        """A key is the same object at each call."""
+        """Check that a key is the same object at each call."""
         keys = list(storage.plain(table))
         identities.check_left(self.session, keys)
         parts = tree_leaves(keys)
@@ -341,7 +341,7 @@ class Describer:
             )
 
     def _attributes_by_way(self, value: Any, what: str) -> Structure:
-        """An object with an attribute that is there on some ways only: one of two objects."""
+        """Return an object with an attribute that is there on some ways only: one of two objects."""
         found = attributes(value)
         name, given = next((name, item) for name, item in found.items() if may_be_undefined(item))
         without = ObjectOf(type(value), tuple(other for other in found if other != name), ())
@@ -355,7 +355,7 @@ class Describer:
         return TaggedUnionOf(self.describe(there, what), (0, 1), (self.described(one, what), self.described(other, what)))
 
     def _keys_by_way(self, table: dict[Any, Any], what: str) -> Structure:
-        """A dict with an item that is there on some ways only: one of two dicts."""
+        """Return a dict with an item that is there on some ways only: one of two dicts."""
         key, value = next((key, value) for key, value in dict.items(table) if may_be_undefined(value))
         without, full = (self.session.blocks.key_orders.follow(storage.copy_of(table), table) for _ in range(2))
         ItemPlace(without, key).write(MISSING)
@@ -367,12 +367,12 @@ class Describer:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether an object is a container of its attributes."""
+    """Tell whether an object is a container of its attributes."""
     return is_followed(value) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
 
 
 def items_of(session: Session, table: Any) -> dict[Any, Any]:
-    """What is in a dict, in one of Python's own."""
+    """Return what is in a dict, in one of Python's own."""
     return session.blocks.key_orders.follow(ContentsPlace(table).read(), table)  # type: ignore[no-any-return]
 
 
@@ -381,5 +381,5 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_of_program(value: slice) -> bool:
-    """Whether a bound of a slice is known only at run time."""
+    """Tell whether a bound of a slice is known only at run time."""
     return any(isinstance(bound, (torch.Tensor, *SYMBOLIC_NUMBERS)) for bound in (value.start, value.stop, value.step))

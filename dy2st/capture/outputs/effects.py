@@ -65,7 +65,7 @@ def effects_of(session: Session, writes: Sequence[Write], describer: Describer) 
 
 
 def _names_within(name: str, value: Any, depth: int = DEEP) -> Iterator[str]:
-    """The names of the sources that lead into a value that is written, as the next call finds them."""
+    """Yield the names of the sources that lead into a value that is written, as the next call finds them."""
     if isinstance(value, dict):
         parts = {f"{name}[{key!r}]": item for key, item in storage.plain(value).items()}
     elif isinstance(value, (list, tuple)):
@@ -81,7 +81,7 @@ def _names_within(name: str, value: Any, depth: int = DEEP) -> Iterator[str]:
 
 
 def _stay_distinct(session: Session, owner: Any, source: Source | None) -> None:
-    """The program is right as long as no other object from outside comes to be one that it writes to."""
+    """Note that the program is right as long as no other object from outside comes to be one that it writes to."""
     if source is None or isinstance(owner, (CellType, ModuleType)):
         return
     relatives = session.tracker.relatives(owner)
@@ -90,7 +90,7 @@ def _stay_distinct(session: Session, owner: Any, source: Source | None) -> None:
 
 
 def _place_name(place: Place, source: Source | None) -> str:
-    """The place as its source is named, if the program can read it back from there."""
+    """Return the place as its source is named, if the program can read it back from there."""
     if source is None or (isinstance(place, ItemPlace) and source.name == "globals()"):
         return str(place.item) if isinstance(place, ItemPlace) and source is not None else str(place)
     match place:
@@ -144,7 +144,7 @@ def _writer(session: Session, write: Write, owner: Any, source: Source | None) -
 
 
 def _type_of(new: Any) -> value_types.Type:
-    """The type of what is written; a container that holds itself is what it is."""
+    """Return the type of what is written; a container that holds itself is what it is."""
     try:
         return lattice.type_of(new)
     except mismatches.HoldsItselfMismatch:

@@ -46,7 +46,7 @@ class Written:
     existing: Mapping[int, int]
 
     def known(self, values: Sequence[Any]) -> dict[int, Any]:
-        """The containers that are there already, from the values of the sources."""
+        """Return the containers that are there already, from the values of the sources."""
         return {number: values[index] for number, index in self.existing.items()}
 
     @functools.cached_property
@@ -95,7 +95,7 @@ class Results:
 
 
 def of(session: Session, result: Any) -> Results:
-    """Everything that the captured function leaves, given what it returns."""
+    """Return everything that the captured function leaves, given what it returns."""
     describer = Describer(session)
     structure = describer.describe(result, "returns")
     session.places.rely_on_unchanged(session.blocks.region.undo_log)
@@ -113,7 +113,7 @@ def of(session: Session, result: Any) -> Results:
 
 
 def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
-    """What has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be described."""
+    """Return what has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be described."""
     describer = Describer(session)
     effects: list[Effect] = []
     writers: list[Writer] = []
@@ -132,7 +132,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
 
 
 def outside(session: Session, undo_log: UndoLog) -> list[Write]:
-    """The writes to places that exist before and after the call."""
+    """Return the writes to places that exist before and after the call."""
     found: dict[tuple[Any, ...], Write] = {}
     writes = undo_log.writes()
     for write in writes.values():
@@ -152,7 +152,7 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
 
 
 def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
-    """The attributes of objects from outside that come last, where writing them does not give their order."""
+    """Yield the attributes of objects from outside that come last, where writing them does not give their order."""
     for owner, order in session.blocks.key_orders.last(writes):
         place: Any = key_order.LastPlace(owner)
         if session.tracker.source_of(owner) is not None and not _is_inside(session, place):
@@ -161,12 +161,12 @@ def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:
 
 
 def _is_in_new_table(writes: Mapping[tuple[Any, ...], Write], place: Place) -> bool:
-    """Whether a place is an attribute of an object whose attributes are replaced as a whole."""
+    """Tell whether a place is an attribute of an object whose attributes are replaced as a whole."""
     return isinstance(place, AttributePlace) and place.name != "__dict__" and AttributePlace(place.owner, "__dict__").key in writes
 
 
 def _is_of_abstract(session: Session, place: Place) -> bool:
-    """Whether a place is an attribute of a tensor that the program makes."""
+    """Tell whether a place is an attribute of a tensor that the program makes."""
     return isinstance(place, AttributePlace) and isinstance(place.owner, torch.Tensor) and session.fakes.is_abstract(place.owner)
 
 

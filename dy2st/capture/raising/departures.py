@@ -47,17 +47,17 @@ class Attempt(Handlers):
         self._grad, self._autocasts = torch.is_grad_enabled(), len(session.open_autocasts)
 
     def keeps(self, place: CellPlace) -> bool:
-        """Whether a variable is what it was when the exception was raised, for a handler or what follows."""
+        """Tell whether a variable is what it was when the exception was raised, for a handler or what follows."""
         born = self._born(place.cell)
         is_outside = born is None or born < self._start  # and no variable of a function that was called
         return is_outside and id(place.cell) not in self._forgotten
 
     def unwind(self, session: Session, error: BaseException) -> Attempt | None:  # type: ignore[override]
-        """An exception ends in it, or passes."""
+        """Return an exception ends in it, or passes."""
         return self if self.catches(error) else None
 
     def handler(self, error: BaseException) -> Handler | None:
-        """The one that is for an exception."""
+        """Return the one that is for an exception."""
         return next((handler for kind, handler in self.handlers if kind is None or matches(error, kind())), None)
 
     def restore_modes(self, session: Session, error: BaseException) -> None:
@@ -86,7 +86,7 @@ class Departure:
         self._kind: Any = None
 
     def left(self, error: BaseException, recipe: Recipe, values: Sequence[Any]) -> Any:
-        """What the program passes along: the values that the exception is made of, if there are any."""
+        """Return what the program passes along: the values that the exception is made of, if there are any."""
         self._error, self._recipe = error.with_traceback(None), recipe
         if not values:
             return self
@@ -95,24 +95,24 @@ class Departure:
         return self._kind(*values)
 
     def error(self, given: Any) -> BaseException:
-        """The exception, from what the program has passed along."""
+        """Return the exception, from what the program has passed along."""
         assert self._error is not None and self._recipe is not None
         return self._error if given is self else self._recipe(*given)
 
 
 def _kind_of(departure: Departure, count: int) -> Any:
-    """A class of tuples of its own: the values of one departure are joined with those of the same."""
+    """Return a class of tuples of its own: the values of one departure are joined with those of the same."""
     names = [f"value_{n}" for n in range(count)]
     return type("Left", (collections.namedtuple("Left", names),), {"departure": departure, "__slots__": ()})
 
 
 def _is_alone(error: BaseException) -> bool:
-    """Whether an exception has no other by it: which ones it has differs from way to way."""
+    """Tell whether an exception has no other by it: which ones it has differs from way to way."""
     return error.__cause__ is None and error.__context__ is None and not error.__suppress_context__
 
 
 def leave(session: Session, attempt: Attempt, error: BaseException, recipe: Recipe, values: Sequence[Any]) -> None:
-    """An exception leaves the block that is recorded now for the handlers of a ``try`` statement."""
+    """Note that an exception leaves the block that is recorded now for the handlers of a ``try`` statement."""
     attempt.restore_modes(session, error)
     if recipe.itself is not None or (_is_alone(error) and session.blocks.is_older(error, attempt.depth)):
         known = session.in_flight.departures.setdefault((id(attempt), id(error)), Departure(attempt))
@@ -123,19 +123,19 @@ def leave(session: Session, attempt: Attempt, error: BaseException, recipe: Reci
 
 
 def departure(option: Any) -> Departure | None:
-    """The departure that an option of what was left stands for."""
+    """Return the departure that an option of what was left stands for."""
     return option if option is None or isinstance(option, Departure) else option.departure
 
 
 def attempts(left: Any) -> list[Attempt]:
-    """The statements to whose handlers an exception may be on its way."""
+    """Return the statements to whose handlers an exception may be on its way."""
     options = left.options.values() if isinstance(left, TaggedUnion) else (left,)
     found = [found.attempt for option in options if (found := departure(option)) is not None]
     return list(dict.fromkeys(found))
 
 
 def without(left: TaggedUnion, tag: int) -> Any:
-    """What may have been left where it is not one of the options."""
+    """Return what may have been left where it is not one of the options."""
     rest = {other: option for other, option in left.options.items() if other != tag}
     return next(iter(rest.values())) if len(rest) == 1 else TaggedUnion(left.session, left.tag, rest)
 
@@ -145,13 +145,13 @@ def _passed(session: Session, value: Any) -> Any:
 
 
 def _key(attempt: Attempt, error: BaseException, recipe: Recipe) -> tuple[Any, ...]:
-    """What is the same each time that one ``raise`` is captured."""
+    """Return what is the same each time that one ``raise`` is captured."""
     way = tuple((step.tb_frame.f_code, step.tb_lasti) for step in steps(error))
     return id(attempt), way, _key_of(recipe)
 
 
 def _key_of(recipe: Recipe) -> tuple[Any, ...]:
-    """What is the same for exceptions that the same values make alike."""
+    """Return what is the same for exceptions that the same values make alike."""
     args = tuple(map(_key_of_value, recipe.args))
     fixed = tuple((name, _key_of_value(value)) for name, value in recipe.fixed.items())
     links = tuple((name, _key_of(link)) for name, link in recipe.links)

@@ -34,7 +34,7 @@ _MAX_CHAIN = 8
 
 
 def raised(error: Any) -> Any:
-    """What a ``raise`` statement raises during capture: the exception itself, noted as the user's own."""
+    """Return what a ``raise`` statement raises during capture: the exception itself, noted as the user's own."""
     session = current()
     if session is None:
         return error
@@ -52,7 +52,7 @@ def raised(error: Any) -> Any:
 
 
 def _raise_each(session: Session, error: BaseException) -> None:
-    """Of an exception with an attribute that is one of several, raise one with each of them."""
+    """Note that of an exception with an attribute that is one of several, raise one with each of them."""
     for name, value in vars(error).items():
         if isinstance(value, TaggedUnion):
             options = {tag: MISSING if isinstance(option, Undefined) else option for tag, option in value.options.items()}
@@ -67,7 +67,7 @@ def _raise_with(session: Session, error: BaseException, name: str, value: Any) -
 
 
 def raised_from(error: Any, cause: Any) -> Any:
-    """What ``raise error from cause`` raises, with its cause: one of several where a tensor decides on it."""
+    """Return what ``raise error from cause`` raises, with its cause: one of several where a tensor decides on it."""
     session = current()
     if isinstance(error, TaggedUnion):
         error.session.over(error, lambda option: _raise(option, cause))
@@ -135,7 +135,7 @@ def records(session: Session, error: BaseException) -> bool:
 
 
 def _given(session: Session, error: BaseException, values: list[Any]) -> list[Any]:
-    """What an exception is made with.
+    """Return what an exception is made with.
 
     Raises:
         CaptureError: a block that has ended has made some of it.
@@ -151,7 +151,7 @@ def _given(session: Session, error: BaseException, values: list[Any]) -> list[An
 
 
 def handled(session: Session, error: BaseException) -> Callable[[], BaseException] | None:
-    """What makes an exception that is being handled: one of the user's, of which nothing is known at run time only."""
+    """Return what makes an exception that is being handled: one of the user's, of which nothing is known at run time only."""
     if not any(error is known for known in session.in_flight.raised):
         return None
     values: list[Any] = []
@@ -160,7 +160,7 @@ def handled(session: Session, error: BaseException) -> Callable[[], BaseExceptio
 
 
 def _unchain(session: Session, error: BaseException) -> None:
-    """An exception has been raised in a block: another block may raise the same object, which is behind nothing there."""
+    """Note that an exception has been raised in a block: another block may raise the same object, which is behind nothing there."""
     for position, (known, time, before) in reversed([*enumerate(session.in_flight.chains)]):
         if known is error and time > session.blocks.region.start:
             for name in CHAIN:  # the last one, since a cause sets it
@@ -170,7 +170,7 @@ def _unchain(session: Session, error: BaseException) -> None:
 
 
 def _acts_before(session: Session) -> bool:
-    """Whether the program does something before it fails that a caller can see, or may fail earlier in another way."""
+    """Tell whether the program does something before it fails that a caller can see, or may fail earlier in another way."""
     targets = [node.target for node in session.builder.graph.nodes if node.op == "call_function"]
     controls = (target.effect for target in targets if isinstance(target, control.Control))
     operators = [target for target in targets if isinstance(target, torch._ops.OpOverload)]
@@ -179,14 +179,14 @@ def _acts_before(session: Session) -> bool:
 
 
 def _record_failing(session: Session, error: BaseException, operation: Any, args: Any, kwargs: Any) -> None:
-    """An operation fails on abstract values: it is recorded, for its own words when it fails on tensors."""
+    """Note that an operation fails on abstract values: it is recorded, for its own words when it fails on tensors."""
     node = session.builder.call(operation, args, kwargs)
     message = f"{operation} failed when the program was captured: {error}"
     session.builder.call_raw(control.raise_, (RuntimeError, message, node))
 
 
 def maker(session: Session, error: BaseException, values: list[Any]) -> Callable[..., BaseException]:
-    """What makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
+    """Return what makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
     recipe = _recipe(session, error, values, _MAX_CHAIN)
     own_init = hasattr(type(error).__init__, "__code__")
     special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress or recipe.itself or recipe.about
@@ -228,7 +228,7 @@ _ABOUT = ("name", "obj")
 
 
 def _about(session: Session, error: BaseException, depth: int | None) -> dict[str, Any]:
-    """What Python keeps in an exception outside of its attributes.
+    """Return what Python keeps in an exception outside of its attributes.
 
     Args:
         session: the capture.
@@ -251,7 +251,7 @@ def _about(session: Session, error: BaseException, depth: int | None) -> dict[st
 
 
 def from_outside(session: Session, error: BaseException) -> bool:
-    """Whether an exception was there before the call: it is no other one where it is caught.
+    """Tell whether an exception was there before the call: it is no other one where it is caught.
 
     Raises:
         CaptureError: it has got another behind it here, which it keeps.

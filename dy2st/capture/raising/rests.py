@@ -26,7 +26,7 @@ Join = Callable[..., Any]
 
 
 def going(session: Session) -> Any:
-    """Whether no exception is on its way to a handler: a Python bool, or a symbolic one."""
+    """Tell whether no exception is on its way to a handler: a Python bool, or a symbolic one."""
     left = session.in_flight.left.read()
     if not isinstance(left, TaggedUnion):
         return left is None
@@ -39,7 +39,7 @@ def going(session: Session) -> Any:
 
 
 def go_on(session: Session, cells: Sequence[Place]) -> None:
-    """What is captured from now on is for the way on which no exception has been left.
+    """Capture what comes from now on for the way on which no exception has been left.
 
     Args:
         cells: variables that may be written.
@@ -131,7 +131,7 @@ def _is_empty(session: Session, rest: Rest, writes: dict[tuple[Any, ...], Write]
 
 
 def _skipped(session: Session, rest: Outcome, value: Any) -> Outcome:
-    """The way on which there is an exception: what no handler of it sees may hold anything."""
+    """Return the way on which there is an exception: what no handler of it sees may hold anything."""
     with session.blocks.nested(()) as region:
         left = session.in_flight.left.read()
         going_on = next(tag for tag, option in left.options.items() if option is None)
@@ -151,7 +151,7 @@ def _is_forgotten(session: Session, place: Place, attempts: Sequence[departures.
 
 
 def _lists(session: Session, rest: Outcome) -> None:
-    """Lists that a rest has made longer or shorter are lists of the program from here on, and the rest changes these.
+    """Note that lists that a rest has made longer or shorter are lists of the program from here on, and the rest changes these.
 
     Raises:
         NeedsRuntimeList: one was made in a block around this one.

@@ -45,7 +45,7 @@ def unwound(session: Session, error: BaseException) -> tuple[BaseException, Any]
 
 
 def passed(session: Session, step: Any, error: BaseException) -> tuple[BaseException, Any]:
-    """What comes out of one handler, ``finally`` clause or context manager that an exception passes; and whether it ends in it."""
+    """Return what comes out of one handler, ``finally`` clause or context manager that an exception passes; and whether it ends in it."""
     try:
         taken = _while_handled(error, lambda: step.unwind(session, error))
     except Exception as other:
@@ -74,7 +74,7 @@ def _while_handled(error: BaseException, act: Callable[[], Any]) -> Any:
 
 
 def refused(session: Session, error: BaseException, what: str) -> Refused:
-    """The refusal of a program in which something outside of a block would catch what the block raises."""
+    """Return the refusal of a program in which something outside of a block would catch what the block raises."""
     kind = type(error).__name__
     return Refused(
         errors.CaptureError(
@@ -98,14 +98,14 @@ class Handlers:
         self._kinds, self._in_groups = kinds, in_groups
 
     def catches(self, error: BaseException) -> bool:
-        """Whether one of them is for an exception."""
+        """Tell whether one of them is for an exception."""
         if self._in_groups:
             group = vars(builtins)["BaseExceptionGroup"]("", [error])
             return any(group.subgroup(kind) is not None for kind in self._kinds())
         return any(kind is None or matches(error, kind) for kind in self._kinds())
 
     def keeps(self, place: CellPlace) -> bool:
-        """Nothing goes on behind it where an exception has passed."""
+        """Return that nothing goes on behind it where an exception has passed."""
         return False
 
     def unwind(self, session: Session, error: BaseException) -> None:
@@ -126,11 +126,11 @@ class Final:
         self._function, self._frame = function, session.frames.open[-1]
 
     def catches(self, error: BaseException) -> bool:
-        """It sends every exception on."""
+        """Send every exception on."""
         return False
 
     def keeps(self, place: CellPlace) -> bool:
-        """Nothing goes on behind it where an exception has passed."""
+        """Return that nothing goes on behind it where an exception has passed."""
         return False
 
     def unwind(self, session: Session, error: BaseException) -> None:
@@ -146,7 +146,7 @@ class Final:
 
 @contextlib.contextmanager
 def handled(kinds: Callable[[], tuple[Any, ...]], in_groups: bool = False) -> Iterator[None]:
-    """A scope in which the user's code catches exceptions of some kinds."""
+    """Open a scope in which the user's code catches exceptions of some kinds."""
     session = current()
     if session is None:
         yield
@@ -173,7 +173,7 @@ def check_handled(session: Session, error: BaseException) -> None:
 
 
 def matches(error: BaseException, kind: Any) -> bool:
-    """Whether an ``except`` clause for a kind, or a tuple of kinds, takes an exception."""
+    """Tell whether an ``except`` clause for a kind, or a tuple of kinds, takes an exception."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not all(isinstance(one, type) and issubclass(one, BaseException) for one in kinds):
         raise TypeError("catching classes that do not inherit from BaseException is not allowed")
@@ -181,7 +181,7 @@ def matches(error: BaseException, kind: Any) -> bool:
 
 
 def outstanding(error: BaseException) -> Signal | errors.Dy2stError | None:
-    """The error or signal of the capture that was on its way out when a ``finally`` clause raised a user's exception instead.
+    """Return the error or signal of the capture that was on its way out when a ``finally`` clause raised a user's exception instead.
 
     What such a clause does then is nothing that the program does: the names that it reads may not be bound yet.
     """
@@ -192,7 +192,7 @@ def outstanding(error: BaseException) -> Signal | errors.Dy2stError | None:
 
 
 def finalized(function: FunctionType) -> contextlib.AbstractContextManager[Any]:
-    """A scope with a ``finally`` clause, which ``function`` runs where an exception leaves a block of the program inside."""
+    """Return a scope with a ``finally`` clause, which ``function`` runs where an exception leaves a block of the program inside."""
     session = current()
     return contextlib.nullcontext() if session is None else session.in_flight.around(Final(function, session))
 

@@ -59,7 +59,7 @@ class BlockBuilder:
     # -- values to nodes -------------------------------------------------------------------------------------------------
 
     def argument(self, value: Any) -> Any:
-        """What stands for a value, or for each value in nested tuples, lists, dicts and slices, in the arguments of a node."""
+        """Return what stands for a value, or for each value in nested tuples, lists, dicts and slices, in the arguments of a node."""
         if isinstance(value, _VALUES):
             return self.node_of(value)
         if isinstance(value, (tuple, list)):
@@ -74,7 +74,7 @@ class BlockBuilder:
         return value
 
     def node_of(self, value: Any) -> Any:
-        """The node of a symbolic value; a plain number where the value turned out to be known."""
+        """Return the node of a symbolic value; a plain number where the value turned out to be known."""
         if isinstance(value, SYMBOLIC_NUMBERS):
             return self._number_node(value)
         node = self._find_object(value)
@@ -85,28 +85,28 @@ class BlockBuilder:
         return node
 
     def is_inside(self, other: BlockBuilder) -> bool:
-        """Whether this is the other block or one inside of it."""
+        """Tell whether this is the other block or one inside of it."""
         return self is other or (self.parent is not None and self.parent.is_inside(other))
 
     def is_operand(self, value: Any) -> bool:
-        """Whether a tensor or list is one of an outer block."""
+        """Tell whether a tensor or list is one of an outer block."""
         node = self._own(value)
         if node is not None:
             return node in self.operands.values()
         return self.parent is not None and self.parent.knows(value)
 
     def knows(self, value: Any) -> bool:
-        """Whether a tensor or list has a node in this block or an outer one."""
+        """Tell whether a tensor or list has a node in this block or an outer one."""
         return self._own(value) is not None or (self.parent is not None and self.parent.knows(value))
 
     def lifted(self) -> list[torch.Tensor]:
-        """The tensors of outer blocks that are used here."""
+        """Return the tensors of outer blocks that are used here."""
         taken = set(self.operands.values())
         values = (get() for get, node in self._objects.values() if node in taken)
         return [value for value in values if isinstance(value, torch.Tensor)]
 
     def can_express(self, expr: sympy.Basic) -> bool:
-        """Whether the block can compute an expression of sizes and numbers."""
+        """Tell whether the block can compute an expression of sizes and numbers."""
         if expr in self._expressions or expr in self._lazy or (self.parent is not None and self.parent.can_express(expr)):
             return True
         return not expr.is_Symbol and all(self.can_express(part) for part in expr.args)
@@ -138,7 +138,7 @@ class BlockBuilder:
         return self.expression_node(value.node.expr)
 
     def expression_node(self, expr: sympy.Basic) -> Any:
-        """The node that computes an expression of sizes and numbers, made of operations where there is none yet."""
+        """Return the node that computes an expression of sizes and numbers, made of operations where there is none yet."""
         found = self._find_expression(expr)
         if found is not None:
             return found
@@ -169,7 +169,7 @@ class BlockBuilder:
     # -- nodes -----------------------------------------------------------------------------------------------------------
 
     def placeholder(self, name: str, value: Any) -> fx.Node:
-        """A new input after the existing ones."""
+        """Return a new input after the existing ones."""
         first = next((node for node in self.graph.nodes if node.op != "placeholder"), self.graph._root)
         with self.graph.inserting_before(first):
             node = self.graph.placeholder(name)
@@ -220,7 +220,7 @@ class BlockBuilder:
         self._objects[id(value)] = (lambda: value), node
 
     def object_node(self, value: Any) -> fx.Node | None:
-        """The node that gives an object, if there is one."""
+        """Return the node that gives an object, if there is one."""
         return self._find_object(value) if self.knows(value) else None
 
     def bind_without_sizes(self, value: torch.Tensor, node: fx.Node) -> None:
@@ -239,7 +239,7 @@ class BlockBuilder:
             self._lazy.setdefault(expr.lhs, (scalars.to_int, (node,)))
 
     def mark(self) -> fx.Node:
-        """A point to come back to with :meth:`rollback`."""
+        """Return a point to come back to with :meth:`rollback`."""
         return self.graph._root.prev
 
     def rollback(self, mark: fx.Node) -> None:
@@ -276,7 +276,7 @@ def align_operands(*builders: BlockBuilder) -> tuple[fx.Node, ...]:
 
 
 def _short_name(target: Any) -> str | None:
-    """``add`` for ``aten.add.Tensor``; torch.fx makes it unique."""
+    """Return ``add`` for ``aten.add.Tensor``; torch.fx makes it unique."""
     return target.overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else None
 
 

@@ -33,7 +33,7 @@ class Checks:
         self._assumed.append((expr, message))
 
     def forget(self) -> None:
-        """What has been assumed in a block that is undone holds no more."""
+        """Do what has been assumed in a block that is undone holds no more."""
         self._assumed.clear()
 
     def emit(self) -> None:

@@ -21,7 +21,7 @@ _PRODUCTS = frozenset((
 
 
 def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
-    """The exception that an operation raises for real operands of the same dtypes, sizes and strides.
+    """Return the exception that an operation raises for real operands of the same dtypes, sizes and strides.
 
     Args:
         func: the operator.
@@ -44,7 +44,7 @@ def of_eager(func: Any, args: Any, kwargs: Any, error: Exception) -> Exception:
 
 
 def of_dtypes(func: Any, args: Any, kwargs: Any) -> Exception | None:
-    """The exception that an operation raises for real operands whose dtypes differ, which no fake kernel may look at."""
+    """Return the exception that an operation raises for real operands whose dtypes differ, which no fake kernel may look at."""
     dtypes = {arg.dtype for arg in args if isinstance(arg, torch.Tensor)}
     if len(dtypes) > 1 and func.overloadpacket not in _PRODUCTS:  # others take indices and masks
         dtypes = {dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex}
@@ -54,7 +54,7 @@ def of_dtypes(func: Any, args: Any, kwargs: Any) -> Exception | None:
 
 
 def without_abstract(func: Any, seen: str | None = None) -> CaptureError:
-    """The error for an operation that runs, but not on abstract values for tensors."""
+    """Return the error for an operation that runs, but not on abstract values for tensors."""
     if func.namespace == "aten":
         fix = "use other dtypes or another operation; torch itself cannot trace this one either"
     else:
@@ -63,7 +63,7 @@ def without_abstract(func: Any, seen: str | None = None) -> CaptureError:
 
 
 def _can_be_tried(func: Any, leaves: list[Any]) -> bool:
-    """Whether an operation of torch can be run for what eager says: without random numbers, on known and small operands."""
+    """Tell whether an operation of torch can be run for what eager says: without random numbers, on known and small operands."""
     if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
@@ -72,7 +72,7 @@ def _can_be_tried(func: Any, leaves: list[Any]) -> bool:
 
 
 def _tried(func: Any, args: Any, kwargs: Any, grad: bool) -> Exception | None:
-    """What an operation raises for real operands."""
+    """Return what an operation raises for real operands."""
     with _disable_current_modes(), torch.set_grad_enabled(grad):
         args, kwargs = tree_map_only(FakeTensor, lambda fake: _real(fake, grad), (args, kwargs))
         try:
@@ -83,7 +83,7 @@ def _tried(func: Any, args: Any, kwargs: Any, grad: bool) -> Exception | None:
 
 
 def _is_small(tensor: torch.Tensor) -> bool:
-    """Whether an abstract value is for a plain tensor on the CPU that takes little memory."""
+    """Tell whether an abstract value is for a plain tensor on the CPU that takes little memory."""
     if not isinstance(tensor, FakeTensor) or tensor.layout != torch.strided or tensor.fake_device.type != "cpu":
         return False
     sizes = [*tensor.shape, *tensor.stride(), tensor.storage_offset()]

@@ -65,7 +65,7 @@ def check(session: Capturing, func: Any, args: Any) -> None:
 
 
 def check_number(session: Capturing, target: Any, args: Any) -> None:
-    """The same for a function of numbers."""
+    """Do the same for a function of numbers."""
     if not session.in_flight.pending:
         return
     if target in _DIVISIONS and not isinstance(args[-1], (int, float)):
@@ -83,7 +83,7 @@ def check_number(session: Capturing, target: Any, args: Any) -> None:
 
 
 def check_assumption(session: Capturing, text: str) -> None:
-    """The same for sizes that must fit."""
+    """Do the same for sizes that must fit."""
     _refuse_if_named(session, RuntimeError(), f"an operation that relies on {text}", "test the sizes with an if statement")
 
 

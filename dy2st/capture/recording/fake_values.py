@@ -40,11 +40,11 @@ class FakeValues:
         self.mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
 
     def is_abstract(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is a fake one of this capture."""
+        """Tell whether a tensor is a fake one of this capture."""
         return getattr(tensor, "fake_mode", None) is self.mode
 
     def tensor(self, kind: value_types.TensorType) -> torch.Tensor:
-        """A tensor of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
+        """Return a tensor of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
         sizes = [self._new_size(size) for size in kind.sizes]
         with quiet(), torch.enable_grad():
             if kind.strides is None or not all(type(s) is int for s in sizes):
@@ -66,7 +66,7 @@ class FakeValues:
         return self.shapes.fresh_int(size=True) if size is value_types.DYNAMIC else self.symbolic_int(size)
 
     def symbolic_int(self, expr: Any) -> Any:
-        """The symbolic int of an expression."""
+        """Return the symbolic int of an expression."""
         if isinstance(expr, int):
             return expr
         return int(expr) if expr.is_number else self.shapes.create_symintnode(expr, hint=None)

@@ -55,7 +55,7 @@ class InFlight:
 
     @contextlib.contextmanager
     def around(self, step: Pending) -> Iterator[None]:
-        """An exception that leaves a block inside passes a step."""
+        """Let an exception that leaves a block inside pass a step."""
         self.pending.append(step)
         try:
             yield
@@ -63,14 +63,14 @@ class InFlight:
             self.pending.pop()
 
     def forget(self) -> None:
-        """The capture is over: let go of what it raised."""
+        """Note that the capture is over: let go of what it raised."""
         self.raised.clear()
         self.chains.clear()
         self.failed = None
 
 
 def _handled() -> Iterator[BaseException]:
-    """The exceptions that are being handled."""
+    """Yield the exceptions that are being handled."""
     error = sys.exc_info()[1]
     while error is not None:
         yield error

@@ -28,7 +28,7 @@ _SOME = (
 
 
 def refused_overlap(func: Any, args: Sequence[Any]) -> str | None:
-    """What torch says to an operation that writes its first argument in place; ``None`` if it accepts it, or that is not known."""
+    """Return what torch says to an operation that writes its first argument in place; ``None`` if it accepts it, or that is not known."""
     in_place = func.__name__.split(".")[0].endswith("_") and (torch.Tag.pointwise in func.tags or func in _ALSO)
     if not in_place or func.overloadpacket in _UNCHECKED or not args or not _is_known(args[0]):
         return None
@@ -39,7 +39,7 @@ def refused_overlap(func: Any, args: Sequence[Any]) -> str | None:
 
 
 def are_apart(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether it is known that two tensors in one memory have no element in common."""
+    """Tell whether it is known that two tensors in one memory have no element in common."""
     if not (_is_known(one) and _is_known(other)):
         return False
     (begin, end), (other_begin, other_end) = _span(one), _span(other)
@@ -47,7 +47,7 @@ def are_apart(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def holds(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether all elements of another tensor in the same memory are elements of a tensor that lies there without gaps."""
+    """Tell whether all elements of another tensor in the same memory are elements of a tensor that lies there without gaps."""
     if not (_is_known(one) and _is_dense(one) and _is_known(other)):
         return False
     (begin, end), (other_begin, other_end) = _span(one), _span(other)
@@ -62,14 +62,14 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _is_known(tensor: Any) -> bool:
-    """Whether it is known where in its memory a tensor lies."""
+    """Tell whether it is known where in its memory a tensor lies."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
         return False
     return all(type(number) is int for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()))
 
 
 def _partly(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have a part of their memory in common; torch looks no closer at those with holes."""
+    """Tell whether two tensors have a part of their memory in common; torch looks no closer at those with holes."""
     if one is other or not one.numel() or not other.numel() or one.untyped_storage()._cdata != other.untyped_storage()._cdata:
         return False
     if not (_is_dense(one) and _is_dense(other)):
@@ -81,7 +81,7 @@ def _partly(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether its elements fill a stretch of memory, each once."""
+    """Tell whether its elements fill a stretch of memory, each once."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
         if size != 1 and stride != expected:

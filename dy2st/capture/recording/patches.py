@@ -22,7 +22,7 @@ class Patch:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """A scope in which the change is in place."""
+        """Open a scope in which the change is in place."""
         with self._lock:
             self._captures += 1
             if self._captures == 1:

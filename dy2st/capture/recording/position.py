@@ -33,7 +33,7 @@ class Position:
         """Gives what makes an exception that is being handled, if the user's code has raised it."""
 
     def locate(self) -> Location | None:
-        """The user's line that runs now: the innermost frame of converted code or of a file that has some."""
+        """Return the user's line that runs now: the innermost frame of converted code or of a file that has some."""
         if self._location is not None:
             return self._location
         frame = sys._getframe(1)
@@ -49,13 +49,13 @@ class Position:
         return None
 
     def here(self) -> errors.Location | None:
-        """The user's line that runs now, for an error."""
+        """Return the user's line that runs now, for an error."""
         location = self.locate()
         return errors.Location(location.file, location.line, location.function) if location else None
 
     @contextlib.contextmanager
     def located(self, location: Location | None) -> Iterator[None]:
-        """What is recorded inside belongs to another line of the user's than the one that runs."""
+        """Record what is inside as of another line of the user's than the one that runs."""
         outer, self._location = self._location, location
         try:
             yield
@@ -63,7 +63,7 @@ class Position:
             self._location = outer
 
     def asked_by_user_code(self) -> bool:
-        """Whether the call of torch that is handled now was made by the user's code, or by code that is called as it is."""
+        """Tell whether the call of torch that is handled now was made by the user's code, or by code that is called as it is."""
         frame = sys._getframe(1)
         while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
             frame = frame.f_back
@@ -71,7 +71,7 @@ class Position:
         return code.co_name == "_call_plain" or not code.co_filename.startswith(_PACKAGE)
 
     def asked_by_torch(self) -> bool:
-        """Whether what is asked now is asked by code of torch: it chooses between operators that give the same."""
+        """Tell whether what is asked now is asked by code of torch: it chooses between operators that give the same."""
         frame = sys._getframe(1)
         while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
             frame = frame.f_back

@@ -198,5 +198,5 @@ def record_number(session: Capturing, target: Callable[..., Any], args: tuple[An
 
 
 def fresh_number(shapes: CaptureShapes, kind: str) -> Any:
-    """A new symbolic number."""
+    """Return a new symbolic number."""
     return {"int": shapes.fresh_int, "float": shapes.fresh_float, "bool": shapes.fresh_bool}[kind]()

@@ -34,7 +34,7 @@ _FUNCTIONS: dict[Any, Callable[..., tuple[torch.Tensor, ...]]] = {
 
 
 def shapes_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
-    """The results of a recurrent layer on a sequence of unknown sizes; ``None`` for any other operation."""
+    """Return the results of a recurrent layer on a sequence of unknown sizes; ``None`` for any other operation."""
     function = _FUNCTIONS.get(func)
     if function is None or kwargs or all(type(size) is int for size in args[0].shape):
         return None

@@ -62,7 +62,7 @@ class CaptureShapes(ShapeEnv):
         return bool(result)
 
     def _is_new(self, expr: sympy.Basic) -> bool:
-        """Whether an expression speaks of a size that the current operation has just made: then it describes its result."""
+        """Tell whether an expression speaks of a size that the current operation has just made: then it describes its result."""
         first = self.operation_start
         return first is not None and any(int(str(s)[1:]) >= first for s in expr.free_symbols if str(s).startswith("u"))
 
@@ -85,18 +85,18 @@ class CaptureShapes(ShapeEnv):
             return sympy.true if answer else sympy.false
 
     def _take_as_equal(self, expr: Any) -> Any:
-        """An operation asks whether two sizes are equal: it needs them to be, and the program checks that they are."""
+        """Return an operation asks whether two sizes are equal: it needs them to be, and the program checks that they are."""
         self.guard_or_defer_runtime_assert(sympy.Eq(expr.lhs, expr.rhs), "these two sizes are taken to be equal")
         return sympy.true if isinstance(expr, sympy.Eq) else sympy.false
 
     def known(self, value: Any) -> bool | None:
-        """What a symbolic bool is, where that follows from what is known; else ``None``."""
+        """Return what a symbolic bool is, where that follows from what is known; else ``None``."""
         if isinstance(value, bool):
             return value
         return self._known(value.node.expr)
 
     def _known(self, expr: sympy.Basic) -> bool | None:
-        """What an expression is, where that follows from what is known, also of the tests that its numbers come from."""
+        """Return what an expression is, where that follows from what is known, also of the tests that its numbers come from."""
         answer = self._maybe_evaluate_static(expr)
         if answer is not None:
             return bool(answer)
@@ -122,7 +122,7 @@ class CaptureShapes(ShapeEnv):
             self._values[number.node.expr] = frozenset(known)
 
     def possible(self, expr: sympy.Basic) -> tuple[int, ...] | None:
-        """What a symbolic int may be, in order, if these are few."""
+        """Return what a symbolic int may be, in order, if these are few."""
         symbols = [*expr.free_symbols]
         if not all(symbol in self._values for symbol in symbols):
             return self._in_range(expr)
@@ -151,7 +151,7 @@ class CaptureShapes(ShapeEnv):
                 self.learn(expr.xreplace({symbol: ways[0] if fits[0] else ways[1]}))
 
     def facts(self) -> dict[str, Any]:
-        """What has been learned so far, for :meth:`forget_since`."""
+        """Return what has been learned so far, for :meth:`forget_since`."""
         return {name: copy.copy(getattr(self, name)) for name in _FACTS if hasattr(self, name)}
 
     def forget_since(self, facts: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ class CaptureShapes(ShapeEnv):
         self._version_counter += 1  # torch keeps answers until this changes, and sees facts that come only
 
     def fresh_int(self, size: bool = False) -> Any:
-        """A new symbolic int; with ``size`` one that is never negative."""
+        """Return a new symbolic int; with ``size`` one that is never negative."""
         number = self.create_unbacked_symint()
         if size:
             self.constrain_size(number)
@@ -179,16 +179,16 @@ class CaptureShapes(ShapeEnv):
         self._update_version_counter()
 
     def fresh_float(self) -> Any:
-        """A new symbolic float."""
+        """Return a new symbolic float."""
         return self.create_unbacked_symfloat()
 
     def fresh_bool(self) -> Any:
-        """A new symbolic bool."""
+        """Return a new symbolic bool."""
         return self.create_unbacked_symbool()
 
 
 def _expression(number: Any) -> sympy.Basic | None:
-    """A number as an expression, a bool as that of the int that it is; ``None`` for any other value."""
+    """Return a number as an expression, a bool as that of the int that it is; ``None`` for any other value."""
     if isinstance(number, int):
         return sympy.Integer(number)
     return number.node.expr if isinstance(number, torch.SymInt) else None
@@ -199,7 +199,7 @@ def _same_size_question(expr: Any) -> bool:
 
 
 def _zero_one_question(expr: Any) -> bool | None:
-    """The assumed answer to "is it 0 / 1?": no; ``None`` for any other question."""
+    """Return the assumed answer to "is it 0 / 1?": no; ``None`` for any other question."""
     if isinstance(expr, (sympy.Eq, sympy.Ne)) and expr.rhs in (0, 1):
         return isinstance(expr, sympy.Ne)
     return None

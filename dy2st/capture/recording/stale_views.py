@@ -31,7 +31,7 @@ class StaleViews:
         self._written: dict[int, list[BlockBuilder]] = {}
 
     def note(self, func: Any, args: Any, builder: BlockBuilder) -> None:
-        """An operation is recorded into a block."""
+        """Note that an operation is recorded into a block."""
         if builder.parent is None or not func._schema.is_mutable:
             return
         for argument, value in zip(func._schema.arguments, args):
@@ -42,7 +42,7 @@ class StaleViews:
                         known.append(builder)
 
     def may_pass(self, error: Exception, args: Any, builder: BlockBuilder) -> bool:
-        """Whether what failed on abstract values may work on tensors, because another way through the program is to blame."""
+        """Tell whether what failed on abstract values may work on tensors, because another way through the program is to blame."""
         if not isinstance(error, RuntimeError) or not any(words in str(error) for words in _MODIFIED):
             return False
         written = [block for tensor in _tensors(args) for block in self._written.get(_memory(tensor), ())]

@@ -26,30 +26,30 @@ class Allocations:
         self._allocations: dict[int, tuple[Any, int]] = {}
 
     def now(self) -> int:
-        """A time later than all before."""
+        """Return a time later than all before."""
         return next(self._clock)
 
     def own(self, made: Any, since: int | None = None) -> None:
-        """An object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
+        """Note that an object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
         self._allocations.setdefault(id(made), (made, self.now() if since is None else since))
 
     def own_variables(self, function: Callable[..., Any]) -> None:
-        """The variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
+        """Note that the variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
         for cell in getattr(function, "__closure__", None) or ():
             self.own(cell)
 
     def born(self, made: Any) -> int | None:
-        """When an object was made; ``None`` if it is older than the capture, or nobody saw it."""
+        """Tell when an object was made; ``None`` if it is older than the capture, or nobody saw it."""
         found = self._allocations.get(id(made))
         return found[1] if found is not None else None
 
     def is_since(self, time: int, made: Any) -> bool:
-        """Whether an object has been made at a time or later."""
+        """Tell whether an object has been made at a time or later."""
         born = self.born(made)
         return born is not None and born >= time
 
     def is_inside(self, place: Place, region: Region) -> bool:
-        """Whether a place is part of what a block has made itself, so that nobody outside can see that it is written."""
+        """Tell whether a place is part of what a block has made itself, so that nobody outside can see that it is written."""
         if isinstance(place, AttributePlace) and not region.repeats and children(place.owner) is None:
             return False  # nobody passes on what is in it
         time = self.born(place.cell if isinstance(place, CellPlace) else place.owner)

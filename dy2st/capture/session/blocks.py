@@ -94,51 +94,51 @@ class Blocks:
         return self.builder.parent is None
 
     def is_open(self, region: Region) -> bool:
-        """Whether a region is being recorded."""
+        """Tell whether a region is being recorded."""
         return region in self._regions
 
     def is_at(self, builder: BlockBuilder) -> bool:
-        """Whether the code that runs now stands in a block, or in a rest of what is in it."""
+        """Tell whether the code that runs now stands in a block, or in a rest of what is in it."""
         rests = [region.builder for region in self._regions if isinstance(region, Rest)]
         here = next((region.builder for region in reversed(self._regions) if region.builder not in rests), None)
         around = next((at for at, region in enumerate(self._regions) if region.builder is here), 0)
         return any(region.builder is builder for region in self._regions[around:])
 
     def has_rest(self, depth: int) -> bool:
-        """Whether a rest is open that was not when so many blocks were."""
+        """Tell whether a rest is open that was not when so many blocks were."""
         return any(isinstance(region, Rest) for region in self._regions[depth:])
 
     def repeats_since(self, time: int) -> bool:
-        """Whether the body of a loop has been begun since a time."""
+        """Tell whether the body of a loop has been begun since a time."""
         return any(region.repeats and region.start > time for region in self._regions)
 
     def is_older(self, value: Any, depth: int) -> bool:
-        """Whether an object is seen to have been made before the blocks and attempts above a depth began."""
+        """Tell whether an object is seen to have been made before the blocks and attempts above a depth began."""
         born = self._allocations.born(value)
         return born is not None and len(self._regions) > depth and born < self._regions[depth].start
 
     # -- what they have written ----------------------------------------------------------------------------------------------
 
     def undo_log_until_now(self) -> UndoLog:
-        """What has been written by now, by all blocks that are open."""
+        """Return what has been written by now, by all blocks that are open."""
         undo_log = UndoLog()
         for region in self._regions:
             undo_log.absorb(region.undo_log)
         return undo_log
 
     def was_written(self, key: tuple[Any, ...]) -> bool:
-        """Whether the captured code has written a place, so that what it holds now is no value from outside."""
+        """Tell whether the captured code has written a place, so that what it holds now is no value from outside."""
         keys = (key, ("contents", key[1])) if key[0] == "item" else (key,)  # a method of the container may have put it there
         return any(key in region.undo_log.entries for region in self._regions for key in keys)
 
     def is_only_noted(self, cell: CellPlace) -> bool:
-        """Whether blocks have noted a variable, as a function that they hold may write it, but nobody has."""
+        """Tell whether blocks have noted a variable, as a function that they hold may write it, but nobody has."""
         held = cell.read()
         entries = [region.undo_log.entries[cell.key] for region in self._regions if cell.key in region.undo_log.entries]
         return all(entry.raw is held and entry.seen is held for entry in entries)
 
     def entries(self) -> Iterator[Entry]:
-        """What has been noted by the blocks that are open, the latest first."""
+        """Yield what has been noted by the blocks that are open, the latest first."""
         for region in reversed(self._regions):
             yield from reversed(region.undo_log.entries.values())
 
@@ -151,7 +151,7 @@ class Blocks:
         return root
 
     def undo_all(self) -> None:
-        """The capture is over: undo what it wrote; an object that it has made, such as an exception, keeps what it was given."""
+        """Note that the capture is over: undo what it wrote; an object that it has made, such as an exception, keeps what it was given."""
         while self._regions:  # attempts that an exception of the program has left open come before the root
             undo_log = self._regions.pop().undo_log
             undo_log.forget_if(self._is_own)
@@ -163,7 +163,7 @@ class Blocks:
 
     @contextlib.contextmanager
     def nested(self, cells: Sequence[Place], repeats: bool = False) -> Iterator[Region]:
-        """A nested block; all it writes is undone at the end, all it learned forgotten."""
+        """Record a nested block; all it writes is undone at the end, all it learned forgotten."""
         for begin in self.on_begin:
             begin(cells)
         region = self._begin(Region, self._new_builder(self.builder), repeats, cells)
@@ -271,7 +271,7 @@ class Blocks:
 
     @contextlib.contextmanager
     def _same_grad_mode(self) -> Iterator[None]:
-        """What a block has switched is switched back, and must not stay so where only some ways go through the block."""
+        """Switch back what a block has switched; it must not stay so where only some ways go through the block."""
         before = torch.is_grad_enabled()
         try:
             yield
@@ -285,7 +285,7 @@ class Blocks:
             set_grad_mode(before)
 
     def _check_not_caught(self, error: Exception) -> None:
-        """An error leaves a block that may not be entered at run time: no handler outside of it may take it for granted."""
+        """Check an error that leaves a block which may not be entered at run time: no handler outside of it may take it for granted."""
         if any(step.catches(error) for step in self._in_flight.pending):
             raise Refused(
                 CaptureError(

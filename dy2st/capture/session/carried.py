@@ -42,14 +42,14 @@ class Carried:
         self._known: dict[int, _Carried] = {}
 
     def add(self, value: Any, before: Any, tag: Any) -> None:
-        """An iteration starts with a value that stands for what was there before the loop while the tag is 0."""
+        """Note that an iteration starts with a value that stands for what was there before the loop while the tag is 0."""
         for option in options_of(value):
             if children(option) is not None:
                 self._known[id(option)] = _Carried(option, before, tag)
 
     @contextlib.contextmanager
     def iteration(self) -> Iterator[None]:
-        """What is added meanwhile is forgotten then: the iteration is over."""
+        """Record an iteration: what is added meanwhile is forgotten at its end."""
         before = dict(self._known)
         try:
             yield
@@ -57,11 +57,11 @@ class Carried:
             self._known = before
 
     def may_be_outside(self, value: Any) -> bool:
-        """Whether a value is a list, dict or object from outside, or may be one."""
+        """Tell whether a value is a list, dict or object from outside, or may be one."""
         return id(value) in self._known or (is_mutable(value) and self._tracker.source_of(value) is not None)
 
     def told(self, value: Any, but: Iterable[Any] = ()) -> Any:
-        """A value, as a tagged union of objects where it is not known which it is; ``but`` some that are left as they are."""
+        """Return a value, as a tagged union of objects where it is not known which it is; ``but`` some that are left as they are."""
         if not self._known:
             return value
         if isinstance(value, TaggedUnion):
@@ -70,13 +70,13 @@ class Carried:
         return value if known is None else self.replaced(known.before, value, known.tag)
 
     def replaced(self, before: Any, value: Any, tag: Any) -> Any:
-        """What a place holds: ``value``, or where no iteration has replaced it what it held before."""
+        """Return what a place holds: ``value``, or where no iteration has replaced it what it held before."""
         before = self.told(before)
         return flat(self._session, self._session.new_union(tag, {0: before, 1: value}), [before, value])
 
 
 def flat(session: Choosing, union: TaggedUnion, parts: Sequence[Any]) -> TaggedUnion:
-    """A tagged union, with parts in the places of its options that may be tagged unions themselves."""
+    """Return a tagged union, with parts in the places of its options that may be tagged unions themselves."""
     if not any(isinstance(part, TaggedUnion) for part in parts):
         return union
     options: list[Any] = []

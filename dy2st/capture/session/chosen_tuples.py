@@ -82,7 +82,7 @@ class ChosenTuples:
         return tensor_traits.TUPLES in self._traits.apart
 
     def meet(self, places: Iterable[Place]) -> None:
-        """A block begins: what its variables hold is older."""
+        """Note that a block begins: what its variables hold is older."""
         for place in places:
             held = place.read() if isinstance(place, CellPlace) else MISSING
             for option in options_of(held):
@@ -106,7 +106,7 @@ class ChosenTuples:
         return is_new and self.are_told
 
     def given(self, ways: Iterable[Any], start: int) -> list[Any]:
-        """The tuples that the ways through a branch give; of one that a block in there has left, those that it may be."""
+        """Return the tuples that the ways through a branch give; of one that a block in there has left, those that it may be."""
         found: dict[int, Any] = {}
         for way in ways:
             for option in options_of(way):
@@ -116,12 +116,12 @@ class ChosenTuples:
         return list(found.values())
 
     def replace(self, gone: Any, value: Any) -> None:
-        """An object that a branch has made is another one from now on: no tuple that holds the first can be given back."""
+        """Note that an object that a branch has made is another one from now on: no tuple that holds the first can be given back."""
         if gone is not value:
             self._gone[id(gone)] = gone
 
     def is_known_here(self, value: Any) -> bool:
-        """Whether the block that is recorded now has all that is in a tuple: one that a branch has made is known by its place."""
+        """Tell whether the block that is recorded now has all that is in a tuple: one that a branch has made is known by its place."""
         builder = self._blocks.builder
         if id(value) in self._gone:
             return False
@@ -152,23 +152,23 @@ class ChosenTuples:
         return any(time is not None and time < start for time in times)
 
     def link(self, value: Any, others: Sequence[Any], tag: Any = None) -> None:
-        """Tuples that have been made may be others; the tag says which they are."""
+        """Note that tuples that have been made may be others; the tag says which they are."""
         for option in options_of(value):
             rest = [other for other in others if other is not option]
             if rest and _has_identity(option) and id(option) not in self._made:
                 self._made[id(option)] = _Made(option, list(others), tag)
 
     def link_parts(self, value: Any, tuples: Mapping[Path, Sequence[Any]], tags: Sequence[Any]) -> None:
-        """The same of what is at some places in a value; there are no tags where nobody asks."""
+        """Do the same of what is at some places in a value; there are no tags where nobody asks."""
         for (path, others), tag in zip(tuples.items(), tags or [None] * len(tuples)):
             self.link(_at(value, path), others, tag)
 
     def numbers(self, value: Any, tuples: Mapping[Path, Sequence[Any]]) -> list[Any]:
-        """Which of some tuples are at the places in a value where these may be."""
+        """Return which of some tuples are at the places in a value where these may be."""
         return [self.number(_at(value, path), others) for path, others in tuples.items()]
 
     def number(self, value: Any, others: Sequence[Any]) -> Any:
-        """Which of some tuples a value is."""
+        """Return which of some tuples a value is."""
         if value is ABSENT:
             return None
         if isinstance(value, TaggedUnion):
@@ -183,7 +183,7 @@ class ChosenTuples:
         return 0 if option is ABSENT else self.number(option, others)
 
     def _mapped(self, tag: Any, numbers: Mapping[int, Any]) -> Any:
-        """The number for a tag."""
+        """Return the number for a tag."""
         if all(number is old for old, number in numbers.items()):
             return tag
         *others, (_, made) = numbers.items()
@@ -193,7 +193,7 @@ class ChosenTuples:
         return made
 
     def told(self, value: Any, asked: tuple[Any, ...] = ()) -> Any:
-        """A value, as a tagged union of tuples where it is not known which it is; ``asked`` are those that are told already."""
+        """Return a value, as a tagged union of tuples where it is not known which it is; ``asked`` are those that are told already."""
         if not self._made or not self.are_told:
             return value
         if isinstance(value, TaggedUnion):
@@ -225,7 +225,7 @@ class ChosenTuples:
                 raise NeedsApart(tensor_traits.TUPLES)
 
     def take(self, item: Any) -> None:
-        """An item comes out of a list of the program: which tuple it is, nobody knows."""
+        """Note that an item comes out of a list of the program: which tuple it is, nobody knows."""
         for option in options_of(item):
             if _has_identity(option):
                 self._taken[id(option)] = option
@@ -242,7 +242,7 @@ class ChosenTuples:
                     )
 
     def leave(self, value: Any, others: Iterable[Any]) -> None:
-        """A tuple is left where the caller sees it, next to others.
+        """Note that a tuple is left where the caller sees it, next to others.
 
         Raises:
             NeedsApart: it may be one that the caller has, or one of the others.
@@ -253,7 +253,7 @@ class ChosenTuples:
             self._ask(value, others)
 
     def _reached(self, value: Any) -> Iterator[Any]:
-        """A tuple, and all that it may be: two may be each other."""
+        """Yield a tuple, and all that it may be: two may be each other."""
         waiting, seen = [value], set[int]()
         while waiting:
             one = waiting.pop()
@@ -264,7 +264,7 @@ class ChosenTuples:
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """A value and what is in it, with the places, as long as it is not one of several."""
+    """Yield a value and what is in it, with the places, as long as it is not one of several."""
     yield path, value
     if not isinstance(value, CAPTURE_VALUES) and runtime_list(value) is None and len(path) < _DEEP:
         for index, part in enumerate((children(value) or ((),))[0]):
@@ -279,7 +279,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def part_of(value: Any, container: Any, index: int) -> Any:
-    """What is at a place of a value that is, or may be, a container like a given one."""
+    """Return what is at a place of a value that is, or may be, a container like a given one."""
     if isinstance(value, TaggedUnion):
         return TaggedUnion(value.session, value.tag, {tag: part_of(one, container, index) for tag, one in value.options.items()})
     is_like = type(value) is type(container) and shallow(value)[1] == shallow(container)[1]
@@ -287,5 +287,5 @@ def part_of(value: Any, container: Any, index: int) -> Any:
 
 
 def _has_identity(value: Any) -> bool:
-    """Whether a value is a tuple of which there may be another that is equal."""
+    """Tell whether a value is a tuple of which there may be another that is equal."""
     return isinstance(value, AbstractTuple) or (isinstance(value, tuple) and value != ())

@@ -14,11 +14,11 @@ class Codes:
         self._roots: dict[int, types.CodeType] = {}
 
     def enter(self, function: types.FunctionType) -> None:
-        """A converted function is called."""
+        """Note that a converted function is called."""
         self._roots[id(function.__code__)] = function.__code__
 
     def around(self, function: types.FunctionType) -> list[types.CodeType]:
-        """The code around the definition of a function that has been made in one of these, outside first; nothing for others."""
+        """Return the code around the definition of a function that has been made in one of these, outside first; nothing for others."""
         for root in self._roots.values():
             found = _way(root, function.__code__)
             if found:

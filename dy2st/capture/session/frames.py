@@ -37,19 +37,19 @@ class Frames:
         self.shared_cells: set[int] = {id(in_flight.left.cell)}
 
     def new(self, function: FunctionType, written_globals: Sequence[Place]) -> Frame:
-        """The frame of a converted function that is called now."""
+        """Return the frame of a converted function that is called now."""
         return Frame(self._allocations.now(), {id(cell) for cell in function.__closure__ or ()}, written_globals)
 
     @contextlib.contextmanager
     def entered(self, function: FunctionType, written_globals: Sequence[Place]) -> Iterator[None]:
-        """A converted function runs inside; its own variables are made now."""
+        """Run a converted function inside; its own variables are made now."""
         self.codes.enter(function)
         with self.resumed(self.new(function, written_globals)):
             yield
 
     @contextlib.contextmanager
     def resumed(self, frame: Frame) -> Iterator[None]:
-        """A function with a frame runs inside, or goes on."""
+        """Run a function with a frame inside, or go on with it."""
         self.open.append(frame)
         self.depth += 1
         try:
@@ -59,7 +59,7 @@ class Frames:
             self.open.pop()
 
     def cells_of(self, *functions: FunctionType) -> list[Place]:
-        """The variables that block functions of the function that runs now share with the code around them."""
+        """Return the variables that block functions of the function that runs now share with the code around them."""
         frame = self.open[-1]
         for function in functions:
             for cell in function.__closure__ or ():
@@ -68,7 +68,7 @@ class Frames:
         return [*cells_of(*functions), *frame.written_globals]
 
     def is_dead(self, place: Place, live: Collection[str]) -> bool:
-        """Whether a place is a local name that nobody reads afterwards."""
+        """Tell whether a place is a local name that nobody reads afterwards."""
         if not isinstance(place, CellPlace) or place.name in live or id(place.cell) in self.shared_cells:
             return False
         return not any(step.keeps(place) for step in self._in_flight.pending)

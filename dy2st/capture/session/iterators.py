@@ -27,22 +27,22 @@ class Iterators:
         self.unclosed: list[CaptureError] = []
 
     def spend(self, iterator: Any) -> None:
-        """A tensor decides what is left in an iterator: nobody may take from it any more."""
+        """Note that a tensor decides what is left in an iterator: nobody may take from it any more."""
         held = _position(iterator)
         self.taken[id(held)] = (held, None)
 
     def is_spent(self, iterator: Any) -> bool:
-        """Whether a tensor decides what is left in an iterator."""
+        """Tell whether a tensor decides what is left in an iterator."""
         held = _position(iterator)
         return id(held) in self.taken and self.taken[id(held)][1] is None
 
     def drop_suspended(self) -> None:
-        """The capture is over: generators that stand at a `yield` do not go on."""
+        """Note that the capture is over: generators that stand at a `yield` do not go on."""
         for generator in [*self.generators]:
             if generator.is_suspended:
                 generator.drop()
 
 
 def _position(iterator: Any) -> Any:
-    """What stands for where an iterator is; itself, for one of Python's own."""
+    """Return what stands for where an iterator is; itself, for one of Python's own."""
     return (storage.table_of(iterator) or {}).get("__dy2st_position__", iterator)

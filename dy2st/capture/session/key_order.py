@@ -96,7 +96,7 @@ class KeyOrders:
         """Dicts with the attributes of objects that were written, with the objects, and the attributes that these had before."""
 
     def mark(self) -> Known:
-        """What is known now, for :meth:`undo`."""
+        """Return what is known now, for :meth:`undo`."""
         return self._known.copy()
 
     def undo(self, mark: Known, is_new: Callable[[Any], bool]) -> None:
@@ -104,11 +104,11 @@ class KeyOrders:
         self._known = {**mark, **{number: known for number, known in self._known.items() if is_new(self._owner(known[0]))}}
 
     def _owner(self, table: Any) -> Any:
-        """The object whose attributes are in a dict; of any other, itself."""
+        """Return the object whose attributes are in a dict; of any other, itself."""
         return self._attributes[id(table)][1] if id(table) in self._attributes else table
 
     def of(self, table: Any) -> Any:
-        """The order of a dict's keys; ``None`` if it is that of the Python object."""
+        """Return the order of a dict's keys; ``None`` if it is that of the Python object."""
         _, order = self._known.get(id(table), (None, None))
         if (
             order is None
@@ -119,13 +119,13 @@ class KeyOrders:
         return order
 
     def asks(self, table: Any) -> Any:
-        """The same, for code that asks for the order."""
+        """Return the same, for code that asks for the order."""
         if isinstance(table, dict) and dict.__len__(table) > 1:
             self.asked.add(tuple(storage.keys_of(table)))
         return self.of(table) if isinstance(table, dict) else None
 
     def asks_within(self, value: Any) -> None:
-        """The same of all dicts in a value, for code of a library that may go through them."""
+        """Do the same of all dicts in a value, for code of a library that may go through them."""
         waiting, seen = [value], set[int]()
         while waiting:
             part = waiting.pop()
@@ -135,19 +135,19 @@ class KeyOrders:
                 waiting += dict.values(part) if isinstance(part, dict) else storage.plain(part)
 
     def tables(self) -> list[dict[Any, Any]]:
-        """The dicts of which the keys are in another order than those of the Python object, or than they were at first."""
+        """Return the dicts of which the keys are in another order than those of the Python object, or than they were at first."""
         known = {id(table): table for table, _ in (*self._known.values(), *self._first.values()) if not self._is_of_object(table)}
         return [table for table in known.values() if self.is_reordered(table)]
 
     def now(self, table: dict[Any, Any]) -> Any:
-        """The order of a dict's keys."""
+        """Return the order of a dict's keys."""
         present = [key for key, value in storage.plain(table).items() if not isinstance(value, Undefined)]
         if not self._is_of_object(table):
             return completed(self.of(table), present)
         return self._order_of_attributes(table, self._known, present)
 
     def _is_of_object(self, table: Any) -> bool:
-        """Whether a dict is known to have the attributes of an object."""
+        """Tell whether a dict is known to have the attributes of an object."""
         return id(table) in self._attributes
 
     def _order_of_attributes(self, table: dict[Any, Any], known: Known, names: Sequence[Any]) -> Any:
@@ -155,7 +155,7 @@ class KeyOrders:
         return completed(self._first_order(table, names) if order is None else order, names)
 
     def _first_order(self, table: dict[Any, Any], names: Sequence[Any]) -> Order:
-        """The order of attributes of which none has been taken out."""
+        """Return the order of attributes of which none has been taken out."""
         first = self._attributes[id(table)][2]
         kept = [name for name in first if name in names]
         return Order((*kept, MOVED, *(name for name in names if name not in kept)))
@@ -165,25 +165,25 @@ class KeyOrders:
         self._known[id(table)] = table, order
 
     def follow(self, made: Any, table: Any) -> Any:
-        """A copy of a dict has its keys in the same order; gives the copy."""
+        """Return a copy of a dict has its keys in the same order; gives the copy."""
         order = self.of(table)
         if order is not None:
             self.put(made, order)
         return made
 
     def follow_object(self, made: Any, value: Any) -> None:
-        """The same of a copy of a dict, or of an object and its attributes."""
+        """Do the same of a copy of a dict, or of an object and its attributes."""
         if isinstance(value, dict):
             self.follow(made, value)
         for table, other in zip(storage.tables(made), storage.tables(value)):
             self.follow(table, other)
 
     def of_object(self, value: Any) -> Any:
-        """The order of an object's attributes; ``None`` if it is that of its dict."""
+        """Return the order of an object's attributes; ``None`` if it is that of its dict."""
         return self.of(storage.table_of(value)) if storage.tables(value) else None
 
     def begin(self, place: AttributePlace | ItemPlace | ContentsPlace) -> None:
-        """A part of a dict or object is about to be written."""
+        """Note that a part of a dict or object is about to be written."""
         table = place.owner
         if isinstance(place, AttributePlace):
             self._begin_attributes(table)
@@ -196,12 +196,12 @@ class KeyOrders:
                 self._attributes.setdefault(id(table), (table, owner, [*table]))
 
     def taken_out(self, table: dict[Any, Any], name: str) -> None:
-        """An attribute has been taken out of the dict that kept it: if it comes back, it comes last."""
+        """Note that an attribute has been taken out of the dict that kept it: if it comes back, it comes last."""
         if self._is_of_object(table):
             self.put(table, each(self.now(table), lambda order: order.without(name)))
 
     def last(self, writes: Iterable[Write]) -> list[tuple[Any, Any]]:
-        """The objects whose attributes would have another order if they were written one by one; with the order.
+        """Return the objects whose attributes would have another order if they were written one by one; with the order.
 
         Args:
             writes: what is written, in order.
@@ -236,7 +236,7 @@ class KeyOrders:
                     base.__setitem__(table, key, item)
 
     def is_reordered(self, table: Any) -> bool:
-        """Whether writing the items one by one would leave the keys in another order: some were taken out and came back."""
+        """Tell whether writing the items one by one would leave the keys in another order: some were taken out and came back."""
         if self.of(table) is not None:
             return True
         if id(table) not in self._first:
@@ -246,21 +246,21 @@ class KeyOrders:
         return kept != [*now][: len(kept)]
 
     def removed(self, table: dict[Any, Any], key: Any) -> None:
-        """A key is taken out: if it comes back, it comes last."""
+        """Note that a key is taken out: if it comes back, it comes last."""
         if id(table) in self._known:
             self.put(table, each(self._known[id(table)][1], lambda order: order.without(key)))
 
     def moved(self, table: dict[Any, Any], key: Any, last: bool = True) -> None:
-        """A key that is there becomes the last or first one."""
+        """Note that a key that is there becomes the last or first one."""
         self.put(table, each(self.now(table), lambda order: order.with_at(key, last)))
 
     def begin_iteration(self, place: Place, value: Any, final: Any, loop: object) -> None:
-        """What an iteration of a loop finds in a place. Keys that each one leaves are there all, or in the first none of them."""
+        """Do what an iteration of a loop finds in a place. Keys that each one leaves are there all, or in the first none of them."""
         if isinstance(place, (AttributePlace, ItemPlace)) and may_be_undefined(value) and not may_be_undefined(final):
             self._together[id(value)] = value, loop
 
     def write(self, table: dict[Any, Any], key: Any, choose: Callable[[Any, Any, Any], Any]) -> None:
-        """A key is written that may be there on some ways only: on the others it comes after those that are there.
+        """Note that a key is written that may be there on some ways only: on the others it comes after those that are there.
 
         Args:
             table: the dict.
@@ -276,7 +276,7 @@ class KeyOrders:
         self.put(table, choose(table[key], order, after))
 
     def _are_together(self, table: dict[Any, Any], key: Any) -> bool:
-        """Whether a key is there if the keys behind it are."""
+        """Tell whether a key is there if the keys behind it are."""
         loop = self._together.get(id(table[key]), (None, None))[1]
         keys = [*table]
         later = keys[keys.index(key) + 1 :]
@@ -286,7 +286,7 @@ class KeyOrders:
     def writes(
         self, mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog, is_new: Callable[[Any], bool]
     ) -> dict[tuple[Any, ...], Write]:
-        """What a block has written, of dicts item by item, with the orders that it leaves where that is another."""
+        """Return what a block has written, of dicts item by item, with the orders that it leaves where that is another."""
         places = [entry.place for entry in undo_log.entries.values()]
         tables = {id(place.owner): place.owner for place in places if isinstance(place, (ItemPlace, ContentsPlace))}
         tables |= {
@@ -303,7 +303,7 @@ class KeyOrders:
         return found
 
     def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
-        """The order that a block has found."""
+        """Return the order that a block has found."""
         if not self._is_of_object(table):
             return order_before(table, mark, writes, undo_log.contents_before(table))
         owner = self._owner(table)
@@ -324,7 +324,7 @@ class KeyOrders:
         return session.over(order, lambda option: use(reordered(table, option)))
 
     def told(self, session: Asking, value: Any, is_kept: Callable[[Any], bool], known: dict[int, tuple[Any, Any]]) -> Any:
-        """A value of which another is made, with what tells their order for the dicts in it: one of several, each with one order.
+        """Return a value of which another is made, with what tells their order for the dicts in it: one of several, each with one order.
 
         Args:
             session: the capture.
@@ -350,7 +350,7 @@ class KeyOrders:
         return known[id(value)][1]
 
     def check_parts(self, value: Any, is_kept: Callable[[Any], bool], here: errors.Location | None) -> None:
-        """The order of the keys of all dicts in a value that is made anew is asked by what takes one order.
+        """Check all dicts in a value that is made anew, of which the order of keys is asked by what takes one order.
 
         Raises:
             CaptureError: one is known only at run time.
@@ -365,7 +365,7 @@ class KeyOrders:
     def check(
         self, table: Any, here: errors.Location | None, refused: Callable[[Any], bool] = lambda order: order is not None
     ) -> None:
-        """The order of the keys of a dict is asked by what takes one order.
+        """Check a dict of which the order of keys is asked by what takes one order.
 
         Raises:
             CaptureError: it is known only at run time.
@@ -373,7 +373,7 @@ class KeyOrders:
         self.check_order(self.asks(table), here, refused)
 
     def check_order(self, order: Any, here: errors.Location | None, refused: Callable[[Any], bool]) -> None:
-        """The same, given the order."""
+        """Check the same, given the order."""
         if refused(order):
             raise errors.CaptureError(
                 "the order of a dict's keys depends on a branch or loop, and is used",

@@ -39,13 +39,13 @@ class ListTable:
         self._owner: dict[int, BlockBuilder] = {}
 
     def own(self, items: list[Any]) -> None:
-        """A list has been made by the code that runs now."""
+        """Note that a list has been made by the code that runs now."""
         self._owner[id(items)] = self._blocks.builder
         self._allocations.created[id(items)] = items
         self._allocations.own(items)
 
     def new(self, element: Any, alone: bool = False) -> RuntimeList:
-        """A list of the program; ``alone`` where it is made here, and no other handle stands for it."""
+        """Return a list of the program; ``alone`` where it is made here, and no other handle stands for it."""
         items: list[Any] = []
         made = RuntimeList(items, element, alone)
         self._allocations.own(items)
@@ -55,7 +55,7 @@ class ListTable:
         return made
 
     def owner_is_here(self, items: list[Any]) -> bool:
-        """Whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
+        """Tell whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
         return self._blocks.is_at(self._owner.get(id(items), self._blocks.root.builder))
 
     def make(self, items: list[Any]) -> RuntimeList:
@@ -63,12 +63,12 @@ class ListTable:
         return self._make(items)
 
     def has_widened(self, since: int, region: Region) -> bool:
-        """Whether the items of a list that is older than a region have come to be of further kinds."""
+        """Tell whether the items of a list that is older than a region have come to be of further kinds."""
         allocations = [self._allocations.born(items) for items in self.widened[since:]]
         return any(born is None or born <= region.start for born in allocations)
 
     def turn(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
-        """A Python list stands for a list of the program from now on."""
+        """Return a Python list stands for a list of the program from now on."""
         made = RuntimeList(items, element, alone=True)
         self._by_id[id(items)] = made
         self._blocks.region.lists.append(id(items))
@@ -79,16 +79,16 @@ class ListTable:
         return made
 
     def copy(self, items: RuntimeList) -> list[Any]:
-        """A new list of the program with the same items."""
+        """Return a new list of the program with the same items."""
         made = self.new(items.element, alone=True)
         self._blocks.builder.call(control.list_copy, (items,), {}, made)
         return made.items
 
     def of(self, value: Any) -> RuntimeList | None:
-        """The list of the program that a Python list has become, if it has."""
+        """Return the list of the program that a Python list has become, if it has."""
         return self._by_id.get(id(value)) if isinstance(value, list) else None
 
     def forget(self, region: Region) -> None:
-        """Lists of a block that is undone are Python lists again."""
+        """Note that lists of a block that is undone are Python lists again."""
         for made in region.lists:
             self._by_id.pop(made, None)

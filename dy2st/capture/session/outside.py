@@ -87,7 +87,7 @@ class Outside:
         self._tables: dict[int, AbstractSet] = {}
 
     def adopt(self, real: torch.Tensor) -> torch.Tensor:
-        """The abstract value of a real tensor: it becomes an input of the program, fetched anew at each call."""
+        """Return the abstract value of a real tensor: it becomes an input of the program, fetched anew at each call."""
         if self._fakes.is_abstract(real):
             raise CaptureError(
                 "a tensor computed in a branch or loop is used outside of it, through an object that is not followed",
@@ -118,21 +118,21 @@ class Outside:
         return state.abstract  # type: ignore[no-any-return]
 
     def abstracts_of(self, real: torch.Tensor) -> list[torch.Tensor]:
-        """What stands for a tensor from outside by now."""
+        """Return what stands for a tensor from outside by now."""
         state = self._state_by_id.get(id(real))
         given = [abstract for abstract, tensor, _ in self.arguments.values() if tensor is real]
         return given if state is None else [*given, state.abstract]
 
     def is_state(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor stands for one from outside that is no argument."""
+        """Tell whether a tensor stands for one from outside that is no argument."""
         return any(state.abstract is tensor for state in self._state_by_id.values())
 
     def adopted(self, value: Any) -> Any:
-        """A value with an abstract value in the place of a real tensor."""
+        """Return a value with an abstract value in the place of a real tensor."""
         return self.adopt(value) if isinstance(value, torch.Tensor) and not self._fakes.is_abstract(value) else value
 
     def asked(self, real: torch.Tensor) -> torch.Tensor:
-        """A tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
+        """Return a tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
         source = self.tracker.source_of(real)
         if source is None or self._fakes.is_abstract(real) or refused_kind(real) is not None:
             return real
@@ -142,7 +142,7 @@ class Outside:
         return real
 
     def guard_kinds(self) -> None:
-        """Of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
+        """Note that of the tensors that the code has met and no operation has used, the program relies on their being tensors."""
         for tensor, source in self.tracker.tensors():
             used = id(tensor) in self._state_by_id or self._fakes.is_abstract(tensor)
             if not used and source.key[0] not in _OF_MODULES:
@@ -163,7 +163,7 @@ class Outside:
             )
 
     def abstract(self, real: torch.Tensor, dynamic: Collection[int]) -> torch.Tensor:
-        """A fake tensor like a real one, with unknown sizes in some dimensions."""
+        """Return a fake tensor like a real one, with unknown sizes in some dimensions."""
         self.check_kind(real)
         sizes = tuple(value_types.DYNAMIC if dim in dynamic else size for dim, size in enumerate(real.shape))
         strides = None if dynamic else tuple(real.stride())
@@ -175,18 +175,18 @@ class Outside:
         return made
 
     def dynamic_number(self, source: Source, value: Any) -> Any:
-        """What stands for a Python number that differs from call to call: it is an input of the program."""
+        """Return what stands for a Python number that differs from call to call: it is an input of the program."""
         slot = StateSlot(source.name, "number")
         self.tracker.guards.same_type(source, value)
         return self._add_state(State(slot, source, value, fresh_number(self._fakes.shapes, type(value).__name__))).abstract
 
     def stand_at(self, place: Place, abstract: Any) -> None:
-        """What stands for a number, or for a tuple with such numbers, stands in its place from now on."""
+        """Do what stands for a number, or for a tuple with such numbers, stands in its place from now on."""
         CAPTURE_LOCK.go_alone()
         self._blocks.root.undo_log.abstract(place, abstract)
 
     def collection(self, value: Any, place: Place | None) -> None:
-        """What stands for something during the capture, if something has to, goes into the place that holds it.
+        """Put what stands for something during the capture, if something has to, into the place that holds it.
 
         Args:
             value: a set or deque, or a container that is among the arguments too.
@@ -211,7 +211,7 @@ class Outside:
             raise self._out_of_reach(value, f"'{place}', which cannot be assigned") from None
 
     def behind(self, abstract: torch.Tensor) -> torch.Tensor:
-        """The tensor from outside that an abstract value stands for, be it an argument or a state; any other as it is."""
+        """Return the tensor from outside that an abstract value stands for, be it an argument or a state; any other as it is."""
         if id(abstract) not in self.arguments:
             return self.real(abstract)  # type: ignore[no-any-return]
         _, tensor, source = self.arguments[id(abstract)]
@@ -219,11 +219,11 @@ class Outside:
         return tensor
 
     def is_of_call(self, value: Any) -> bool:
-        """Whether the captured code has made an object."""
+        """Tell whether the captured code has made an object."""
         return id(value) in self._allocations.created
 
     def real(self, value: Any) -> Any:
-        """The tensor that an abstract value stands for, if it is a state; any other value as it is."""
+        """Return the tensor that an abstract value stands for, if it is a state; any other value as it is."""
         return next((state.value for state in self.states if state.abstract is value), value)
 
     def _out_of_reach(self, value: Any, where: str) -> CaptureError:
@@ -237,7 +237,7 @@ class Outside:
         )
 
     def shown(self, value: Any, is_hidden: bool = False) -> AbstractObject | None:
-        """What stands for a set or deque that has been met, if something has to."""
+        """Return what stands for a set or deque that has been met, if something has to."""
         source = self.tracker.source_of(value)
         if source is None or source.name not in self.changed:
             return None
@@ -254,13 +254,13 @@ class Outside:
         return self._collections[id(value)][1]
 
     def given(self, value: Any) -> Any:
-        """A set or deque that is an argument, or what stands for it."""
+        """Return a set or deque that is an argument, or what stands for it."""
         self.hidden.discard(id(value))
         shown = self.shown(value)
         return value if shown is None else shown
 
     def check_changed(self, value: Any) -> None:
-        """A set or deque is about to be changed in a block.
+        """Check a set or deque that is about to be changed in a block.
 
         Raises:
             NeedsAbstract: it is one from outside.
@@ -270,7 +270,7 @@ class Outside:
             raise NeedsAbstract(source.name)
 
     def set_of(self, table: Any) -> AbstractSet | None:
-        """What stands for a set from outside, given the table of its members."""
+        """Return what stands for a set from outside, given the table of its members."""
         return self._tables.get(id(table))
 
     def _add_state(self, state: State) -> State:
@@ -280,7 +280,7 @@ class Outside:
         return state
 
     def source_of(self, place: Place) -> Source | None:
-        """Where a place came from, if it came from outside."""
+        """Return where a place came from, if it came from outside."""
         table = self.tracker.table
         if isinstance(place, CellPlace):
             return self.cells.get(id(place.cell))
@@ -294,7 +294,7 @@ class Outside:
         return table.item(table.attribute(owner, "__dict__"), place.name, f"{owner.name}.{place.name}")
 
     def read(self, place: Place, source: Source | None = None) -> None:
-        """Code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
+        """Note that code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
         if self._blocks.was_written(place.key) and not (isinstance(place, CellPlace) and self._blocks.is_only_noted(place)):
             return
         source = source or self.source_of(place)
@@ -302,7 +302,7 @@ class Outside:
             self._found(place, source)
 
     def read_at(self, place: Place, value: Any, source: Source) -> None:
-        """The same of a value that is found at a place, and is held somewhere else."""
+        """Do the same of a value that is found at a place, and is held somewhere else."""
         if not self._blocks.was_written(place.key):
             self.tracker.read(value, source, place)
 
@@ -314,12 +314,12 @@ class Outside:
             self.tracker.read(value, source, place)
 
     def writes_variable(self, place: CellPlace, source: Source) -> None:
-        """A function that is called now may write a variable from outside; blocks around may have noted it, but nobody wrote it."""
+        """Note that a function that is called now may write a variable from outside; blocks around may have noted it, but nobody wrote it."""
         if id(place.cell) not in self.cells:
             self.cells[id(place.cell)] = source
             self._found(place, source)
 
     def is_carried(self, place: Place) -> bool:
-        """Whether what a place holds is an input of the program: what it held at the capture says nothing then."""
+        """Tell whether what a place holds is an input of the program: what it held at the capture says nothing then."""
         source = self.source_of(place)
         return source is not None and source.name in self.tracker.dynamic

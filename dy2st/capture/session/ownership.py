@@ -27,7 +27,7 @@ class Ownership:
         self._allocations, self._tracker, self._lists = allocations, tracker, lists
 
     def own_all(self, made: Any) -> None:
-        """A value has been made now, with every container in it that does not come from outside."""
+        """Note that a value has been made now, with every container in it that does not come from outside."""
         if self._tracker.source_of(made) is not None:
             return
         parts = made.options.values() if isinstance(made, TaggedUnion) else (children(made) or ((),))[0]
@@ -40,12 +40,12 @@ class Ownership:
                 self.own_all(part)
 
     def is_new(self, value: Any) -> bool:
-        """Whether a value is an object that the captured code has made."""
+        """Tell whether a value is an object that the captured code has made."""
         made = id(value) in self._allocations.created
         return made or (self._allocations.born(value) is not None and self._tracker.source_of(value) is None)
 
     def is_older(self, value: Any, time: int) -> bool:
-        """Whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""
+        """Tell whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""
         if not (is_mutable(value) or isinstance(value, list)):  # a list of a class of the user's has no parts
             return False
         born = self._allocations.born(value)

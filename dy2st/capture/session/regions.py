@@ -85,7 +85,7 @@ class Outcome:
         return ABSENT if self.dead else self.result
 
     def final(self, key: tuple[Any, ...], otherwise: Any) -> Any:
-        """What a place holds when the branch is done."""
+        """Return what a place holds when the branch is done."""
         if self.dead:
             return ABSENT
         return self.writes[key].new if key in self.writes else otherwise

@@ -138,7 +138,7 @@ class Session:
         return self.blocks.builder
 
     def here(self) -> errors.Location | None:
-        """The user's line that runs now, for an error."""
+        """Return the user's line that runs now, for an error."""
         return self.position.here()
 
     def site(self, construct: str, outcome: str, reason: str) -> None:
@@ -152,13 +152,13 @@ class Session:
             self.sites[key] = Site(location, construct, outcome, reason)
 
     def note_question(self, what: str) -> None:
-        """The user's code asks about the mode of the call."""
+        """Note that the user's code asks about the mode of the call."""
         if not self.position.asked_by_torch():
             self.asked.setdefault(what, self.position.locate())
 
     @contextlib.contextmanager
     def active(self, functions: contextlib.AbstractContextManager[Any]) -> Iterator[BlockBuilder]:
-        """Everything inside is captured; gives the root block.
+        """Capture everything inside; gives the root block.
 
         Args:
             functions: the mode that sees the functions of torch.
@@ -183,7 +183,7 @@ class Session:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Code inside runs as if there were no capture."""
+        """Run code inside as if there were no capture."""
         _local.session = None
         try:
             yield
@@ -197,7 +197,7 @@ class Session:
         return self.operators.call(function, *args, **kwargs)
 
     def new_value(self, kind: value_types.Type) -> Any:
-        """A value of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
+        """Return a value of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
         if isinstance(kind, value_types.NumberType):
             return fresh_number(self.shapes, kind.kind)
         if isinstance(kind, value_types.ListType):
@@ -208,7 +208,7 @@ class Session:
         return self.fakes.tensor(kind)
 
     def new_union(self, tag: Any, options: dict[int, Any]) -> TaggedUnion:
-        """A value that is one of several."""
+        """Return a value that is one of several."""
         return TaggedUnion(self, tag, {key: unpack_list(option) for key, option in options.items()})
 
     def over(self, union: TaggedUnion, function: Callable[[Any], Any]) -> Any:
@@ -216,7 +216,7 @@ class Session:
         return self.operators.over(union, function)
 
     def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString:
-        """The string of the program that is one of several."""
+        """Return the string of the program that is one of several."""
         made = RuntimeString()
         self.builder.call(control.item_choose, (tag, tuple(options), tuple(options.values())), {}, made)
         return made
@@ -226,24 +226,24 @@ class Session:
         return record_number(self, target, tuple(args), kind)
 
     def to_number(self, value: Any) -> Any:
-        """The number in a tensor with one element; numbers stay as they are."""
+        """Return the number in a tensor with one element; numbers stay as they are."""
         return value.item() if isinstance(value, torch.Tensor) else value
 
 
 def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
-    """The user's hooks on what autograd saves are for the tensors of the program, not for those of the capture."""
+    """Return the user's hooks on what autograd saves are for the tensors of the program, not for those of the capture."""
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
         return contextlib.nullcontext()
     return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)
 
 
 def current() -> Session | None:
-    """The capture that this thread is in."""
+    """Return the capture that this thread is in."""
     return getattr(_local, "session", None)
 
 
 def need() -> Session:
-    """The capture that this thread is in; converted code only runs inside one."""
+    """Return the capture that this thread is in; converted code only runs inside one."""
     session = current()
     assert session is not None, "converted code runs only during a capture"
     return session

@@ -63,11 +63,11 @@ class WrittenPlaces:
         self.tagged: dict[int, tuple[torch.Tensor, list[str]]] = {}
 
     def is_local(self, place: Place) -> bool:
-        """Whether a place is a variable that exists during the capture only."""
+        """Tell whether a place is a variable that exists during the capture only."""
         return isinstance(place, CellPlace) and id(place.cell) not in self._outside.cells
 
     def _is_outside(self, place: Place) -> bool:
-        """Whether other threads may see what is written to a place."""
+        """Tell whether other threads may see what is written to a place."""
         if isinstance(place, CellPlace):
             return id(place.cell) in self._outside.cells
         return id(place.owner) not in self._allocations.created and self._allocations.born(place.owner) is None
@@ -91,7 +91,7 @@ class WrittenPlaces:
             self._blocks.region.undo_log.note(place)
 
     def _write_object(self, place: Any) -> None:
-        """An object is about to change, which others may stand for."""
+        """Note that an object is about to change, which others may stand for."""
         self.copies.check(place, place.owner, self._position.here(), self._traits.apart)
         if self._blocks.nesting > 1:
             self._outside.check_changed(place.owner)
@@ -100,7 +100,7 @@ class WrittenPlaces:
         self._key_orders.begin(place)
 
     def _outdate(self, other: Any) -> None:
-        """Nobody may use what is in an object any more: it may be one that is changed now."""
+        """Note that nobody may use what is in an object any more: it may be one that is changed now."""
         stale = Stale(
             None,
             f"a {type(other).__name__} that may be the same object as one that is changed here is used afterwards",
@@ -140,14 +140,14 @@ class WrittenPlaces:
         )
 
     def rely_on_unchanged(self, undo_log: UndoLog) -> None:
-        """What is written where it was already is no effect, as long as it is there when the program is called."""
+        """Do what is written where it was already is no effect, as long as it is there when the program is called."""
         for entry in undo_log.unchanged():
             source = self._outside.source_of(entry.place)
             if source is not None and not isinstance(entry.seen, CAPTURE_VALUES) and entry.seen is not MISSING:
                 self._outside.tracker.read(self._outside.real(entry.seen), source)
 
     def of(self, region: Region) -> dict[tuple[Any, ...], Write]:
-        """What a block has written by now."""
+        """Return what a block has written by now."""
         writes = region.undo_log.writes(ordered=False)
         for key, write in writes.items():
             if key in region.undo_log.entries:

@@ -40,12 +40,12 @@ class Marks:
         self.asked: list[tuple[Any, str | None, str]] = []
 
     def mark(self, value: Any, conversion: str | None, specification: str) -> str:
-        """The answer of a value."""
+        """Return the answer of a value."""
         self.asked.append((value, conversion, specification))
         return f"{_BEGIN}{len(self.asked) - 1}{_END_OF_ITEM if isinstance(value, Stale) else _END}"
 
     def split(self, text: str) -> list[Any]:
-        """A text with marks as parts of a text.
+        """Return a text with marks as parts of a text.
 
         Raises:
             CaptureError: whoever made the text did more than put parts next to each other.
@@ -65,7 +65,7 @@ class Marks:
 
 @contextlib.contextmanager
 def answering(marks: Marks | None) -> Iterator[None]:
-    """A scope in which values answer with marks; with ``None`` one in which they refuse."""
+    """Open a scope in which values answer with marks; with ``None`` one in which they refuse."""
     before = getattr(_local, "marks", None)
     _local.marks = marks
     try:

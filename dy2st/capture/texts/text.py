@@ -24,7 +24,7 @@ _FINAL = (*SYMBOLIC_NUMBERS, RuntimeString, fx.Node)
 
 
 def fstring(*parts: Any) -> Any:
-    """An f-string; each part is text, or ``(value, conversion or None, format specification)``."""
+    """Return an f-string; each part is text, or ``(value, conversion or None, format specification)``."""
     session = current()
     if session is None or all(isinstance(p, str) or (is_constant(p[0]) and isinstance(p[2], str)) for p in parts):
         return text.join_parts(parts)
@@ -32,7 +32,7 @@ def fstring(*parts: Any) -> Any:
 
 
 def put_together(session: Session, parts: Sequence[Any]) -> Any:
-    """The text of some parts: a string if all of it is known, a tagged union of strings where few unions of constants are not."""
+    """Return the text of some parts: a string if all of it is known, a tagged union of strings where few unions of constants are not."""
     chosen = _of_options(session, parts)
     return made(session, parts) if chosen is None else chosen
 
@@ -42,7 +42,7 @@ _MOST_TEXTS = 8
 
 
 def _of_options(session: Session, parts: Sequence[Any]) -> Any:
-    """The text of tagged unions of constants, next to nothing else that is known only at run time: a tagged union of texts."""
+    """Return the text of tagged unions of constants, next to nothing else that is known only at run time: a tagged union of texts."""
     values = [(part, None, "") if isinstance(part, str) else part for part in parts]
     known = all(isinstance(part[2], str) and all(map(is_constant, options_of(part[0]))) for part in values)
     chosen = [part for part in values if isinstance(part[0], TaggedUnion)]
@@ -68,7 +68,7 @@ def _joined_options(session: Session, values: Sequence[Any]) -> Any:
 
 
 def made(session: Session, parts: Sequence[Any]) -> str | Text:
-    """A text of parts as they are now: what may change in place afterwards is put into words at once."""
+    """Return a text of parts as they are now: what may change in place afterwards is put into words at once."""
     pieces = flat(session, parts)
     if all(isinstance(part, str) for part in pieces):
         return "".join(pieces)
@@ -83,7 +83,7 @@ _PRINTF = re.compile(r"%(?:\((?P<key>[^)]*)\))?(?P<rest>[#0\- +]*[\d*]*(?:\.[\d*
 
 
 def percent(session: Session, template: str, values: Any) -> Any:
-    """``template % values``.
+    """Return ``template % values``.
 
     Raises:
         CaptureError: the width of a field is among the values.
@@ -115,12 +115,12 @@ _NOTHING = object()
 
 
 def formatted(session: Session, template: str, args: Sequence[Any], kwargs: Any) -> Any:
-    """``template.format(*args, **kwargs)``; ``template.format_map(kwargs)`` without ``args``."""
+    """Return ``template.format(*args, **kwargs)``; ``template.format_map(kwargs)`` without ``args``."""
     return put_together(session, _fields(template, args, kwargs, itertools.count()))
 
 
 def _fields(template: str, args: Sequence[Any], kwargs: Any, position: Iterator[int]) -> list[Any]:
-    """The parts of a format string; a specification may have fields of its own."""
+    """Return the parts of a format string; a specification may have fields of its own."""
     formatter = string.Formatter()
     parts: list[Any] = []
     for literal, field, specification, conversion in formatter.parse(template):
@@ -136,7 +136,7 @@ def _fields(template: str, args: Sequence[Any], kwargs: Any, position: Iterator[
 
 
 def _field(name: str, args: Sequence[Any], kwargs: Any) -> Any:
-    """What a replacement field names: ``"0.loss[1]"``."""
+    """Return what a replacement field names: ``"0.loss[1]"``."""
     first, steps = string._string.formatter_field_name_split(name)  # type: ignore[attr-defined]  # as string.Formatter does
     if isinstance(first, int) and first >= len(args):
         raise IndexError(f"Replacement index {first} out of range for positional args tuple")
@@ -147,7 +147,7 @@ def _field(name: str, args: Sequence[Any], kwargs: Any) -> Any:
 
 
 def connected(separator: str, items: list[Any]) -> Any:
-    """``separator.join(items)``."""
+    """Return ``separator.join(items)``."""
     session = need()
     known = session.lists.of(items)
     if known is not None:
@@ -164,7 +164,7 @@ def connected(separator: str, items: list[Any]) -> Any:
 
 
 def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any, ...]:
-    """The parts of ``separator.join(map(str, values))``, as arguments of a node."""
+    """Return the parts of ``separator.join(map(str, values))``, as arguments of a node."""
     parts: list[Any] = []
     for index, value in enumerate(values):
         if index and separator:
@@ -174,7 +174,7 @@ def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any
 
 
 def made_string(session: Session, given: Text) -> RuntimeString:
-    """The string of the program that a text is."""
+    """Return the string of the program that a text is."""
     known = given.string
     if known is not None:
         return known
@@ -184,7 +184,7 @@ def made_string(session: Session, given: Text) -> RuntimeString:
 
 
 def compared(session: Session, operation: Any, left: Any, right: Any) -> Any:
-    """Whether a string known only at run time is another, or is not."""
+    """Tell whether a string known only at run time is another, or is not."""
     sides = tuple(made_string(session, side) if isinstance(side, Text) else side for side in (left, right))
     return session.number(operation, sides, "bool")
 

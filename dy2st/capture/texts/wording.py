@@ -41,7 +41,7 @@ _local = threading.local()
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value is of a class whose text no code of the user's makes, and the same at each call."""
+    """Tell whether a value is of a class whose text no code of the user's makes, and the same at each call."""
     return isinstance(value, (str, int, float, bytes, type(None))) and type(value).__module__ == "builtins"
 
 
@@ -58,7 +58,7 @@ def flat(session: Session, parts: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def node_value(session: Session, given: Any) -> Any:
-    """A value as an argument of a node: a text becomes the string that an operation makes.
+    """Return a value as an argument of a node: a text becomes the string that an operation makes.
 
     Raises:
         CaptureError: it is an object that the function makes, with values known only at run time in it.
@@ -84,7 +84,7 @@ def node_value(session: Session, given: Any) -> Any:
 
 
 def is_object_of_runtime(session: Session, value: Any) -> bool:
-    """Whether a value is an object that the function makes, with values known only at run time in it, or holds one."""
+    """Tell whether a value is an object that the function makes, with values known only at run time in it, or holds one."""
     if isinstance(value, (list, tuple, dict)) and session.lists.of(value) is None:
         return any(is_object_of_runtime(session, item) for item in _in(value))
     plain = is_constant(value) or isinstance(value, (list, TaggedUnion, *_LEAVES)) or is_symbolic(value)
@@ -92,7 +92,7 @@ def is_object_of_runtime(session: Session, value: Any) -> bool:
 
 
 def has_runtime_parts(session: Session, value: Any) -> bool:
-    """Whether a value is known only at run time, or something in it."""
+    """Tell whether a value is known only at run time, or something in it."""
     waiting, seen = [value], set[int]()
     while waiting:
         part = waiting.pop()
@@ -118,14 +118,14 @@ def _in(value: Any) -> Iterable[Any]:
 
 
 def sized(session: Session, given: Any) -> Any:
-    """A ``torch.Size`` as the operation that makes it, which in a node would be a tuple; everything else as it is."""
+    """Return a ``torch.Size`` as the operation that makes it, which in a node would be a tuple; everything else as it is."""
     if isinstance(given, torch.Size):
         return session.builder.call_raw(scalars.size_of, tuple(session.builder.argument(size) for size in given))
     return given
 
 
 def _words(session: Session, value: Any, conversion: str | None, specification: Any) -> Sequence[Any]:
-    """The parts of the text of a value."""
+    """Return the parts of the text of a value."""
     if conversion == "%":
         return _printf(session, value, specification)
     if isinstance(value, TaggedUnion):
@@ -160,14 +160,14 @@ def _chosen(session: Session, union: TaggedUnion, conversion: str | None, specif
 
 
 def _string(session: Session, parts: Sequence[Any]) -> RuntimeString:
-    """The string of the program that some parts are."""
+    """Return the string of the program that some parts are."""
     made = RuntimeString()
     session.builder.call(control.format_, (flat(session, parts),), {}, made)
     return made
 
 
 def _printf(session: Session, value: Any, specification: str) -> Sequence[Any]:
-    """A field of a ``%`` format."""
+    """Return a field of a ``%`` format."""
     width, letter = specification[:-1], specification[-1]
     if isinstance(value, TaggedUnion):
         return _chosen(session, value, "%", specification)
@@ -181,7 +181,7 @@ def _printf(session: Session, value: Any, specification: str) -> Sequence[Any]:
 
 
 def _formatted(session: Session, value: Any, specification: Any) -> Sequence[Any]:
-    """``format(value, specification)`` of what is no leaf."""
+    """Return ``format(value, specification)`` of what is no leaf."""
     if is_constant(value):
         return [format(value, specification)]
     kind: Any = type(value)
@@ -193,7 +193,7 @@ def _formatted(session: Session, value: Any, specification: Any) -> Sequence[Any
 
 
 def _shown(session: Session, value: Any, conversion: str) -> Sequence[Any]:
-    """``str(value)`` or ``repr(value)`` of what is no leaf."""
+    """Return ``str(value)`` or ``repr(value)`` of what is no leaf."""
     if is_constant(value):
         return [text.join_parts([(value, conversion, "")])]
     if conversion == "s" and not isinstance(value, (AbstractDeque, AbstractSet)):
@@ -214,7 +214,7 @@ def _of_error(session: Session, error: BaseException, is_key: bool) -> Sequence[
 
 @contextlib.contextmanager
 def _inside(value: Any) -> Iterator[str | None]:
-    """A scope in which the text of a value is made; if that is so already, what Python says in its place."""
+    """Open a scope in which the text of a value is made; if that is so already, what Python says in its place."""
     around: list[Any] = _local.__dict__.setdefault("around", [])
     again = _AGAIN.get(type(value).__repr__, "...") if any(other is value for other in around) else None
     around.append(value)
@@ -232,7 +232,7 @@ def _is_table_of_ways(session: Session, table: Any) -> bool:
 
 
 def _represented(session: Session, value: Any) -> Sequence[Any]:
-    """``repr(value)``: piece by piece where it is known how that is made, as an item may be known only at run time."""
+    """Return ``repr(value)``: piece by piece where it is known how that is made, as an item may be known only at run time."""
     kind = type(value)
     if isinstance(value, Undefined):
         value.fail()
@@ -282,7 +282,7 @@ def _named(session: Session, owner: Any, names: Iterable[str]) -> list[Any]:
 
 
 def _namespace(session: Session, value: types.SimpleNamespace) -> list[Any]:
-    """The attributes of a namespace.
+    """Return the attributes of a namespace.
 
     Raises:
         CaptureError: one of them is there on some ways only.
@@ -299,12 +299,12 @@ def _namespace(session: Session, value: types.SimpleNamespace) -> list[Any]:
 
 
 def _asked(session: Session, ask: Callable[[], str]) -> Sequence[Any]:
-    """What a value of another class says, with marks for what is known only at run time."""
+    """Return what a value of another class says, with marks for what is known only at run time."""
     return flat(session, asked(ask))
 
 
 def asked(ask: Callable[[], str]) -> Sequence[Any]:
-    """The parts of the text that code makes which is not converted, and puts texts next to each other."""
+    """Return the parts of the text that code makes which is not converted, and puts texts next to each other."""
     marks = Marks()
     with answering(marks):
         made = ask()
@@ -312,13 +312,13 @@ def asked(ask: Callable[[], str]) -> Sequence[Any]:
 
 
 def of_method(session: Session, method: Callable[..., str], args: Sequence[Any]) -> Any:
-    """``super().__repr__()``, ``list.__repr__(value)``: what such a method gives that is not converted."""
+    """Return ``super().__repr__()``, ``list.__repr__(value)``: what such a method gives that is not converted."""
     pieces = flat(session, asked(lambda: method(*args)))
     return "".join(pieces) if all(isinstance(piece, str) for piece in pieces) else Text(pieces)
 
 
 def _ascii(parts: Sequence[Any]) -> list[Any]:
-    """What ``ascii()`` makes of what ``repr()`` has made.
+    """Return what ``ascii()`` makes of what ``repr()`` has made.
 
     Raises:
         CaptureError: a string known only at run time is in it.

@@ -26,7 +26,7 @@ _FIXES = {
 
 
 def data_dependent(session: Session, what: str) -> DataDependentError:
-    """The error for code that asks for a value which only exists at run time."""
+    """Return the error for code that asks for a value which only exists at run time."""
     frame = sys._getframe(1)
     while frame is not None and internal(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
@@ -43,7 +43,7 @@ def data_dependent(session: Session, what: str) -> DataDependentError:
 
 
 def internal(file: str) -> bool:
-    """Whether a file is part of the machinery that runs captures, not one that asks questions itself."""
+    """Tell whether a file is part of the machinery that runs captures, not one that asks questions itself."""
     if file.startswith(_TORCH):
         return file[len(_TORCH) :].startswith(("_", "overrides.py", "fx/", "utils/_", "autograd/"))
     return file.startswith(_OWN_FOLDERS)

@@ -15,7 +15,7 @@ from dy2st_runtime.primitives.gradients import gradients
 
 
 def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The gradients; where it depends on the call whether there is one, ``None`` or a tensor."""
+    """Return the gradients; where it depends on the call whether there is one, ``None`` or a tensor."""
     given = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
     given.apply_defaults()
     values = dict(given.arguments)
@@ -49,7 +49,7 @@ def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) ->
 
 
 def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any, ...], values: dict[str, Any]) -> list[bool | None]:
-    """Whether each input has a gradient; ``None`` where the graph of the abstract values does not tell."""
+    """Tell whether each input has a gradient; ``None`` where the graph of the abstract values does not tell."""
     given = [session.outside.adopted(tensor) for tensor in outputs]
     with quiet(), session.suspended():
         found = torch.autograd.grad(

@@ -20,7 +20,7 @@ _FULL = slice(None)
 
 
 def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callable[..., Any]) -> Any:
-    """``tensor[index]``; ``plain`` is torch's own subscript."""
+    """Return ``tensor[index]``; ``plain`` is torch's own subscript."""
     if not _needs_rewrite(tensor, index):
         return plain(tensor, index)
     _check_count(tensor, index, plain)
@@ -29,7 +29,7 @@ def get_item(position: Position, tensor: torch.Tensor, index: Any, plain: Callab
 
 
 def set_item(position: Position, tensor: torch.Tensor, index: Any, value: Any, plain: Callable[..., Any]) -> None:
-    """``tensor[index] = value``."""
+    """Do ``tensor[index] = value``."""
     if not _needs_rewrite(tensor, index) and not isinstance(value, SYMBOLIC_NUMBERS):
         plain(tensor, index, value)
         return
@@ -71,7 +71,7 @@ def _is_runtime_number(part: Any) -> bool:
 
 
 def _is_flag(part: Any) -> bool:
-    """Whether part of an index is one truth value, which gives a new dimension of size 0 or 1."""
+    """Tell whether part of an index is one truth value, which gives a new dimension of size 0 or 1."""
     return isinstance(part, torch.SymBool) or (isinstance(part, torch.Tensor) and part.dim() == 0 and part.dtype == torch.bool)
 
 
@@ -110,7 +110,7 @@ def _apply_basic(position: Position, tensor: torch.Tensor, index: Any) -> tuple[
 
 
 def _select(position: Position, view: torch.Tensor, dim: int, part: tuple[int, Any]) -> torch.Tensor:
-    """The item with a number; where that number stands in the subscript is what torch's error speaks of."""
+    """Return the item with a number; where that number stands in the subscript is what torch's error speaks of."""
     location = position.locate()
     subscript, number = part
     with position.located(location and dataclasses.replace(location, subscript=subscript)):
@@ -130,7 +130,7 @@ def _slice(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
 
 
 def _expand_ellipsis(parts: list[Any], rank: int) -> list[tuple[int, Any]]:
-    """The parts with their positions, without ``...``."""
+    """Return the parts with their positions, without ``...``."""
     used = sum(map(_width, parts))
     positions = list(enumerate(parts))
     for position, part in positions:

@@ -39,7 +39,7 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         self.session = session
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """One call of torch."""
+        """Return one call of torch."""
         kwargs = dict(kwargs or {})
         is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
         handler = HANDLERS.get(func)
@@ -61,7 +61,7 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
 
 
 def _tell_numbers_apart(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """A number goes where the dtype of the result depends on what it is.
+    """Note that a number goes where the dtype of the result depends on what it is.
 
     Raises:
         NeedsApart: it may be an int on one path and a float on another.
@@ -182,7 +182,7 @@ def _trait(name: str) -> Handler:
 
 
 def _asker() -> str:
-    """The file of the code that made the call of torch that is handled now."""
+    """Return the file of the code that made the call of torch that is handled now."""
     frame: Any = sys._getframe(1)
     while frame.f_code.co_name != "__torch_function__" and frame.f_back is not None:
         frame = frame.f_back
@@ -195,12 +195,12 @@ for _name in tensor_traits.OF_AUTOGRAD:
 
 @handles_torch(torch.Tensor.resolve_conj, torch.Tensor.resolve_neg, torch.resolve_conj, torch.resolve_neg)
 def _resolve(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """It looks at the abstract value, and whether the tensor is a conjugate may differ from way to way."""
+    """Look at the abstract value, and whether the tensor is a conjugate may differ from way to way."""
     return _operand_or_made(session, getattr(torch.ops.aten, func.__name__).default, func, args, kwargs, {})
 
 
 def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
-    """The result of an operation that gives its operand itself where there is nothing to do, which only the call knows.
+    """Return the result of an operation that gives its operand itself where there is nothing to do, which only the call knows.
 
     It matters where eager tells the two apart: then the result is one of them.
     """
@@ -275,7 +275,7 @@ def _backward(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[s
 
 @handles_torch(torch.nn.functional.batch_norm)
 def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Its momentum is a number of the program where it is one over the number of batches."""
+    """Return its momentum is a number of the program where it is one over the number of batches."""
     given = inspect.signature(func).bind(*args, **kwargs)
     given.apply_defaults()
     image, mean, variance, weight, bias, training, momentum, eps = given.args
@@ -302,7 +302,7 @@ def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
 
 @handles_torch(torch.Tensor.contiguous)
 def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Python's method looks at the abstract value's strides, and those of the tensor may differ from call to call."""
+    """Return Python's method looks at the abstract value's strides, and those of the tensor may differ from call to call."""
     form = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
     return _operand_or_made(session, torch.ops.aten.contiguous.default, func, args, kwargs, {"memory_format": form})
 
@@ -343,7 +343,7 @@ def _new_tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _stack(data: Any) -> torch.Tensor:
-    """What ``torch.tensor`` makes of nested numbers, some of them symbolic."""
+    """Return what ``torch.tensor`` makes of nested numbers, some of them symbolic."""
     if isinstance(data, torch.Tensor):
         return data
     if isinstance(data, (list, tuple)):

@@ -59,7 +59,7 @@ _PATCH = Patch(_install, _remove)
 
 @contextlib.contextmanager
 def own_mode_stack() -> Iterator[None]:
-    """A scope in which this thread has modes of its own at the PreDispatch key."""
+    """Open a scope in which this thread has modes of its own at the PreDispatch key."""
     outer = getattr(_local, "state", None)
     with _PATCH.applied():
         _local.state = outer or _ops._ModeStackStateForPreDispatch()

@@ -32,21 +32,21 @@ _PLACES: dict[Any, tuple[Any, str, Any]] = {
 
 
 def used(session: Session, function: Any) -> None:
-    """A capture has called a function of torch, wherever it was read."""
+    """Note that a capture has called a function of torch, wherever it was read."""
     place = _PLACES.get(function)
     if place is not None:
         read(session, *place)
 
 
 def read(session: Session, owner: Any, name: str, found: Any) -> None:
-    """Code under capture has read a function from a library: it has to be there at each call."""
+    """Note that code under capture has read a function from a library: it has to be there at each call."""
     if callable(found) and not hasattr(found, PATCH_MARK):
         tracker = session.tracker
         tracker.guards.same_function_of_library(tracker.table.of_library(owner, name), found)
 
 
 def guard_replaced(session: Session) -> None:
-    """What has been replaced already has to stay: code of torch may use it where no capture sees that."""
+    """Do what has been replaced already has to stay: code of torch may use it where no capture sees that."""
     for owner, before in _GIVEN:
         for name, function in before.items():
             found = getattr(owner, name, None)

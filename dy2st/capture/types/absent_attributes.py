@@ -17,12 +17,12 @@ _REFUSED = re.compile(r"doesn't apply to a '(.*)' object", re.DOTALL)
 
 
 def error(owner: Any, name: str) -> AttributeError:
-    """The exception for reading an attribute that an object, class or module does not have."""
+    """Return the exception for reading an attribute that an object, class or module does not have."""
     return AttributeError(message(owner, name), name=name, obj=owner)
 
 
 def message(owner: Any, name: str) -> str:
-    """Python's words for it."""
+    """Return Python's words for it."""
     if isinstance(owner, type):
         return f"type object '{owner.__name__}' has no attribute '{name}'"
     if type(owner) is types.ModuleType:
@@ -31,7 +31,7 @@ def message(owner: Any, name: str) -> str:
 
 
 def class_name(value: Any) -> str:
-    """What Python's errors call the class of a value: classes in C have their module in it, such as ``collections.deque``."""
+    """Return what Python's errors call the class of a value: classes in C have their module in it, such as ``collections.deque``."""
     if isinstance(value, torch.Tensor):
         return tensor_traits.class_of(value).__name__
     if isinstance(value, AbstractObject):
@@ -46,11 +46,11 @@ def class_name(value: Any) -> str:
 
 
 def stood_for(value: AbstractObject) -> type:
-    """The class of what an abstract value stands for."""
+    """Return the class of what an abstract value stands for."""
     return tuple if isinstance(value, AbstractTuple) else value.__class__
 
 
 def example(value: AbstractObject) -> Any:
-    """A plain object of the class that an abstract value stands for."""
+    """Return a plain object of the class that an abstract value stands for."""
     kind = stood_for(value)
     return range(0) if kind is range else kind()

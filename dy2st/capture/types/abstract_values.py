@@ -53,7 +53,7 @@ def _union_leaves(options: tuple[value_types.Type, ...], value: Any, out: list[A
 
 
 def _one_of(kind: value_types.Type, union: Any, given: dict[int, Any]) -> list[Any]:
-    """The leaves of the one among some options of a tagged union that is there, where several have come to be of one kind."""
+    """Return the leaves of the one among some options of a tagged union that is there, where several have come to be of one kind."""
     if isinstance(kind, value_types.StringType) and len(given) > 1:
         return [union.session.one_string(union.tag, {tag: _program_value(option) for tag, option in given.items()})]
     found: dict[int, list[Any]] = {tag: [] for tag in given}
@@ -70,13 +70,13 @@ def _one_of(kind: value_types.Type, union: Any, given: dict[int, Any]) -> list[A
 
 
 def _with_any_for_missing(column: tuple[Any, ...]) -> tuple[Any, ...]:
-    """One leaf of each option; where an option has none, nobody will look at it."""
+    """Return one leaf of each option; where an option has none, nobody will look at it."""
     present = next((part for part in column if part is not None), None)
     return tuple(present if part is None else part for part in column)
 
 
 def place(options: tuple[value_types.Type, ...], value: Any) -> int:
-    """The position of the option that a value fits; the object itself comes first.
+    """Return the position of the option that a value fits; the object itself comes first.
 
     Raises:
         Mismatch: it fits none.
@@ -116,7 +116,7 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>"})()
 
 
 def absent(place: Any) -> Undefined:
-    """What stands for the content of a place that does not exist: reading it raises what Python raises."""
+    """Return what stands for the content of a place that does not exist: reading it raises what Python raises."""
     match place:
         case ItemPlace(owner, key) if storage.is_namespace(owner):
             return Undefined(str(key), NameError, (f"name '{key}' is not defined",))
@@ -136,7 +136,7 @@ class Maker(Protocol):
 
 
 def fresh(kind: value_types.Type, maker: Maker, out: list[Any]) -> Any:
-    """A new value of a type; its tensors, numbers and lists are appended to ``out`` in the order of :func:`leaves`."""
+    """Return a new value of a type; its tensors, numbers and lists are appended to ``out`` in the order of :func:`leaves`."""
     match kind:
         case value_types.SameType(value) | value_types.OrderType(value):
             return value
@@ -154,7 +154,7 @@ def fresh(kind: value_types.Type, maker: Maker, out: list[Any]) -> Any:
 
 
 def shown(kind: value_types.Type, made: Any, maker: Any) -> Any:
-    """What the user's code has for a tensor, number, string or list of the program."""
+    """Return what the user's code has for a tensor, number, string or list of the program."""
     if isinstance(kind, value_types.StringType):
         return Text.of(made)
     return AbstractTuple(maker, made.items) if isinstance(kind, value_types.ListType) and kind.is_tuple else made

@@ -20,7 +20,7 @@ Seen = Sequence[tuple[torch.Tensor, Any]]
 
 
 def before(func: Any, args: Sequence[Any]) -> Seen:
-    """How the tensors lie that an operation is about to write."""
+    """Return how the tensors lie that an operation is about to write."""
     if not func._schema.is_mutable:
         return ()
     return [

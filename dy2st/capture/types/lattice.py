@@ -64,7 +64,7 @@ _MAX_KEYS = 64
 
 
 def type_of(value: Any, is_kept: Callable[[Any], bool] = lambda container: False) -> Type:
-    """The type of exactly this value.
+    """Return the type of exactly this value.
 
     Args:
         is_kept: whether a container is passed on as the object that it is; the others are passed on by what is in them.
@@ -107,7 +107,7 @@ def _type_of_container(value: Any, is_kept: Callable[[Any], bool], around: tuple
 
 
 def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
-    """The least upper bound.
+    """Return the least upper bound.
 
     Args:
         single: kinds of which two that cannot be joined are a mismatch; of other kinds there may be a tagged union.
@@ -124,7 +124,7 @@ def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
 
 
 def options_of_type(a: Type) -> tuple[Type, ...]:
-    """The types of which a value has one."""
+    """Return the types of which a value has one."""
     return a.options if isinstance(a, TaggedUnionType) else (a,)
 
 
@@ -153,7 +153,7 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
 
 
 def _is_key(a: Type) -> bool:
-    """Whether a type is that of a key which a dict has."""
+    """Tell whether a type is that of a key which a dict has."""
     return isinstance(a, SameType) and hasattr(type(a.value), "__dy2st_key__")
 
 
@@ -181,7 +181,7 @@ def join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
 
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
-    """The type of the items of a list; ``None`` while it has none."""
+    """Return the type of the items of a list; ``None`` while it has none."""
     token = _APART.set(frozenset())  # the program knows an item by its dtype and rank
     try:
         return a or b if a is None or b is None else join(a, b, ())
@@ -190,7 +190,7 @@ def join_elements(a: Type | None, b: Type | None) -> Type | None:
 
 
 def tuple_of_any_length(a: Type, b: Type) -> Type | None:
-    """The tuple of any length that two tuples of different lengths are; ``None`` for anything else."""
+    """Return the tuple of any length that two tuples of different lengths are; ``None`` for anything else."""
     found: list[Type | None] = []
     for kind in (a, b):
         if isinstance(kind, ListType) and kind.is_tuple:
@@ -205,7 +205,7 @@ def tuple_of_any_length(a: Type, b: Type) -> Type | None:
 
 
 def union_of_dicts(a: Type, b: Type) -> Type | None:
-    """One of several dicts with other keys, of what is no container; ``None`` for anything else.
+    """Return one of several dicts with other keys, of what is no container; ``None`` for anything else.
 
     Others that differ in structure have no end of kinds in a loop, or hold objects of which each option would have its own.
     """
@@ -233,14 +233,14 @@ def _with_dict(options: tuple[Type, ...], new: Type) -> tuple[Type, ...]:
 
 
 def _element(kind: Type) -> Type:
-    """The type of an item of a list of which one of this type is an item: a number is any number of its kind."""
+    """Return the type of an item of a list of which one of this type is an item: a number is any number of its kind."""
     if isinstance(kind, ContainerType):
         return ContainerType(kind.structure, tuple(map(_element, kind.items)))
     return NumberType(number_kind(kind.value)) if isinstance(kind, SameType) and _is_plain_number(kind.value) else kind
 
 
 def holds_objects(element: Type | None) -> bool:
-    """Whether the items of a list are, or hold, dicts or dataclass instances."""
+    """Tell whether the items of a list are, or hold, dicts or dataclass instances."""
     match element:
         case TaggedUnionType(options):
             return any(map(holds_objects, options))
@@ -263,7 +263,7 @@ def _join_tensors(a: TensorType, b: TensorType) -> Type:
 
 
 def _differing(a: TensorType, b: TensorType) -> frozenset[str]:
-    """The traits in which two types of tensors differ."""
+    """Return the traits in which two types of tensors differ."""
     same = {
         tensor_traits.AUTOGRAD: (a.requires_grad, a.is_leaf) == (b.requires_grad, b.is_leaf),
         tensor_traits.CLASS: a.kind is b.kind,
@@ -278,7 +278,7 @@ def _kind(a: Type) -> str | None:
 
 
 def _is_plain_number(value: Any) -> bool:
-    """Whether a value is a number and nothing more: a member of an enumeration has a name that must not be lost."""
+    """Tell whether a value is a number and nothing more: a member of an enumeration has a name that must not be lost."""
     return is_number(value) and not isinstance(value, enum.Enum)
 
 
@@ -292,13 +292,13 @@ def _join_numbers(a: str, b: str) -> Type:
 
 
 def mix_numbers(kinds: set[str]) -> None:
-    """A number is made that is of one of these kinds."""
+    """Note that a number is made that is of one of these kinds."""
     if len(kinds) > 1:
         _MIXED.set(True)
 
 
 def has_mixed_numbers() -> bool:
-    """Whether a number is an int on one path and a float on another: what is made of it may be either as well."""
+    """Tell whether a number is an int on one path and a float on another: what is made of it may be either as well."""
     return _MIXED.get()
 
 

@@ -43,7 +43,7 @@ class Mismatch(Exception):
         self.path: tuple[int, ...] = ()
 
     def told(self, on_left: str = "on one path", on_right: str = "on the other", contents_of: str = "list") -> str:
-        """What differs, in words.
+        """Return what differs, in words.
 
         Args:
             on_left: where the one is.
@@ -74,7 +74,7 @@ _SHOWN = (bool, int, float, complex, str, bytes, type(None), type(...), type, ra
 
 
 def _same_text(value: Any) -> str:
-    """An object in words; what a set or deque holds may be known at run time only."""
+    """Return an object in words; what a set or deque holds may be known at run time only."""
     if isinstance(value, (AbstractSet, AbstractDeque)) or children(value) is not None:
         return f"a {value.__class__.__name__} from before"
     if isinstance(value, types.FunctionType):
@@ -87,7 +87,7 @@ def _same_text(value: Any) -> str:
 
 
 def text(a: Type | None, listed: str = "list") -> str:
-    """A type in words, for messages.
+    """Return a type in words, for messages.
 
     Args:
         a: the type.

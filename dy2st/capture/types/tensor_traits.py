@@ -71,31 +71,31 @@ class Capturing(Protocol):
 
 
 def is_of_abstracts(tensor: torch.Tensor, name: str) -> bool:
-    """Whether only the abstract value has an attribute of this name, and no tensor of eager's."""
+    """Tell whether only the abstract value has an attribute of this name, and no tensor of eager's."""
     own = name in FakeTensor.__annotations__ or name in FakeTensor.__dict__
     return own and isinstance(tensor, FakeTensor) and not hasattr(torch.Tensor, name)
 
 
 def mixed(tensor: torch.Tensor) -> frozenset[str]:
-    """The traits in which the ways to a tensor disagree."""
+    """Return the traits in which the ways to a tensor disagree."""
     return getattr(tensor, _MIXED, frozenset())
 
 
 def mark(tensor: torch.Tensor, traits: Iterable[str]) -> None:
-    """The ways to a tensor disagree in some traits."""
+    """Note that the ways to a tensor disagree in some traits."""
     traits = frozenset(traits)
     if traits:
         setattr(tensor, _MIXED, mixed(tensor) | traits)
 
 
 def mark_attributes(abstract: torch.Tensor, tensor: torch.Tensor) -> None:
-    """An abstract value is for a tensor on which the user's code may have put something."""
+    """Note that an abstract value is for a tensor on which the user's code may have put something."""
     if vars(tensor):
         mark(abstract, (ATTRIBUTES,))
 
 
 def class_of(tensor: torch.Tensor) -> type:
-    """The class of the tensor that eager has."""
+    """Return the class of the tensor that eager has."""
     if not hasattr(tensor, "fake_mode"):
         return torch.nn.Buffer if type(tensor) is torch.Tensor and isinstance(tensor, torch.nn.Buffer) else type(tensor)
     known: type | None = getattr(tensor, _CLASS, None)
@@ -103,7 +103,7 @@ def class_of(tensor: torch.Tensor) -> type:
 
 
 def give_class(abstract: torch.Tensor, kind: type) -> None:
-    """An abstract value is for a tensor of this class."""
+    """Note that an abstract value is for a tensor of this class."""
     for known, flag in _KINDS.items():
         if issubclass(kind, known):
             setattr(abstract, flag, True)
@@ -111,23 +111,23 @@ def give_class(abstract: torch.Tensor, kind: type) -> None:
 
 
 def made(abstract: torch.Tensor) -> None:
-    """No operation has computed an abstract value: it does not know which function of autograd gave the tensor."""
+    """Note that no operation has computed an abstract value: it does not know which function of autograd gave the tensor."""
     setattr(abstract, _MADE, True)
 
 
 def is_made(abstract: torch.Tensor) -> bool:
-    """Whether an abstract value is for a tensor that no operation has computed: an input, or one that a branch or loop gives."""
+    """Tell whether an abstract value is for a tensor that no operation has computed: an input, or one that a branch or loop gives."""
     return bool(getattr(abstract, _MADE, False))
 
 
 def differing(one: torch.Tensor, other: torch.Tensor) -> set[str]:
-    """The traits in which two tensors differ, or the ways to the first disagree."""
+    """Return the traits in which two tensors differ, or the ways to the first disagree."""
     found = {AUTOGRAD} if AUTOGRAD in mixed(one) or autograd_of(one) != autograd_of(other) else set()
     return found | ({CLASS} if CLASS in mixed(one) or class_of(one) is not class_of(other) else set())
 
 
 def ask(session: Capturing, tensor: torch.Tensor, trait: str) -> None:
-    """The user's code, or a library, asks for a trait.
+    """Note that the user's code, or a library, asks for a trait.
 
     Raises:
         NeedsApart: the ways disagree, and a capture that tells them apart has the answer.
@@ -146,7 +146,7 @@ def ask(session: Capturing, tensor: torch.Tensor, trait: str) -> None:
 
 
 def read(session: Capturing, tensor: torch.Tensor, name: str) -> Any:
-    """One of the attributes that tell of autograd."""
+    """Return one of the attributes that tell of autograd."""
     tensor = adopted(session, tensor)
     ask(session, tensor, AUTOGRAD)
     with torch._C.DisableTorchFunction():
@@ -155,19 +155,19 @@ def read(session: Capturing, tensor: torch.Tensor, name: str) -> Any:
 
 
 def adopted(session: Capturing, tensor: torch.Tensor) -> torch.Tensor:
-    """The abstract value of a tensor that is there at each call: what is told of it is checked there."""
+    """Return the abstract value of a tensor that is there at each call: what is told of it is checked there."""
     return session.outside.adopted(tensor) if session.tracker.source_of(tensor) is not None else tensor
 
 
 def asked_class(session: Capturing, tensor: torch.Tensor) -> type:
-    """``type(tensor)``."""
+    """Return ``type(tensor)``."""
     tensor = adopted(session, tensor)
     ask(session, tensor, CLASS)
     return class_of(tensor)
 
 
 def before(session: Capturing, func: Any, args: Sequence[Any]) -> list[tuple[torch.Tensor, Any]]:
-    """What autograd says of tensors of outer blocks that an operation is about to change."""
+    """Return what autograd says of tensors of outer blocks that an operation is about to change."""
     if session.builder.parent is None or not func._schema.is_mutable:
         return []
     changed = [arg for arg, place in zip(args, func._schema.arguments) if isinstance(arg, torch.Tensor) and place.is_write]
@@ -176,7 +176,7 @@ def before(session: Capturing, func: Any, args: Sequence[Any]) -> list[tuple[tor
 
 
 def follow(session: Capturing, func: Any, operands: Any, result: Any, changed: Sequence[tuple[torch.Tensor, Any]]) -> None:
-    """What is computed from a marked tensor is marked; so is one of an outer block that is another for autograd now."""
+    """Do what is computed from a marked tensor is marked; so is one of an outer block that is another for autograd now."""
     for tensor, known in changed:
         if autograd_of(tensor) != known:
             mark(tensor, (AUTOGRAD,))
@@ -186,14 +186,14 @@ def follow(session: Capturing, func: Any, operands: Any, result: Any, changed: S
 
 
 def changed_in_place(session: Capturing, tensor: torch.Tensor) -> None:
-    """What autograd says of a tensor is changed by a call, which only some ways may make."""
+    """Do what autograd says of a tensor is changed by a call, which only some ways may make."""
     if session.builder.is_operand(tensor):
         mark(tensor, (AUTOGRAD,))
         session.traits.has_mixed = True
 
 
 def autograd_of(tensor: torch.Tensor) -> tuple[bool, bool]:
-    """Whether a tensor requires a gradient, and whether it is a leaf.
+    """Tell whether a tensor requires a gradient, and whether it is a leaf.
 
     An item of ``unbind``, ``split`` or ``chunk`` whose base has been changed in place raises when it is asked: it is none.
     """
@@ -214,7 +214,7 @@ def _spread(func: Any, operands: Any, result: Any) -> None:
 
 
 def grad_fn(session: Capturing, tensor: torch.Tensor, found: Any) -> Any:
-    """``tensor.grad_fn``, where the abstract value has ``found``."""
+    """Return ``tensor.grad_fn``, where the abstract value has ``found``."""
     return UnknownFunction(session) if found is not None and getattr(tensor, _MADE, False) else found
 
 

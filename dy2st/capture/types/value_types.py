@@ -35,7 +35,7 @@ class TensorType:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorType:
-        """That of exactly this tensor."""
+        """Return the type of exactly this tensor."""
         with torch._C.DisableTorchFunction():
             strides = tuple(map(size_of, tensor.stride())) if tensor.layout == torch.strided else None
             autograd = tensor_traits.autograd_of(tensor)
@@ -77,7 +77,7 @@ class WeakSameType(SameType):
 
 
 def held_weakly(type_: Type | None) -> Type | None:
-    """A type that outlives the capture, where that must not keep the user's objects alive."""
+    """Return a type that outlives the capture, where that must not keep the user's objects alive."""
     if type(type_) is not SameType or isinstance(type_.value, (type, types.FunctionType, types.ModuleType)):
         return type_
     try:
@@ -140,7 +140,7 @@ VALUES = (TensorType, *CONTAINERS)
 
 
 def same_constant(a: Any, b: Any) -> bool:
-    """Whether two Python values can stand for each other everywhere."""
+    """Tell whether two Python values can stand for each other everywhere."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -155,5 +155,5 @@ def same_constant(a: Any, b: Any) -> bool:
 
 
 def size_of(size: Any) -> Any:
-    """A size as a type has it: a number or an expression."""
+    """Return a size as a type has it: a number or an expression."""
     return size.node.expr if isinstance(size, torch.SymInt) and size.node.constant is None else int(size)

@@ -14,7 +14,7 @@ class AbstractObject:
     __slots__ = ()
 
     def length(self) -> Any:
-        """``len(self)``: a number, symbolic or not."""
+        """Return ``len(self)``: a number, symbolic or not."""
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class AbstractTuple(AbstractObject):
         return self.session.call(len, self.items)
 
     def index(self, *args: Any) -> NoReturn:
-        """``self.index(item)``: where nothing is found, a list has other words.
+        """Do ``self.index(item)``: where nothing is found, a list has other words.
 
         Raises:
             CaptureError: always.
@@ -65,7 +65,7 @@ class AbstractTuple(AbstractObject):
         raise CaptureError("index() of a tuple of a length that is known only at run time", fix="use list(items).index(item)")
 
     def count(self, item: Any) -> Any:
-        """``self.count(item)``."""
+        """Return ``self.count(item)``."""
         return self.session.call(self.items.count, item)
 
     def _refuse(self, *args: Any) -> NoReturn:
@@ -78,5 +78,5 @@ class AbstractTuple(AbstractObject):
 
 
 def contents(value: Any) -> Any:
-    """The list of what is in a deque, or in a tuple of a length that is known only at run time; any other value as it is."""
+    """Return the list of what is in a deque, or in a tuple of a length that is known only at run time; any other value as it is."""
     return value.items if isinstance(value, (AbstractDeque, AbstractTuple)) else value

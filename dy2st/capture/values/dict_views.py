@@ -23,7 +23,7 @@ class Views:
         """Views of copies, by their identity, with the dicts that were copied, and what was in these."""
 
     def added(self, table: Any, view: Any) -> Any:
-        """What a method of a container gives: a view is remembered."""
+        """Return what a method of a container gives: a view is remembered."""
         if not isinstance(view, (KeysView, ValuesView, ItemsView)):
             return view
         known = self._made.setdefault(id(table), (table, []))[1]
@@ -31,7 +31,7 @@ class Views:
         return view
 
     def check(self, table: Any, here: errors.Location | None) -> None:
-        """What is in a dict, or its order, is about to depend on a branch or loop.
+        """Note that what is in a dict, or its order, is about to depend on a branch or loop.
 
         Raises:
             CaptureError: there is a view of the dict.
@@ -44,25 +44,25 @@ class Views:
             )
 
     def copied(self, table: Any, view: Any) -> Any:
-        """What a method gives of a copy of a dict, since only the program knows what is in there: a view is remembered."""
+        """Return what a method gives of a copy of a dict, since only the program knows what is in there: a view is remembered."""
         if is_view(view):
             self._copies[id(view)] = view, table, list(dict.items(table))
         return view
 
     def table(self, view: Any) -> Any:
-        """The dict that a view shows."""
+        """Return the dict that a view shows."""
         known = self._copies.get(id(view))
         return gc.get_referents(view)[0] if known is None else known[1]
 
     def is_stale(self, view: Any) -> bool:
-        """Whether a view is one of a copy, and what was copied has changed."""
+        """Tell whether a view is one of a copy, and what was copied has changed."""
         _, table, before = self._copies.get(id(view), (None, {}, []))
         now = list(dict.items(table)) if id(view) in self._copies else before
         return len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before))
 
 
 def is_view(value: Any) -> bool:
-    """Whether a value is a view of a dict."""
+    """Tell whether a value is a view of a dict."""
     return isinstance(value, _KINDS)
 
 
@@ -71,7 +71,7 @@ _KINDS += tuple(type(getattr(collections.OrderedDict(), name)()) for name in ("k
 
 
 def name_of(view: Any) -> str:
-    """The method that gives such a view."""
+    """Return the method that gives such a view."""
     return type(view).__name__.rpartition("_")[2]
 
 

@@ -59,7 +59,7 @@ _UNARY: dict[Any, Callable[..., Any]] = {
 
 
 def constant(expr: Any) -> Any:
-    """The Python number of an expression without symbols."""
+    """Return the Python number of an expression without symbols."""
     if expr is sympy.true or expr is sympy.false:
         return bool(expr)
     return int(expr) if expr.is_integer or isinstance(expr, sympy.Integer) else float(expr)
@@ -95,7 +95,7 @@ def build(expr: Any, operand: Callable[[Any], Any], call: Callable[..., Any]) ->
 
 
 def _fold(expr: Any, operand: Callable[[Any], Any], call: Callable[..., Any]) -> Any:
-    """A sum or product of several parts; ``a - b`` is stored as ``a + (-1) * b``."""
+    """Return a sum or product of several parts; ``a - b`` is stored as ``a + (-1) * b``."""
     parts = sorted(expr.args, key=lambda part: (part.is_number, part.could_extract_minus_sign(), str(part)))
     target = _FOLDED[type(expr)]
     made = operand(parts[0])

@@ -20,7 +20,7 @@ _WITHOUT_SHAPE = (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
 
 
 def own_meaning(tensor: torch.Tensor) -> type | None:
-    """The class of a tensor that says what functions of torch do with it; ``None`` for one that does as tensors do."""
+    """Return the class of a tensor that says what functions of torch do with it; ``None`` for one that does as tensors do."""
     function = type(tensor).__torch_function__
     if getattr(function, "__func__", function) in _PLAIN or isinstance(tensor, _WITHOUT_SHAPE):
         return None
@@ -28,7 +28,7 @@ def own_meaning(tensor: torch.Tensor) -> type | None:
 
 
 def is_spread(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a DTensor, which is there only where its module has been imported."""
+    """Tell whether a tensor is a DTensor, which is there only where its module has been imported."""
     kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     return kind is not None and isinstance(tensor, kind)
 
@@ -56,22 +56,22 @@ def refused_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether a value is a list, dict or dataclass, which others may hold and change."""
+    """Tell whether a value is a list, dict or dataclass, which others may hold and change."""
     return children(value) is not None and not isinstance(value, tuple)
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether a value is known only when the program runs."""
+    """Tell whether a value is known only when the program runs."""
     return isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS))
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a Python number or a symbolic one."""
+    """Tell whether a value is a Python number or a symbolic one."""
     return isinstance(value, (bool, int, float, *SYMBOLIC_NUMBERS))
 
 
 def number_kind(value: Any) -> str:
-    """``"bool"``, ``"int"`` or ``"float"`` for a number, symbolic or not."""
+    """Return ``"bool"``, ``"int"`` or ``"float"`` for a number, symbolic or not."""
     if isinstance(value, (bool, torch.SymBool)):
         return "bool"
     return "int" if isinstance(value, (int, torch.SymInt)) else "float"

@@ -23,11 +23,11 @@ class Provenance:
         self._known: dict[int, tuple[weakref.ref[Any], Location]] = {}
 
     def note(self, value: Any, location: Location) -> None:
-        """A value is computed; what is known of it already stays."""
+        """Note that a value is computed; what is known of it already stays."""
         if isinstance(value, (torch.Tensor, *SYMBOLIC_NUMBERS)) and self.of(value) is None:
             self._known[id(value)] = weakref.ref(value), location
 
     def of(self, value: Any) -> Location | None:
-        """The line that computed a value."""
+        """Return the line that computed a value."""
         found = self._known.get(id(value))
         return found[1] if found is not None and found[0]() is value else None

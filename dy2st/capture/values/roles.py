@@ -24,7 +24,7 @@ class Role(enum.Enum):
 
 
 def has(module: str, role: Role) -> bool:
-    """Whether a module has a mark.
+    """Tell whether a module has a mark.
 
     Args:
         module: its name.

@@ -26,12 +26,12 @@ _CONTAINERS = (collections.OrderedDict, dict, list, set, frozenset, collections.
 
 
 def base_of(container: Any) -> Any:
-    """The class of Python's own that a container is of: with its methods, what a subclass has of them is not called."""
+    """Return the class of Python's own that a container is of: with its methods, what a subclass has of them is not called."""
     return next((kind for kind in _CONTAINERS if isinstance(container, kind)), type(container))
 
 
 def is_namespace(table: Any) -> bool:
-    """Whether a dict has the global variables of a module, of which nobody asks for the order."""
+    """Tell whether a dict has the global variables of a module, of which nobody asks for the order."""
     return type(table) is dict and "__builtins__" in table
 
 
@@ -39,7 +39,7 @@ _TABLES = (dict, collections.OrderedDict, collections.defaultdict, collections.C
 
 
 def plain(container: Any) -> Any:
-    """A container as one of Python's own reads it: itself, or where a class of the user's may read otherwise, a copy."""
+    """Return a container as one of Python's own reads it: itself, or where a class of the user's may read otherwise, a copy."""
     if type(container) in _CONTAINERS or type(container).__module__ in ("builtins", "collections"):
         return container
     if isinstance(container, dict):
@@ -49,17 +49,17 @@ def plain(container: Any) -> Any:
 
 
 def keys_of(table: Any) -> Any:
-    """The keys of a dict, in their order, past what a class of the user's says."""
+    """Return the keys of a dict, in their order, past what a class of the user's says."""
     return base_of(table).keys(table)
 
 
 def contents_of(container: dict[Any, Any] | list[Any]) -> list[Any]:
-    """The items of a list, or the values of a dict, past what a class of the user's says."""
+    """Return the items of a list, or the values of a dict, past what a class of the user's says."""
     return list(base_of(container).values(container) if isinstance(container, dict) else list.__iter__(container))
 
 
 def copy_of(table: dict[Any, Any]) -> dict[Any, Any]:
-    """A dict with the same items; of a class of the user's, which may make its objects in another way, one of Python's own."""
+    """Return a dict with the same items; of a class of the user's, which may make its objects in another way, one of Python's own."""
     if type(table) in _TABLES:
         return table.copy()
     items = dict(base_of(table).items(table))  # an OrderedDict has an order of its own
@@ -69,22 +69,22 @@ def copy_of(table: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def of_class(kind: type, name: str) -> Any:
-    """What a class or a base of it defines under a name, as it stands there."""
+    """Return what a class or a base of it defines under a name, as it stands there."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), MISSING)
 
 
 def is_slot(described: Any) -> bool:
-    """Whether what a class has under a name is the place for an attribute; the dict of a ``SimpleNamespace`` is none."""
+    """Tell whether what a class has under a name is the place for an attribute; the dict of a ``SimpleNamespace`` is none."""
     return isinstance(described, types.MemberDescriptorType) and described.__name__ != "__dict__"
 
 
 def is_data(described: Any) -> bool:
-    """Whether what a class defines comes before the objects' own attributes."""
+    """Tell whether what a class defines comes before the objects' own attributes."""
     return hasattr(type(described), "__set__") or hasattr(type(described), "__delete__")
 
 
 def table_of(owner: Any) -> dict[str, Any] | None:
-    """The dict of an object's own attributes; ``None`` if it has none."""
+    """Return the dict of an object's own attributes; ``None`` if it has none."""
     try:
         found = object.__getattribute__(owner, "__dict__")
     except AttributeError:
@@ -95,14 +95,14 @@ def table_of(owner: Any) -> dict[str, Any] | None:
 
 
 def of_python(value: Any, name: str, default: Any = None) -> Any:
-    """An attribute that objects of Python's own have; nothing of an object whose class answers for what is missing."""
+    """Return an attribute that objects of Python's own have; nothing of an object whose class answers for what is missing."""
     kind = type(value)
     answers = of_class(kind, "__getattr__") is not MISSING or isinstance(of_class(kind, "__getattribute__"), types.FunctionType)
     return default if answers else getattr(value, name, default)
 
 
 def names(owner: Any) -> tuple[tuple[str, ...], ...]:
-    """The attributes in an object's dict, and in each of the tables of a module, in order."""
+    """Return the attributes in an object's dict, and in each of the tables of a module, in order."""
     return tuple(tuple(table) for table in tables(owner))
 
 
@@ -124,7 +124,7 @@ def put_last(owner: Any, order: tuple[str, ...]) -> None:
 
 
 def own(owner: Any, name: str) -> Any:
-    """The attribute that an object has itself."""
+    """Return the attribute that an object has itself."""
     if isinstance(owner, type):
         return vars(owner).get(name, MISSING)
     described = of_class(type(owner), name)
@@ -138,7 +138,7 @@ def own(owner: Any, name: str) -> Any:
 
 
 def is_shadowing(owner: Any, name: str) -> bool:
-    """Whether reading an attribute gives something else where the object does not have it itself."""
+    """Tell whether reading an attribute gives something else where the object does not have it itself."""
     if isinstance(owner, type):
         return hasattr(type(own(owner, name)), "__get__") or any(name in vars(base) for base in owner.__mro__[1:])
     described = of_class(type(owner), name)
@@ -149,19 +149,19 @@ def is_shadowing(owner: Any, name: str) -> bool:
 
 
 def kept_in(owner: Any, name: str) -> str:
-    """The dict in which a module has an attribute: its own, or one of its tables; nothing where it has none, or is no module."""
+    """Return the dict in which a module has an attribute: its own, or one of its tables; nothing where it has none, or is no module."""
     if not isinstance(owner, torch.nn.Module) or name in owner.__dict__:
         return "__dict__" if isinstance(owner, torch.nn.Module) else ""
     return next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
 
 
 def may_register(value: Any) -> bool:
-    """Whether a module registers a value, or an option of it, wherever it had something before."""
+    """Tell whether a module registers a value, or an option of it, wherever it had something before."""
     return bool(_registering(value))
 
 
 def told_table(owner: Any, name: str) -> str:
-    """The table in which a module has an attribute, where another one of such a value would be kept elsewhere; else nothing."""
+    """Return the table in which a module has an attribute, where another one of such a value would be kept elsewhere; else nothing."""
     if not isinstance(owner, torch.nn.Module):
         return ""
     if name in owner.__dict__:
@@ -171,13 +171,13 @@ def told_table(owner: Any, name: str) -> str:
 
 
 def is_kept_there(owner: Any, name: str, value: Any, table: str) -> bool:
-    """Whether a module would keep a value in a table also if nobody told it to."""
+    """Tell whether a module would keep a value in a table also if nobody told it to."""
     wanted = owner.__dict__ if table == "__dict__" else owner.__dict__[table]
     return _table_for(owner, name, value, "") is wanted
 
 
 def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
-    """Whether a module registers one option of a tagged union, and keeps ``None`` as an attribute like any other."""
+    """Tell whether a module registers one option of a tagged union, and keeps ``None`` as an attribute like any other."""
     return (
         len(options_of(value)) > 1
         and may_register(value)
@@ -186,7 +186,7 @@ def is_kept_by_option(owner: Any, name: str, value: Any) -> bool:
 
 
 def _registering(value: Any) -> str:
-    """The table in which each module registers a value, or an option of it; nothing for one that it keeps in its dict."""
+    """Return the table in which each module registers a value, or an option of it; nothing for one that it keeps in its dict."""
     given = list(options_of(value))  # a tagged union goes where its options do
     kinds = {MODULE_TABLES[0]: torch.nn.Parameter, MODULE_TABLES[2]: torch.nn.Module}
     return next((table for table, kind in kinds.items() if any(isinstance(part, kind) for part in given)), "")
@@ -242,7 +242,7 @@ def _dropped(owner: Any, name: str) -> None:
 
 
 def tables(owner: Any) -> list[dict[str, Any]]:
-    """The dict of an object's own attributes, and the tables of a module."""
+    """Return the dict of an object's own attributes, and the tables of a module."""
     own = None if isinstance(owner, type) else table_of(owner)
     return [] if own is None else [own, *_tables(owner)]
 
@@ -252,7 +252,7 @@ def _tables(owner: Any) -> list[dict[str, Any]]:
 
 
 def _table_for(module: torch.nn.Module, name: str, value: Any, told: str) -> dict[str, Any]:
-    """The table that a module keeps a value in."""
+    """Return the table that a module keeps a value in."""
     if told == "__dict__":
         return module.__dict__
     registering = _registering(value)

@@ -42,7 +42,7 @@ class Undefined:
         raise self.kind(*self.arguments)
 
     def error(self, **about: Any) -> Exception:
-        """What Python raises; ``about`` is what an AttributeError tells of the attribute: ``name`` and ``obj``."""
+        """Return what Python raises; ``about`` is what an AttributeError tells of the attribute: ``name`` and ``obj``."""
         made = self.kind(*self.arguments)
         for name, value in about.items():
             setattr(made, name, value)
@@ -53,14 +53,14 @@ class Undefined:
 
 
 def unbound_message(name: str) -> str:
-    """Python's words for reading an unbound local."""
+    """Return Python's words for reading an unbound local."""
     if sys.version_info < (3, 11):
         return f"local variable '{name}' referenced before assignment"
     return f"cannot access local variable '{name}' where it is not associated with a value"
 
 
 def unbound_free_message(name: str) -> str:
-    """Python's words for reading an unbound variable of an enclosing function."""
+    """Return Python's words for reading an unbound variable of an enclosing function."""
     if sys.version_info < (3, 11):
         return f"free variable '{name}' referenced before assignment in enclosing scope"
     return f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
@@ -95,7 +95,7 @@ class TaggedUnion:
         self.session, self.tag, self.options = session, tag, options
 
     def retagged(self, mapping: dict[int, int]) -> Any:
-        """The tag after renumbering the options."""
+        """Return the tag after renumbering the options."""
         if all(old == new for old, new in mapping.items()):
             return self.tag
         *others, (_, made) = mapping.items()
@@ -104,7 +104,7 @@ class TaggedUnion:
         return made
 
     def flat(self) -> Any:
-        """The same tagged union with the options of those of its options that are tagged unions themselves in their place."""
+        """Return the same tagged union with the options of those of its options that are tagged unions themselves in their place."""
         if not any(isinstance(option, TaggedUnion) for option in self.options.values()):
             return self
         tags: list[tuple[int, Any]] = []
@@ -124,13 +124,13 @@ class TaggedUnion:
         return TaggedUnion(self.session, made, dict(enumerate(options)))
 
     def without_unbound(self) -> Any:
-        """What is left where the name is known to be bound."""
+        """Return what is left where the name is known to be bound."""
         left = {tag: value for tag, value in self.options.items() if not isinstance(value, Undefined)}
         return next(iter(left.values())) if len(left) == 1 else TaggedUnion(self.session, self.tag, left)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """A function of torch gets a tagged union among its arguments."""
+        """Return a function of torch gets a tagged union among its arguments."""
         kwargs = kwargs or {}
         union = next(c for c in tree_leaves((args, kwargs)) if isinstance(c, TaggedUnion))
 
@@ -157,7 +157,7 @@ class TaggedUnion:
 
 
 def options_of(value: Any) -> list[Any]:
-    """What a value may be: the options of a tagged union, or itself."""
+    """Return what a value may be: the options of a tagged union, or itself."""
     return list(value.options.values()) if isinstance(value, TaggedUnion) else [value]
 
 
@@ -170,7 +170,7 @@ def _refuse_hash(value: Any) -> NoReturn:
 
 
 def with_option(value: Any, union: TaggedUnion, option: Any) -> Any:
-    """A value with an option for a tagged union in it; the same object where it is not in there."""
+    """Return a value with an option for a tagged union in it; the same object where it is not in there."""
     if value is union:
         return option
     if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
@@ -185,7 +185,7 @@ def with_option(value: Any, union: TaggedUnion, option: Any) -> Any:
 
 
 def union_in(value: Any) -> TaggedUnion | None:
-    """The first tagged union among a value and what is in it."""
+    """Return the first tagged union among a value and what is in it."""
     waiting, seen = [value], set[int]()
     while waiting:
         part = waiting.pop()
@@ -198,7 +198,7 @@ def union_in(value: Any) -> TaggedUnion | None:
 
 
 def _add_operators() -> None:
-    """``union + x``, ``x + union``, ``union < x``, ``-union``…"""
+    """Do ``union + x``, ``x + union``, ``union < x``, ``-union``…"""
 
     def binary(function: Callable[[Any, Any], Any]) -> Any:
         return lambda self, other: self.session.over(self, lambda option: function(option, other))
@@ -224,7 +224,7 @@ _add_operators()
 
 
 def may_be_undefined(value: Any) -> bool:
-    """Whether a value stands for nothing, on some ways at least."""
+    """Tell whether a value stands for nothing, on some ways at least."""
     if isinstance(value, TaggedUnion):
         return any(isinstance(option, Undefined) for option in value.options.values())
     return isinstance(value, Undefined)
@@ -258,7 +258,7 @@ class Stale:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        """An operation of torch is no exception."""
+        """Note that an operation of torch is no exception."""
         cls().fail()
 
     __iter__ = __len__ = __bool__ = __call__ = __add__ = __radd__ = __mul__ = __rmul__ = fail
@@ -281,18 +281,18 @@ class Order:
         return hash(self.keys)
 
     def without(self, key: Any) -> Order:
-        """The same without a key."""
+        """Return the same without a key."""
         return self if self.keys is None else Order(tuple(other for other in self.keys if other != key))
 
     def with_at(self, key: Any, last: bool) -> Order:
-        """The same with a key at an end."""
+        """Return the same with a key at an end."""
         others = self.without(key).keys
         if others is None:
             return self
         return Order((*others, key) if last else (key, *others))
 
     def merged(self, other: Order) -> Order | None:
-        """One order for both, if they agree about the keys they share."""
+        """Return one order for both, if they agree about the keys they share."""
         if self.keys is None or other.keys is None:
             return Order(None)
         mine, theirs = ([key for key in keys if key in rest] for keys, rest in ((self.keys, other.keys), (other.keys, self.keys)))
@@ -342,11 +342,11 @@ CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, TaggedUnion, Text, RuntimeList, 
 
 
 def runtime_list(value: Any) -> RuntimeList | None:
-    """The list of the program that a Python list stands for, if it does."""
+    """Return the list of the program that a Python list stands for, if it does."""
     known = value[0].runtime if type(value) is list and value and isinstance(value[0], Stale) else None
     return known if known is not None and known.items is value else None
 
 
 def unpack_list(value: Any) -> Any:
-    """The Python list that stands for a list of the program; any other value as it is."""
+    """Return the Python list that stands for a list of the program; any other value as it is."""
     return value.items if isinstance(value, RuntimeList) else value

@@ -20,7 +20,7 @@ class Text:
 
     @classmethod
     def of(cls, string: RuntimeString) -> Text:
-        """The text that an operation of the program makes."""
+        """Return the text that an operation of the program makes."""
         return cls(((string, None, ""),))
 
     @property
@@ -32,7 +32,7 @@ class Text:
         return None
 
     def made(self) -> RuntimeString:
-        """The string of the program that it is, put together where that is recorded now."""
+        """Return the string of the program that it is, put together where that is recorded now."""
         raise NotImplementedError  # see texts.text
 
     def __add__(self, other: Any) -> Any:

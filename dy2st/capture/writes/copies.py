@@ -29,18 +29,18 @@ class Copies:
         self._objects: dict[int, Any] = {}
 
     def add(self, item: Any) -> None:
-        """Nobody may change an object from now on."""
+        """Forbid changes of an object from now on."""
         self._objects[id(item)] = item
 
     def __contains__(self, value: Any) -> bool:
         return id(value) in self._objects
 
     def is_wanted(self, kind: type, apart: frozenset[str]) -> bool:
-        """Whether objects of a class, or dicts, have cells (see cells.py): ``apart`` names them."""
+        """Tell whether objects of a class, or dicts, have cells (see cells.py): ``apart`` names them."""
         return bool(apart) and _name(kind) in apart
 
     def check(self, place: Place, owner: Any, here: errors.Location | None, apart: frozenset[str]) -> None:
-        """A place is about to be written.
+        """Check a place that is about to be written.
 
         Raises:
             NeedsApart: it is in one of these, and its class has no cells yet.
@@ -65,7 +65,7 @@ class Copies:
         )
 
     def check_identity(self, left: Any, right: Any, here: errors.Location | None) -> None:
-        """Whether two objects are one is asked, of which one has a copy.
+        """Tell whether two objects are one is asked, of which one has a copy.
 
         Raises:
             CaptureError: they may be.
@@ -78,7 +78,7 @@ class Copies:
             )
 
     def follow(self, value: Any, *others: Any) -> None:
-        """A value stands for one of some others from now on."""
+        """Note that a value stands for one of some others from now on."""
         if not self._objects:
             return
         options = options_of(value)

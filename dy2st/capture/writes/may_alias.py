@@ -28,7 +28,7 @@ class MayAlias:
         """What was known of the objects that each change has told of, before it did."""
 
     def link(self, one: Any, other: Any) -> None:
-        """Two values may be the same object, or hold such."""
+        """Note that two values may be the same object, or hold such."""
         for part in options_of(one):
             for twin in options_of(other):
                 self._link(part, twin)
@@ -39,7 +39,7 @@ class MayAlias:
         return bool(self._others)
 
     def may_be(self, value: Any, left: bool = False) -> list[Any]:
-        """The objects that may be a given one.
+        """Return the objects that may be a given one.
 
         Args:
             value: the object.
@@ -51,7 +51,7 @@ class MayAlias:
         return found[1:]
 
     def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
-        """Two objects in values that a loop carries may be one if an iteration leaves one object in both places.
+        """Note that two objects in values that a loop carries may be one if an iteration leaves one object in both places.
 
         Args:
             value: what is carried.
@@ -84,7 +84,7 @@ class MayAlias:
                 self.link(part, twin)
 
     def forget(self, value: Any) -> None:
-        """A value, and what is in it, is gone: it stood for something in an iteration that has been recorded."""
+        """Forget a value, and what is in it: it stood for something in an iteration that has been recorded."""
         for part in options_of(value):
             for gone in (part, *(children(part) or ((),))[0]):
                 if children(gone) is None:
@@ -96,7 +96,7 @@ class MayAlias:
                     known[:] = [twin for twin in known if twin is not gone]
 
     def take(self, changed: Any) -> list[Any]:
-        """The objects that are out of date when one is changed; they are told once, unless the change is undone."""
+        """Return the objects that are out of date when one is changed; they are told once, unless the change is undone."""
         found = list(self._others.get(id(changed), (None, []))[1])
         if not found:
             return found
@@ -113,11 +113,11 @@ class MayAlias:
         return found
 
     def mark(self) -> int:
-        """A point to come back to with :meth:`undo`."""
+        """Return a point to come back to with :meth:`undo`."""
         return len(self._taken)
 
     def undo(self, mark: int) -> None:
-        """What has been changed since a mark is as it was: it may be the same as others again."""
+        """Do what has been changed since a mark is as it was: it may be the same as others again."""
         while len(self._taken) > mark:
             for key, (one, others) in self._taken.pop().items():
                 since = self._others.get(key, (one, []))[1]

@@ -21,13 +21,13 @@ MOVED: Any = type("Moved", (), {"__repr__": lambda self: "<moved>"})()
 
 
 def is_unknown(order: Any) -> bool:
-    """Whether nobody knows which of many orders it is."""
+    """Tell whether nobody knows which of many orders it is."""
     options = order.options.values() if isinstance(order, TaggedUnion) else (order,)
     return any(isinstance(option, Order) and option.keys is None for option in options)
 
 
 def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
-    """The keys of a dict; those that an order does not have come last."""
+    """Return the keys of a dict; those that an order does not have come last."""
     assert order.keys is not None
     held = storage.keys_of(table)
     first = [key for key in order.keys if key in held]
@@ -35,7 +35,7 @@ def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
 
 
 def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
-    """A copy of a dict with its keys in an order."""
+    """Return a copy of a dict with its keys in an order."""
     made = storage.copy_of(table)
     for key in in_order(table, order):
         if isinstance(made, collections.OrderedDict):
@@ -46,7 +46,7 @@ def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
 
 
 def order_before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:
-    """The order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
+    """Return the order that a block has found; ``whole`` is what was in a dict of which the block has written all."""
     known = mark.get(id(table), (None, None))[1]
     if whole is not None:
         return completed(known, [key for key, value in whole.items() if not isinstance(value, Undefined)])
@@ -59,21 +59,21 @@ def order_before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, 
 
 
 def completed(order: Any, keys: Sequence[Any]) -> Any:
-    """An order of some keys: those that it does not have come last."""
+    """Return an order of some keys: those that it does not have come last."""
     if order is None:
         return Order(tuple(keys))
     return each(order, lambda one: one if one.keys is None else _with_all(one, keys))
 
 
 def _with_all(order: Order, keys: Sequence[Any]) -> Order:
-    """An order of some keys."""
+    """Return an order of some keys."""
     assert order.keys is not None
     first = [key for key in order.keys if key in keys or key is MOVED]
     return Order((*first, *(key for key in keys if key not in order.keys)))
 
 
 def moved(order: Any) -> Any:
-    """The attributes that come last, since the call has put them in; a tagged union where the order is one."""
+    """Return the attributes that come last, since the call has put them in; a tagged union where the order is one."""
     if isinstance(order, TaggedUnion):
         return each(order, moved)
     assert order.keys is not None

@@ -140,7 +140,7 @@ Place = CellPlace | AttributePlace | ItemPlace | ContentsPlace
 
 
 def cells_of(*functions: FunctionType) -> list[CellPlace]:
-    """The variables that block functions share with the code around them."""
+    """Return the variables that block functions share with the code around them."""
     found: dict[int, CellPlace] = {}
     todo = list(functions)
     while todo:
@@ -155,14 +155,14 @@ def cells_of(*functions: FunctionType) -> list[CellPlace]:
 
 
 def _functions_in(value: Any, levels: int) -> list[FunctionType]:
-    """The functions that a variable holds: itself one, or the operands of an operator, in tuples and lists."""
+    """Return the functions that a variable holds: itself one, or the operands of an operator, in tuples and lists."""
     if type(value) in (tuple, list):
         return [function for item in value for function in _functions_in(item, levels - 1)] if levels else []
     return [value] if isinstance(value, FunctionType) else []
 
 
 def cell_value(cell: CellType) -> Any:
-    """The content of a cell, or ``None`` while it is empty."""
+    """Return the content of a cell, or ``None`` while it is empty."""
     try:
         return cell.cell_contents
     except ValueError:

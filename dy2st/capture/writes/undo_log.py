@@ -97,7 +97,7 @@ class UndoLog:
         self.entries[place.key] = Entry(place, raw, value)
 
     def writes(self, ordered: bool = True) -> dict[tuple[Any, ...], Write]:
-        """The places whose content is not what it was: of a container either items or, if that can't say it, the contents.
+        """Return the places whose content is not what it was: of a container either items or, if that can't say it, the contents.
 
         Args:
             ordered: whether writing them has to give the keys of dicts in their order.
@@ -116,24 +116,24 @@ class UndoLog:
         return found
 
     def contents_before(self, table: Any) -> Any:
-        """What was in a container of which all was written; ``None`` for any other."""
+        """Return what was in a container of which all was written; ``None`` for any other."""
         entry = self.entries.get(ContentsPlace(table).key)
         return None if entry is None else entry.seen
 
     def names_before(self, owner: Any) -> tuple[tuple[str, ...], ...]:
-        """The attributes of an object when the first of them was written; nothing where none was."""
+        """Return the attributes of an object when the first of them was written; nothing where none was."""
         entries = (entry for entry in self.entries.values() if entry.names)
         return next(
             (entry.names for entry in entries if isinstance(entry.place, AttributePlace) and entry.place.owner is owner), ()
         )
 
     def unchanged(self) -> list[Entry]:
-        """The attributes that were written and hold what they held."""
+        """Return the attributes that were written and hold what they held."""
         entries = [entry for entry in self.entries.values() if isinstance(entry.place, AttributePlace)]
         return [entry for entry in entries if entry.is_unchanged]
 
     def _older(self, entry: Entry) -> Entry:
-        """An entry for the contents of a container, of which items may have been written before it was made.
+        """Return an entry for the contents of a container, of which items may have been written before it was made.
 
         What is in the given one stays: another undo log may hold it.
         """
@@ -161,7 +161,7 @@ class UndoLog:
 
 
 def _parts(write: Write, ordered: bool) -> dict[tuple[Any, ...], Write] | None:
-    """The items that a dict's new contents differ in; ``None`` where writing these would not give its keys in their order."""
+    """Return the items that a dict's new contents differ in; ``None`` where writing these would not give its keys in their order."""
     if not isinstance(write.place, ContentsPlace) or not isinstance(write.place.owner, dict):
         return None
     old, new = write.old, write.new
@@ -173,7 +173,7 @@ def _parts(write: Write, ordered: bool) -> dict[tuple[Any, ...], Write] | None:
 
 
 def _unchanged(place: Place, old: Any, new: Any) -> bool:
-    """Whether a place holds what it held: the same object, or where a container's contents were copied, the same parts."""
+    """Tell whether a place holds what it held: the same object, or where a container's contents were copied, the same parts."""
     if old is new:
         return True
     if isinstance(place, ContentsPlace) and type(old) is type(new):

@@ -41,7 +41,7 @@ def branch(context: Context, node: fx.Node, pred: Any, blocks: Sequence[Block], 
 
 
 def described(node: fx.Node) -> str:
-    """The exception that a ``raise_`` or ``assert_`` raises, in words."""
+    """Return the exception that a ``raise_`` or ``assert_`` raises, in words."""
     arguments = node.args if node.target is control.raise_ else node.args[1:]
     kind = getattr(arguments[0], "__name__", str(arguments[0]))
     text = ", ".join(value if isinstance(value, str) else "..." for value in arguments[1:])
@@ -66,7 +66,7 @@ class _Branch:
         check_aliases(node, operands, [operands[position] for position in self.tensors])
 
     def values(self, block: Block, operands: Sequence[Any]) -> list[Any]:
-        """What a branch gives: its outputs, and what it changes."""
+        """Return what a branch gives: its outputs, and what it changes."""
         mine = own_copies(self.node, block, operands)
         outputs = self.context.run_block(block, mine)
         return [*outputs, *(mine[position] for position in (*self.tensors, *self.lists))]
@@ -103,7 +103,7 @@ class _Branch:
             ) from None
 
     def carries(self, joined: Sequence[Slot]) -> bool:
-        """Whether anything is left to do in the branches."""
+        """Tell whether anything is left to do in the branches."""
         return any(not isinstance(slot, slots.Fixed) for slot in joined) or (self.context.checks and self.checks())
 
     def checks(self) -> bool:

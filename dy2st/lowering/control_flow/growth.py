@@ -22,7 +22,7 @@ Forms = Mapping[sympy.Symbol, tuple[sympy.Expr | None, sympy.Expr | None]]
 
 
 def iterations(implied: Iterable[Less], forms: Forms) -> sympy.Expr | None:
-    """An upper bound for the number of iterations of a loop whose first iteration happens; ``None`` if there is none.
+    """Return an upper bound for the number of iterations of a loop whose first iteration happens; ``None`` if there is none.
 
     Args:
         implied: what holds when there is another iteration, in terms of the names.
@@ -45,7 +45,7 @@ def iterations(implied: Iterable[Less], forms: Forms) -> sympy.Expr | None:
 
 
 def largest(name: sympy.Symbol, forms: Forms, count: sympy.Expr | None, known: Mapping[sympy.Symbol, sympy.Expr]) -> Any:
-    """An upper bound for a size; ``None`` if there is none.
+    """Return an upper bound for a size; ``None`` if there is none.
 
     Args:
         name: of the size.
@@ -69,7 +69,7 @@ def largest(name: sympy.Symbol, forms: Forms, count: sympy.Expr | None, known: M
 
 
 def _bounded(expression: sympy.Expr, forms: Forms, known: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr | None:
-    """An expression with sizes replaced by their bounds; ``None`` if that is no bound."""
+    """Return an expression with sizes replaced by their bounds; ``None`` if that is no bound."""
     inner = [name for name in expression.free_symbols if name in forms]
     for name in inner:
         if name not in known or not sympy.diff(expression, name).is_positive:
@@ -93,14 +93,14 @@ class Sizes:
         self._numbers: dict[sympy.Symbol, Any] = {}
 
     def _learn(self, expression: sympy.Expr, size: Any) -> None:
-        """A size, and the symbol in it when that is all there is besides an integer."""
+        """Learn a size, and the symbol in it when that is all there is besides an integer."""
         self._known.setdefault(expression, size)
         rest = expression - next(iter(expression.free_symbols), 0)
         if not expression.is_Symbol and isinstance(rest, sympy.Integer):
             self._known.setdefault(expression - rest, size - int(rest))
 
     def add(self, form: Any, tensor: torch.Tensor) -> None:
-        """A number that may become a size."""
+        """Add a number that may become a size."""
         if isinstance(form, sympy.Symbol):
             self._numbers.setdefault(form, tensor)
 
@@ -110,7 +110,7 @@ class Sizes:
         return frozenset(symbol for expression in self._known for symbol in expression.free_symbols)
 
     def __call__(self, expression: Any) -> Any:
-        """An expression as a size; ``None`` where a symbol of it is not at hand."""
+        """Return an expression as a size; ``None`` where a symbol of it is not at hand."""
         if expression in self._known:
             return self._known[expression]
         environment: dict[Any, Any] = {}
@@ -127,7 +127,7 @@ class Sizes:
 
 
 def at_least(size: Any, other: Any) -> Any:
-    """The larger of two sizes."""
+    """Return the larger of two sizes."""
     if surely(lambda: size >= other):
         return size
     return torch.sym_max(size, other)

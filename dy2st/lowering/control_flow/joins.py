@@ -27,7 +27,7 @@ class NoJoinError(Exception):
 
 
 def join(left: Any, right: Any) -> Slot:
-    """The slot for a value that is one of two.
+    """Return the slot for a value that is one of two.
 
     Raises:
         NoJoinError: there is none.
@@ -40,7 +40,7 @@ def join(left: Any, right: Any) -> Slot:
 
 
 def join_slots(left: Slot | None, right: Slot) -> Slot:
-    """The slot that stands for what two slots stand for.
+    """Return the slot that stands for what two slots stand for.
 
     Raises:
         NoJoinError: there is none.
@@ -107,7 +107,7 @@ def _join_items(left: Any, right: Any) -> Slot:
 
 
 def _join_lists(left: Slot, right: Slot) -> Slot:
-    """Lists of different lengths, or of a length that is not known."""
+    """Return lists of different lengths, or of a length that is not known."""
     slots = (left, right)
     if not all(isinstance(slot, (ListSlot, BufferSlot, SequenceSlot)) for slot in slots):
         raise NoJoinError(f"{_describe(left)} and {_describe(right)}")

@@ -71,7 +71,7 @@ class _Loop:
         return self.emit(known, carried, found)
 
     def owned(self, carried: list[Any]) -> list[Any]:
-        """Copies of the carried values that the body changes in place: nobody else may see the change.
+        """Copy the carried values that the body changes in place: nobody else may see the change.
 
         Raises:
             ExportError: somebody may.
@@ -93,7 +93,7 @@ class _Loop:
         return [*carried, *(self.operands[position] for position in self.written)]
 
     def iteration(self, variables: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """One iteration: the next condition and the next variables."""
+        """Return one iteration: the next condition and the next variables."""
         count = len(variables) - len(self.written)
         inputs = [*variables[:count], *operands]
         for position, value in zip(self.written, variables[count:]):
@@ -138,7 +138,7 @@ class _Loop:
         return tuple(values[:count])
 
     def roomy(self, found: Analysis, pred: Any) -> list[Any]:
-        """The slots with room for what grows."""
+        """Return the slots with room for what grows."""
         bounds = found.bounds(pred)
         made: list[Any] = []
         for number, (slot, value) in enumerate(zip(found.slots, found.variables)):
@@ -185,7 +185,7 @@ class _Loop:
 
 
 def _named(slot: Any, names: dict[tuple[int, ...], sympy.Symbol], path: tuple[int, ...]) -> Any:
-    """A slot that gives a number the name it had in the shape tracing."""
+    """Return a slot that gives a number the name it had in the shape tracing."""
     return dataclasses.replace(slot, form=names.get(path), implied=frozenset()) if isinstance(slot, NumberSlot) else slot
 
 

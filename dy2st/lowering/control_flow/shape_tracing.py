@@ -73,7 +73,7 @@ class Analysis:
         return known
 
     def total(self, result: Any, first: Any) -> Any:
-        """How many items the whole loop appends to a list at most; ``None`` if that is not known."""
+        """Return how many items the whole loop appends to a list at most; ``None`` if that is not known."""
         if self.count is None or not isinstance(result, ListValue) or result.added is None:
             return None
         each = sympy.sympify(result.added)
@@ -81,7 +81,7 @@ class Analysis:
 
 
 def rehearse(context: Context, node: fx.Node, iteration: Trip, variables: list[Any], operands: Sequence[Any]) -> Analysis:
-    """What a loop carries.
+    """Return what a loop carries.
 
     Args:
         context: the program.
@@ -120,7 +120,7 @@ def _wider(node: fx.Node, slot: Slot, result: Any, sizes: growth.Sizes) -> Slot:
 
 
 def _implies_an_iteration(pred: Any, count: sympy.Expr) -> bool:
-    """Whether a bound for the number of iterations is positive whenever the first iteration happens."""
+    """Tell whether a bound for the number of iterations is positive whenever the first iteration happens."""
     if isinstance(pred, Number):
         return any(sympy.expand(right - left - count) == 0 for left, right in pred.implied)
     return bool(count.is_positive)
@@ -134,13 +134,13 @@ def _form_at(values: Sequence[Any], path: tuple[int, ...]) -> Any:
 
 
 def _start(value: Any) -> Slot:
-    """The slot of a first value; a list that is a buffer already may go on growing."""
+    """Return the slot of a first value; a list that is a buffer already may go on growing."""
     slot = slots.slot_of(value)
     return dataclasses.replace(slot, room=None, added=0) if isinstance(slot, BufferSlot) else slot
 
 
 def _blank(slot: Slot, names: dict[tuple[int, ...], sympy.Symbol], path: tuple[int, ...]) -> Any:
-    """A value of a slot of which nothing else is known."""
+    """Return a value of a slot of which nothing else is known."""
     match slot:
         case Fixed(value):
             return value
@@ -185,7 +185,7 @@ def _any_size() -> Any:
 
 
 def _known_sizes(slot: Slot, sizes: growth.Sizes) -> Slot:
-    """A slot in terms of sizes that are known before the loop."""
+    """Return a slot in terms of sizes that are known before the loop."""
     if isinstance(slot, TensorSlot):
         known = tuple(
             size if isinstance(size, int) or (size is not None and _outside(size, sizes)) else None for size in slot.sizes
@@ -203,7 +203,7 @@ def _outside(size: Any, sizes: growth.Sizes) -> bool:
 
 
 def _key(slot: Slot) -> Any:
-    """What two slots must have in common to be the same."""
+    """Return what two slots must have in common to be the same."""
     match slot:
         case Fixed(value):
             return ("fixed", type(value), repr(value))

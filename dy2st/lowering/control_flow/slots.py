@@ -134,7 +134,7 @@ class BufferSlot:
         return ListValue(None, buffer, Number("int", next(tensors), new_form()), self.added, self.allotted)
 
     def roomy(self, value: ListValue) -> ListValue:
-        """A list as a buffer with room for more."""
+        """Return a list as a buffer with room for more."""
         if value.items is None:
             assert value.buffer is not None
             used, parts, length = value.buffer.shape[0], [value.buffer], value.length
@@ -218,7 +218,7 @@ class PaddedSlot:
 
 
 def sequence_of(items: Sequence[Any], item: TensorSlot | NumberSlot) -> torch.Tensor:
-    """What stands for a list of known items."""
+    """Return what stands for a list of known items."""
     made: torch.Tensor = sequences.EMPTY(item.dtype if isinstance(item, TensorSlot) else DTYPES[item.kind])
     for number, value in enumerate(items):
         tensor = value if isinstance(value, torch.Tensor) else as_tensor(value)
@@ -230,7 +230,7 @@ Slot = SequenceSlot | Fixed | NumberSlot | TensorSlot | ListSlot | TupleSlot | B
 
 
 def slot_of(value: Any) -> Slot:
-    """The slot of one value alone."""
+    """Return the slot of one value alone."""
     if isinstance(value, torch.Tensor):
         return TensorSlot(value.dtype, value.device, tuple(value.shape))
     if isinstance(value, (Number, torch.SymInt)):
@@ -253,14 +253,14 @@ def slot_of(value: Any) -> Slot:
 
 
 def same_size(left: Any, right: Any) -> bool:
-    """Whether two sizes are known to be equal."""
+    """Tell whether two sizes are known to be equal."""
     if left is None or right is None:
         return False
     return surely(lambda: left == right)
 
 
 def varies(slot: Slot) -> bool:
-    """Whether a tensor in it changes its size, or has another one on another way."""
+    """Tell whether a tensor in it changes its size, or has another one on another way."""
     match slot:
         case TensorSlot(_, _, sizes):
             return None in sizes
@@ -273,11 +273,11 @@ def varies(slot: Slot) -> bool:
 
 
 def enter(slots: Sequence[Slot], values: Sequence[Any]) -> list[torch.Tensor]:
-    """Values as the tensors of their slots."""
+    """Return values as the tensors of their slots."""
     return [tensor for slot, value in zip(slots, values, strict=True) for tensor in slot.enter(value)]
 
 
 def leave(slots: Sequence[Slot], tensors: Sequence[Any]) -> list[Any]:
-    """The inverse of :func:`enter`."""
+    """Return the inverse of :func:`enter`."""
     source = iter(tensors)
     return [slot.leave(source) for slot in slots]

@@ -53,7 +53,7 @@ class Call:
         return [leaf for leaf in self.leaves if isinstance(leaf, (torch.Tensor, int, float))]
 
     def with_numbers(self, places: Collection[Path]) -> Call:
-        """The same call with the numbers at some places of the arguments as leaves, where there are numbers."""
+        """Return the same call with the numbers at some places of the arguments as leaves, where there are numbers."""
         leaves, names, found = [*self.leaves], [*self.names], set[Path]()
 
         def visit(part: Part) -> Structure:
@@ -76,7 +76,7 @@ class Call:
         return Call(structure, leaves, names, key, dims, self.given, frozenset(found))
 
     def describe(self) -> str:
-        """The arguments in words."""
+        """Return the arguments in words."""
         args, kwargs = self.given
         texts = ", ".join([*map(shown, args), *(f"{name}={shown(value)}" for name, value in kwargs.items())])
         modes = "" if torch.is_grad_enabled() else " without gradients"
@@ -98,7 +98,7 @@ class Part:
     name: str = "arguments"
 
     def parts(self) -> list[Part]:
-        """What it is made of."""
+        """Return what it is made of."""
         structure = self.structure
         if isinstance(structure, (Leaf, Const)):
             return []
@@ -116,13 +116,13 @@ class Part:
 
 
 def part_names(container: Any) -> list[Any]:
-    """The keys or positions of what a container holds."""
+    """Return the keys or positions of what a container holds."""
     parts = children(container)
     return list(container) if isinstance(container, dict) else list(range(len(parts[0]) if parts else 0))
 
 
 def shown(value: Any) -> str:
-    """A value in a message: short, and never the contents of a tensor."""
+    """Return a value in a message: short, and never the contents of a tensor."""
     if isinstance(value, torch.Tensor):
         return f"a tensor {list(value.shape)} of {value.dtype}"
     if children(value) is not None:

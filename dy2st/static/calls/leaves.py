@@ -18,7 +18,7 @@ from dy2st_runtime.ir.flattening import HoldsItselfError, children, repeated_con
 
 
 def is_leaf_by_itself(value: Any) -> bool:
-    """Tensors, and objects that are neither constants nor containers (of nothing but their parts)."""
+    """Return tensors, and objects that are neither constants nor containers (of nothing but their parts)."""
     if isinstance(value, (torch.Tensor, torch.nn.Module, NumberArgument)):
         return True
     if dataclasses.is_dataclass(value) and not isinstance(value, (type, dict)):
@@ -28,7 +28,7 @@ def is_leaf_by_itself(value: Any) -> bool:
 
 
 def leaves_and_repeated(given: Any, is_leaf: Callable[[Any], bool]) -> tuple[Callable[[Any], bool], dict[int, int]]:
-    """What a leaf of the arguments is, and the containers that stand in several places.
+    """Return what a leaf of the arguments is, and the containers that stand in several places.
 
     Containers that hold themselves are leaves, and so is what they hold: the code under capture works with these very objects.
     """
@@ -60,7 +60,7 @@ def _add_parts(held: dict[int, Any]) -> None:
 
 
 def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) -> list[str]:
-    """A name for each leaf of the arguments, in order: the parameter's, with the path inside it."""
+    """Return a name for each leaf of the arguments, in order: the parameter's, with the path inside it."""
     found: list[str] = []
     seen: set[int] = set()
 
@@ -88,7 +88,7 @@ def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) ->
 
 
 def leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[Any, ...]:
-    """What decides, of each leaf, which programs serve a call."""
+    """Return what decides, of each leaf, which programs serve a call."""
     first: dict[int, int] = {}
     keys: list[Any] = []
     for position, (leaf, dynamic) in enumerate(zip(leaves, dims)):
@@ -104,7 +104,7 @@ def leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[An
 
 
 def modes() -> tuple[Any, ...]:
-    """The modes of the running thread that change what torch does."""
+    """Return the modes of the running thread that change what torch does."""
     autocast = tuple((kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind))
     hooks = (*_module._global_forward_pre_hooks.values(), *_module._global_forward_hooks.values())
     return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype(), hooks)

@@ -57,7 +57,7 @@ class CallSignature:
         self.by_name = True
 
     def as_written(self, name: str) -> str:
-        """The name of a place in the arguments as the user writes it: ``arguments[0][1]['n']`` is ``state['n']``."""
+        """Return the name of a place in the arguments as the user writes it: ``arguments[0][1]['n']`` is ``state['n']``."""
         by_position = [p.name for p in self.signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         known = {f"arguments[0][{position}]": parameter for position, parameter in enumerate(by_position)}
         known |= {f"arguments[1][{parameter!r}]": parameter for parameter in self.signature.parameters}
@@ -102,7 +102,7 @@ class CallSignature:
             raise SignatureError(f"{error}\n{self._location().render()}") from None
 
     def _location(self) -> Location:
-        """Where the function is defined: the line of its ``def``, below the decorators."""
+        """Return where the function is defined: the line of its ``def``, below the decorators."""
         code = self.function.__code__
         line = code.co_firstlineno
         while linecache.getline(code.co_filename, line).lstrip().startswith("@"):
@@ -155,7 +155,7 @@ class CallSignature:
             self._check_spec(f"{name}.{key}", inner_spec, inner, dims)
 
     def examples(self, device: torch.device | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments that fit the specifications.
+        """Return arguments that fit the specifications.
 
         Raises:
             SignatureError: there are none.

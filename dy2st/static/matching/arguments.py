@@ -69,7 +69,7 @@ class ArgumentCode:
         return self._expression(given)
 
     def _given(self, structure: Structure, value: Any) -> None:
-        """A tuple or dict that binding makes of arguments, or an argument."""
+        """Match a tuple or dict that binding makes of arguments, or an argument."""
         if isinstance(value, _Given):
             self._check(structure, value.text)
         elif isinstance(value, (tuple, dict)) and isinstance(structure, (TupleOf, DictOf)):
@@ -93,7 +93,7 @@ class ArgumentCode:
         return self.out.constant(value)
 
     def _check(self, structure: Structure, text: str) -> None:
-        """One argument, or a part of it, must be as it was."""
+        """Check that one argument, or a part of it, must be as it was."""
         if isinstance(structure, Leaf):
             self._leaf(structure.index, text)
         elif isinstance(structure, Const):
@@ -116,7 +116,7 @@ class ArgumentCode:
             raise NotInline("an argument of a class that is taken apart field by field")
 
     def _shared_container(self, structure: Shared, text: str) -> None:
-        """A list or dict that stands in several places of the arguments."""
+        """Match a list or dict that stands in several places of the arguments."""
         known = self._shared.get(structure.number)
         if known is not None:
             self.out.need(f"{text} is {known}")
@@ -140,7 +140,7 @@ class ArgumentCode:
         self.out.need(*tensor(self.out, name, TensorShape.of(leaf, self.call.dynamic_dims[index]), type(leaf)))
 
     def _same_tensors(self) -> None:
-        """Which of the arguments are one tensor must be as it was."""
+        """Note that which of the arguments are one tensor must be as it was."""
         first: dict[int, str] = {}
         for index, name in sorted(self.leaves.items()):
             leaf = self.call.leaves[index]

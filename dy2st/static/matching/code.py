@@ -22,7 +22,7 @@ class Writer:
         self._fresh = 0
 
     def constant(self, value: Any) -> str:
-        """An expression for an object: itself where it can be written down."""
+        """Return an expression for an object: itself where it can be written down."""
         if value is None or value is True or value is False:
             return repr(value)
         if type(value) in (int, str):
@@ -30,19 +30,19 @@ class Writer:
         return self.held(value)
 
     def held(self, value: Any) -> str:
-        """The name of an object."""
+        """Return the name of an object."""
         if id(value) not in self._known:
             self._known[id(value)] = name = f"k{len(self.names)}"
             self.names[name] = value
         return self._known[id(value)]
 
     def fresh(self) -> str:
-        """A new local name."""
+        """Return a new local name."""
         self._fresh += 1
         return f"t{self._fresh}"
 
     def line(self, text: str, depth: int = 2) -> None:
-        """One more line."""
+        """Add one more line."""
         self.lines.append(" " * depth + text)
 
     def need(self, *conditions: str) -> None:
@@ -51,7 +51,7 @@ class Writer:
             self.line(f"if not ({' and '.join(conditions)}): return None")
 
     def made(self, name: str, file: str) -> Callable[..., Any]:
-        """The function."""
+        """Return the function."""
         text = "\n".join(self.lines) + "\n"
         space = dict(self.names)
         exec(compile(text, file, "exec"), space)

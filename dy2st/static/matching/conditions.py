@@ -18,12 +18,12 @@ FEW = 4
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a tensor of no special kind."""
+    """Tell whether a value is a tensor of no special kind."""
     return type(value) in PLAIN_TENSORS and not value.is_nested and value.layout is torch.strided
 
 
 def check_distinct(out: Writer, names: Sequence[str]) -> None:
-    """Each is another object."""
+    """Check that each is another object."""
     if len(names) <= FEW:
         out.need(*(f"{a} is not {b}" for position, a in enumerate(names) for b in names[:position]))
     else:
@@ -31,14 +31,14 @@ def check_distinct(out: Writer, names: Sequence[str]) -> None:
 
 
 def is_none_of(value: str, others: Sequence[str]) -> str:
-    """The condition that a value is another object than some others."""
+    """Return the condition that a value is another object than some others."""
     if len(others) <= FEW:
         return " and ".join(f"{value} is not {other}" for other in others)
     return f"id({value}) not in {{{', '.join(f'id({other})' for other in others)}}}"
 
 
 def keys_are(out: Writer, text: str, keys: list[Any]) -> str:
-    """The keys of a dict; equal strings are the same, equal numbers may be of another type."""
+    """Return the keys of a dict; equal strings are the same, equal numbers may be of another type."""
     kept = out.constant(keys)
     alike = all(type(key) is str for key in keys)
     return f"[*{text}] == {kept}" if alike else f"{out.constant(same_keys)}({text}, {kept})"
@@ -56,7 +56,7 @@ def equal(out: Writer, text: str, value: Any) -> str:
 
 
 def tensor(out: Writer, name: str, shape: TensorShape, *kinds: type) -> list[str]:
-    """What a tensor must be; of one of some classes, if they are given."""
+    """Return what a tensor must be; of one of some classes, if they are given."""
     constant = out.constant
     plain = [f"isinstance({name}, {constant(torch.Tensor)})", f"type({name}) is not {constant(FakeTensor)}"]
     exact = f"type({name}) is {constant(kinds[0])}" if len(kinds) == 1 else f"type({name}) in {constant(frozenset(kinds))}"

@@ -47,7 +47,7 @@ Match = Callable[[tuple[Any, ...], dict[str, Any], Any], tuple[list[Any], list[A
 
 
 def match_function(signature: CallSignature, call: Call, captured: Captured, spelling: Spelling, bound: bool) -> Match:
-    """The function that recognises calls like one that a program served.
+    """Return the function that recognises calls like one that a program served.
 
     Args:
         signature: of the user's function.
@@ -84,18 +84,18 @@ def match_function(signature: CallSignature, call: Call, captured: Captured, spe
 
 
 def _is_checked_by_key(spec: Any) -> bool:
-    """Whether a call that has the key of one that fits a specification fits it too."""
+    """Tell whether a call that has the key of one that fits a specification fits it too."""
     parts = children(spec)
     return isinstance(spec, (InputSpec, *CONSTANTS)) if parts is None else all(map(_is_checked_by_key, parts[0]))
 
 
 def _is_input(leaf: Any) -> bool:
-    """Whether a leaf of a call is an input of the program, and no object that the program is made for."""
+    """Tell whether a leaf of a call is an input of the program, and no object that the program is made for."""
     return isinstance(leaf, (torch.Tensor, int, float))
 
 
 def _wants_values(captured: Captured) -> bool:
-    """Whether something is written, or a result found, at a source after the run or where it raises."""
+    """Tell whether something is written, or a result found, at a source after the run or where it raises."""
     return bool(captured.program.effects) or bool(captured.existing) or on_raise.may_leave(captured.program)
 
 

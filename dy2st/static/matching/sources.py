@@ -89,13 +89,13 @@ class SourceCode:
         self._tensors(together)
 
     def _is_only_alias(self, own: Sequence[Guard], source: Source, name: str) -> bool:
-        """Whether all that is asked of a source is that it is the object of that name."""
+        """Tell whether all that is asked of a source is that it is the object of that name."""
         if len(own) != 1 or own[0].alias is None or own[0].source is not source:
             return False
         return self.registers[own[0].alias.index] == name
 
     def _tensors(self, checked: Sequence[tuple[str, TensorShape, torch.Tensor]]) -> None:
-        """Tensors of the state, one by one or, where there are many, in one call: that takes a fifth of the time."""
+        """Match tensors of the state, one by one or, where there are many, in one call: that takes a fifth of the time."""
         distinct = len({id(tensor) for _, _, tensor in checked}) == len(checked)
         if len(checked) <= FEW or not distinct:
             for name, shape, _ in checked:
@@ -107,7 +107,7 @@ class SourceCode:
         self.out.need(f"{self.out.constant(guards.check)}({', '.join(name for name, _, _ in checked)})")
 
     def _frozen(self) -> dict[int, tuple[Any, ...]]:
-        """Tuples of constants: most often it is the very same tuple, and nobody has to look inside."""
+        """Return tuples of constants: most often it is the very same tuple, and nobody has to look inside."""
         if self._wants_values:
             return {}
         looked_at = {source.index for source in self.captured.state_sources if source is not None}
@@ -124,7 +124,7 @@ class SourceCode:
         return found
 
     def _wanted(self) -> set[int]:
-        """The sources that something looks at."""
+        """Return the sources that something looks at."""
         found = {source.index for guard in self.captured.guards for source in guard.sources}
         found |= {source.index for source in self.captured.state_sources if source is not None}
         if self._wants_values:
@@ -154,7 +154,7 @@ class SourceCode:
         return f"{self.out.constant(source.step)}({parent})"
 
     def _item(self, source: Source, parent: str, key: str) -> str:
-        """An item, as :func:`~dy2st.capture.environment.sources.held_item` finds it."""
+        """Return an item, as :func:`~dy2st.capture.environment.sources.held_item` finds it."""
         assert source.parent is not None
         owner = self.values[source.parent.index]
         if isinstance(owner, dict) and type(owner) is not dict:
@@ -162,7 +162,7 @@ class SourceCode:
         return f"{parent}[{key}]"
 
     def _attribute(self, source: Source, name: str, plainly: str) -> str:
-        """An attribute; of a module that has it itself, from its ``__dict__``."""
+        """Return an attribute; of a module that has it itself, from its ``__dict__``."""
         assert source.parent is not None
         owner = self.values[source.parent.index]
         if source.parent.index not in self._tables:
@@ -179,13 +179,13 @@ class SourceCode:
         return f"{table}[{kind!r}][{name!r}]"
 
     def _without(self, kind: type, name: str) -> None:
-        """What a class does not have, its objects have of their own; that is asked once for each class."""
+        """Do what a class does not have, its objects have of their own; that is asked once for each class."""
         if (kind, name) not in self._absent:
             self._absent.add((kind, name))
             self.out.need(f"not {self.out.constant(hasattr)}({self.out.constant(kind)}, {name!r})")
 
     def _member(self, source: Source | None, table: str) -> str:
-        """One of the tables that every module has."""
+        """Return one of the tables that every module has."""
         assert source is not None
         known = self._tables.get(source.index)
         return f"{known}[{table!r}]" if known else f"{self.registers[source.index]}.{table}"

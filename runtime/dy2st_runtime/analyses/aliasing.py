@@ -57,7 +57,7 @@ _PYTHON = frozenset({control.call_, control.apply_})
 
 
 def writes(node: fx.Node) -> list[fx.Node]:
-    """The tensors whose memory an operation without blocks writes; changing a list writes none."""
+    """Return the tensors whose memory an operation without blocks writes; changing a list writes none."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         return list(_nodes(_written_arguments(node, target)))
@@ -65,12 +65,12 @@ def writes(node: fx.Node) -> list[fx.Node]:
 
 
 def keeps(node: fx.Node) -> bool:
-    """Whether it is Python that takes hold of its arguments, and does nothing to them: such a callable says so itself."""
+    """Tell whether it is Python that takes hold of its arguments, and does nothing to them: such a callable says so itself."""
     return node.target is control.call_ and getattr(node.args[0], "only_keeps", False)
 
 
 def is_quiet(node: fx.Node) -> bool:
-    """Whether an operation, with what is in its blocks, neither writes a tensor nor changes a mode nor runs Python."""
+    """Tell whether an operation, with what is in its blocks, neither writes a tensor nor changes a mode nor runs Python."""
     if node.target in modes.TARGETS or node.target in _PYTHON or node.target is control.transform_:
         return False
     if isinstance(node.target, torch._ops.OpOverload):
@@ -99,26 +99,26 @@ class Aliasing:
                 self._note_escape(value)
 
     def share(self, a: fx.Node, b: fx.Node) -> bool:
-        """Whether two values may share memory."""
+        """Tell whether two values may share memory."""
         return self._memory.find(a) == self._memory.find(b)
 
     def is_written(self, value: fx.Node) -> bool:
-        """Whether some operation of the program may write the memory of a value."""
+        """Tell whether some operation of the program may write the memory of a value."""
         return self._memory.is_marked("written", value)
 
     def escapes(self, value: fx.Node) -> bool:
-        """Whether the caller, or Python that the program calls, could tell if this were one tensor with another like it.
+        """Tell whether the caller, or Python that the program calls, could tell if this were one tensor with another like it.
 
         For a view of what is there anyway that takes the very object; otherwise any part of its memory is enough.
         """
         return (self._objects if is_view(value) else self._memory).is_marked("escaped", value)
 
     def memory_escapes(self, value: fx.Node) -> bool:
-        """Whether the caller, or Python that the program calls, may get hold of the memory of a value."""
+        """Tell whether the caller, or Python that the program calls, may get hold of the memory of a value."""
         return self._memory.is_marked("escaped", value)
 
     def is_new(self, node: fx.Node) -> bool:
-        """Whether an operation gives memory that no argument has."""
+        """Tell whether an operation gives memory that no argument has."""
         return isinstance(node.target, torch._ops.OpOverload) and not shared_arguments(node, node.target)
 
     def unite(self, a: fx.Node, b: fx.Node) -> None:
@@ -209,13 +209,13 @@ def _operations(root: Block) -> Iterator[fx.Node]:
 
 
 def is_view(node: fx.Node) -> bool:
-    """Whether an operation always gives a new view of its argument, never the argument."""
+    """Tell whether an operation always gives a new view of its argument, never the argument."""
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and target.name().removeprefix("aten::").partition(".")[0] in _VIEWS
 
 
 def _nodes(values: Any) -> Iterator[fx.Node]:
-    """The nodes in a nest of values."""
+    """Return the nodes in a nest of values."""
     found: list[fx.Node] = []
     fx.node.map_arg(tuple(values) if isinstance(values, Iterable) else values, lambda node: found.append(node) or node)  # type: ignore[func-returns-value]
     return iter(found)
@@ -231,7 +231,7 @@ def _written_arguments(node: fx.Node, target: torch._ops.OpOverload[Any, Any]) -
 
 
 def shared_arguments(node: fx.Node, target: torch._ops.OpOverload[Any, Any]) -> list[Any]:
-    """The arguments whose memory the result may have."""
+    """Return the arguments whose memory the result may have."""
     schema = target._schema
     told = any(result.alias_info for result in schema.returns)
     if told:
@@ -249,7 +249,7 @@ def _is_composite(name: str) -> bool:
 
 
 def _arguments(node: fx.Node, target: torch._ops.OpOverload[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """The arguments of a call beside their declarations."""
+    """Yield the arguments of a call beside their declarations."""
     for position, argument in enumerate(target._schema.arguments):
         if position < len(node.args):
             yield argument, node.args[position]

@@ -21,7 +21,7 @@ from dy2st_runtime.primitives import control, scalars
 
 
 def names_of(text: str) -> frozenset[str]:
-    """The names of operators that a text lists."""
+    """Return the names of operators that a text lists."""
     return frozenset(text.split())
 
 
@@ -64,7 +64,7 @@ class Kind(enum.Enum):
 
 
 def kind_of(node: fx.Node) -> Kind:
-    """What an operation is to the splitting of a block into regions."""
+    """Return what an operation is to the splitting of a block into regions."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         return _kind_of_operator(node, target)
@@ -116,7 +116,7 @@ def _kind_outside(target: torch._ops.OpOverload) -> Kind:
 
 
 def _is_fusable(node: fx.Node, target: torch._ops.OpOverload, name: str) -> bool:
-    """Whether an operator may be compiled, as far as memory does not matter."""
+    """Tell whether an operator may be compiled, as far as memory does not matter."""
     if target.namespace != "aten" or name in _NEVER:
         return False
     if torch.Tag.nondeterministic_seeded in target.tags and name not in _SOMETIMES_RANDOM:
@@ -129,7 +129,7 @@ def _is_fusable(node: fx.Node, target: torch._ops.OpOverload, name: str) -> bool
 
 
 def _fits(node: fx.Node, name: str) -> bool:
-    """Whether the operands are of kinds for which compiled code does what eager does."""
+    """Tell whether the operands are of kinds for which compiled code does what eager does."""
     kinds = [dtype_of(value) for value in (node, *node.all_input_nodes)]
     if node.kwargs.get("pin_memory") or name in _SHIFTS:
         return False
@@ -145,40 +145,40 @@ def _fits(node: fx.Node, name: str) -> bool:
 
 
 def _takes_sizes(node: fx.Node, name: str) -> bool:
-    """Whether an integer operand is a size or a position; as an operand of arithmetic a number stays outside."""
+    """Tell whether an integer operand is a size or a position; as an operand of arithmetic a number stays outside."""
     assert isinstance(node.target, torch._ops.OpOverload)
     return _aliases(node.target) or name in _SIZED
 
 
 @functools.lru_cache(maxsize=4096)
 def _written(target: torch._ops.OpOverload) -> tuple[int, ...]:
-    """The positions of the operands that an operator changes."""
+    """Return the positions of the operands that an operator changes."""
     arguments = target._schema.arguments
     return tuple(i for i, argument in enumerate(arguments) if argument.alias_info is not None and argument.alias_info.is_write)
 
 
 @functools.lru_cache(maxsize=4096)
 def _aliases(target: torch._ops.OpOverload) -> bool:
-    """Whether a result may share memory with the first operand."""
+    """Tell whether a result may share memory with the first operand."""
     return any(result.alias_info is not None for result in target._schema.returns) and not _written(target)
 
 
 def writes(node: fx.Node) -> bool:
-    """Whether an operation may change a tensor that other operations see."""
+    """Tell whether an operation may change a tensor that other operations see."""
     return kind_of(node) in (Kind.IN_PLACE, Kind.STATISTICS) or (
         isinstance(node.target, torch._ops.OpOverload) and bool(_written(node.target))
     )
 
 
 def dtype_of(node: fx.Node) -> str | None:
-    """The short name of a tensor's dtype (``f32``); of the first part where there are several; ``None`` for anything else."""
+    """Return the short name of a tensor's dtype (``f32``); of the first part where there are several; ``None`` for anything else."""
     kind = node.meta.get("type", "")
     found = re.match(r"\(?(\w+)\[", kind, re.ASCII)
     return found[1] if found else None
 
 
 def is_int(node: fx.Node) -> bool:
-    """Whether a value is an integer of Python, or a size."""
+    """Tell whether a value is an integer of Python, or a size."""
     if node.target is torch.ops.aten.sym_size.int:
         return True
     kind = node.meta.get("type")
@@ -190,7 +190,7 @@ def is_int(node: fx.Node) -> bool:
 
 
 def dims_of(node: fx.Node) -> tuple[str, ...] | None:
-    """The sizes of a tensor as its type spells them; ``None`` when it does not say."""
+    """Return the sizes of a tensor as its type spells them; ``None`` when it does not say."""
     found = re.fullmatch(r"\w+\[(.*)\]", node.meta.get("type", ""), re.ASCII)
     if found is None:
         return None

@@ -34,7 +34,7 @@ class GradientFlow:
         self._block(program.block)
 
     def may(self, node: Any) -> bool:
-        """Whether a value may require a gradient."""
+        """Tell whether a value may require a gradient."""
         return isinstance(node, fx.Node) and bool(node.meta.get(_MARK, False))
 
     def _block(self, block: Block) -> None:

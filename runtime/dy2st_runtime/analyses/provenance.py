@@ -118,13 +118,13 @@ class Origins:
             self._block(root)
 
     def of(self, value: Any) -> frozenset[Origin]:
-        """The origins of a value."""
+        """Return the origins of a value."""
         if value is None:
             return frozenset({NOTHING})
         return self._known.get(value, frozenset()) if isinstance(value, (fx.Node, tuple)) else frozenset()
 
     def numbers(self, value: Any) -> set[int]:
-        """The numbers of its origins."""
+        """Return the numbers of its origins."""
         return {origin if isinstance(origin, int) else MADE for origin in self.of(value)} or {MADE}
 
     def _add(self, key: Any, origins: frozenset[Origin]) -> None:
@@ -154,7 +154,7 @@ class Origins:
             self._add(node, frozenset(made | {_View(origin) if isinstance(origin, int) else origin for origin in origins}))
 
     def _is_made(self, node: fx.Node) -> bool:
-        """Whether an operation gives a number, or a tensor in memory of its own."""
+        """Tell whether an operation gives a number, or a tensor in memory of its own."""
         if node.target is operator.getitem:
             return isinstance(node.args[0], fx.Node) and kind_of(node.args[0]) is Kind.COMPUTE
         if isinstance(node.target, control.Control):
@@ -182,7 +182,7 @@ class Origins:
 
 
 def changed_in_place(node: fx.Node) -> fx.Node | None:
-    """The argument that an operation changes and gives back."""
+    """Return the argument that an operation changes and gives back."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return None
@@ -192,7 +192,7 @@ def changed_in_place(node: fx.Node) -> fx.Node | None:
 
 
 def _converts(node: fx.Node) -> bool:
-    """Whether a tensor is made one of another dtype."""
+    """Tell whether a tensor is made one of another dtype."""
     source = node.args[0] if node.args else None
     if not (isinstance(source, fx.Node) and str(node.target).startswith("aten.to.")):
         return False
@@ -201,7 +201,7 @@ def _converts(node: fx.Node) -> bool:
 
 
 def _is_part(node: fx.Node) -> bool:
-    """Whether a node takes a result of a control operation."""
+    """Tell whether a node takes a result of a control operation."""
     source, position = node.args
     return isinstance(source, fx.Node) and source.target in (control.if_, control.while_) and isinstance(position, int)
 
@@ -223,7 +223,7 @@ class _Writer:
         self._made: dict[Any, Any] = {}
 
     def number(self, value: Any, place: _Place) -> Any:
-        """The number of a value: itself, or a node in its block."""
+        """Return the number of a value: itself, or a node in its block."""
         known = self._found.numbers(value)
         if len(known) == 1:
             return known.pop()

@@ -61,7 +61,7 @@ class Closed:
     checks: tuple[int, ...]
 
     def results(self, values: Sequence[Any], made: Sequence[Any]) -> tuple[Any, ...] | None:
-        """What the original gives.
+        """Return what the original gives.
 
         Args:
             values: of the inputs.
@@ -208,7 +208,7 @@ class _Checker:
             raise _refuse(node, f"{_name(node)} takes a number that is known only when the program runs")
 
     def _check_number(self, node: fx.Node) -> None:
-        """What Python and a compiled function do alike: comparisons of one kind of numbers, counting, truth values."""
+        """Do what Python and a compiled function do alike: comparisons of one kind of numbers, counting, truth values."""
         target: Any = node.target
         values = list(node.args)
         if target in (scalars.to_bool, *_LOGICAL):
@@ -226,7 +226,7 @@ class _Checker:
             raise _refuse(node, f"{_name(node)} of Python numbers is left out of what is compiled")
 
     def _counts(self, values: Sequence[Any], seen: set[fx.Node]) -> bool:
-        """Whether one of two integers is a small constant and the other one starts from such and changes by such."""
+        """Tell whether one of two integers is a small constant and the other one starts from such and changes by such."""
         constants = [value for value in values if isinstance(value, int)]
         others = [value for value in values if isinstance(value, fx.Node)]
         return all(abs(value) < _LARGEST for value in constants) and len(others) == 1 and self._is_counter(others[0], seen)
@@ -243,7 +243,7 @@ class _Checker:
 
 
 def _sources(root: Block) -> Iterator[tuple[fx.Node, list[Any]]]:
-    """What the inputs of blocks and the results of control operations may be."""
+    """Yield what the inputs of blocks and the results of control operations may be."""
     for block in nested_blocks(root):
         for node in block.graph.nodes:
             if node.target not in (control.if_, control.while_):
@@ -261,7 +261,7 @@ def _sources(root: Block) -> Iterator[tuple[fx.Node, list[Any]]]:
 
 
 def _compares_counter(node: fx.Node) -> bool:
-    """Whether an operation compares a tensor of integers with an integer."""
+    """Tell whether an operation compares a tensor of integers with an integer."""
     if node.target not in _SCALAR_COMPARISONS or not isinstance(node.args[0], fx.Node):
         return False
     return dtype_of(node.args[0]) == "i64" and _kind_of_value(node.args[1]) == "int"
@@ -274,7 +274,7 @@ def _is_number_operation(node: fx.Node) -> bool:
 
 
 def _is_exact(node: fx.Node, value: Any) -> bool:
-    """Whether the number of a tensor, or the integer of a number, is what Python gives."""
+    """Tell whether the number of a tensor, or the integer of a number, is what Python gives."""
     if not isinstance(value, fx.Node):
         return False
     kind = _number_kind(value)
@@ -286,12 +286,12 @@ def _is_exact(node: fx.Node, value: Any) -> bool:
 
 
 def _is_late(value: fx.Node) -> bool:
-    """Whether a value is a number that is no size."""
+    """Tell whether a value is a number that is no size."""
     return _number_kind(value) is not None and not _is_size(value)
 
 
 def _is_size(value: Any) -> bool:
-    """Whether an integer is small: a constant, a size of a tensor, or made of such by operations that are written out."""
+    """Tell whether an integer is small: a constant, a size of a tensor, or made of such by operations that are written out."""
     if isinstance(value, int):
         return abs(value) < _LARGEST
     if not isinstance(value, fx.Node):
@@ -320,7 +320,7 @@ def _kind_of_value(value: Any) -> str | None:
 
 
 def _number_kind(node: fx.Node) -> str | None:
-    """Which Python number a value is; ``None`` for anything else."""
+    """Return which Python number a value is; ``None`` for anything else."""
     kind = node.meta.get("type")
     if kind is not None:
         return kind if kind in NUMBERS else None

@@ -48,7 +48,7 @@ _SURE = frozenset(
 
 
 def is_pure(node: fx.Node) -> bool:
-    """Whether an operation gives the same for the same arguments and memory, and does nothing else; it may raise."""
+    """Tell whether an operation gives the same for the same arguments and memory, and does nothing else; it may raise."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         name = target.name()
@@ -64,7 +64,7 @@ def is_pure(node: fx.Node) -> bool:
 
 
 def never_raises(node: fx.Node) -> bool:
-    """Whether an operation is sure to succeed: a capture has run it with these dtypes and sizes, and no value matters."""
+    """Tell whether an operation is sure to succeed: a capture has run it with these dtypes and sizes, and no value matters."""
     target = node.target
     if isinstance(target, control.Control):
         return False
@@ -84,7 +84,7 @@ def never_raises(node: fx.Node) -> bool:
 
 
 def may_fail(node: fx.Node) -> bool:
-    """Whether an operation, and not one in its blocks, may raise what the user's code does not raise itself."""
+    """Tell whether an operation, and not one in its blocks, may raise what the user's code does not raise itself."""
     return node.op == "call_function" and node.target not in _SURE and not never_raises(node)
 
 
@@ -105,7 +105,7 @@ def _is_safe_argument(leaf: Any, dtypes: frozenset[str]) -> bool:
 
 
 def may_differentiate(program: Program) -> bool:
-    """Whether a program may take gradients itself, whatever surrounds it: then autograd looks at its tensors."""
+    """Tell whether a program may take gradients itself, whatever surrounds it: then autograd looks at its tensors."""
     return any(
         node.target in (control.call_, control.apply_, control.transform_, torch.ops.aten.requires_grad_.default)
         for node in program.nodes()
@@ -113,7 +113,7 @@ def may_differentiate(program: Program) -> bool:
 
 
 def is_part(node: fx.Node) -> bool:
-    """Whether it takes one result of an operation that has several."""
+    """Tell whether it takes one result of an operation that has several."""
     return node.target is operator.getitem and len(node.args) == 2 and type(node.args[1]) is int
 
 

@@ -27,7 +27,7 @@ _CASTS = frozenset({scalars.to_bool, scalars.to_int, scalars.to_float})
 
 
 def is_removable(node: fx.Node) -> bool:
-    """Whether a node can go when nobody uses its value: it has no effect and never raises."""
+    """Tell whether a node can go when nobody uses its value: it has no effect and never raises."""
     if node.op != "call_function":
         return True  # inputs and outputs are no reason to keep anything
     target = node.target
@@ -52,5 +52,5 @@ def _is_number(value: Any, but: str = "") -> bool:
 
 
 def _is_one_element(value: Any) -> bool:
-    """Whether it is a tensor without dimensions, whose truth value can always be asked."""
+    """Tell whether it is a tensor without dimensions, whose truth value can always be asked."""
     return isinstance(value, fx.Node) and value.meta.get("type", "").endswith("[]")

@@ -43,7 +43,7 @@ class Pieces:
 
 
 def pieces_of(nodes: Sequence[fx.Node]) -> Pieces | None:
-    """How to cut a list of operations so that the pieces do the same with other operands.
+    """Return how to cut a list of operations so that the pieces do the same with other operands.
 
     Args:
         nodes: operations in order.
@@ -66,12 +66,12 @@ def pieces_of(nodes: Sequence[fx.Node]) -> Pieces | None:
 
 
 def _together(repetitions: int, most: int) -> int:
-    """How many repetitions make a piece, so that few are left over."""
+    """Return how many repetitions make a piece, so that few are left over."""
     return min(range(most, most // 2, -1), key=lambda together: repetitions % together)
 
 
 def _period(keys: Sequence[Hashable]) -> tuple[int, int, int] | None:
-    """Where the longest repetition starts, what its period is, and where it ends; ``None`` if it is less than half of the keys."""
+    """Return where the longest repetition starts, what its period is, and where it ends; ``None`` if it is less than half of the keys."""
     numbers: dict[Hashable, int] = {}
     codes = numpy.array([numbers.setdefault(key, len(numbers)) for key in keys])
     for period in range(1, min(len(codes) // 2, LONGEST_PERIOD)):
@@ -102,6 +102,6 @@ def _slopes(pieces: Sequence[Sequence[fx.Node]]) -> dict[tuple[int, int], int] |
 
 
 def constants_of(node: fx.Node) -> list[Any]:
-    """What an operation takes that no other operation computes."""
+    """Return what an operation takes that no other operation computes."""
     leaves = torch.utils._pytree.tree_leaves((node.args, node.kwargs))
     return [leaf for leaf in leaves if not isinstance(leaf, fx.Node)]

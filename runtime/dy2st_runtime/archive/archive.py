@@ -154,7 +154,7 @@ def _examples_to_json(examples: Mapping[str, Example]) -> tuple[dict[str, Any], 
 def _check_readable(
     encoded: bytes, programs: Sequence[Program], tensors: Mapping[str, torch.Tensor], leaves: Mapping[str, torch.Tensor]
 ) -> None:
-    """What is written can be read: better an error now than a file that cannot be loaded."""
+    """Do what is written can be read: better an error now than a file that cannot be loaded."""
     own = {
         name.split("::")[0] for program in with_recordings(programs) for node in program.nodes() if (name := _operator_name(node))
     }

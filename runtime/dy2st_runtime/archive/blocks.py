@@ -35,7 +35,7 @@ class BlockWriter:
         self.sources: dict[tuple[str, str], int] = {}
 
     def place(self, location: Location) -> list[int]:
-        """A place in the user's source."""
+        """Return a place in the user's source."""
         source = self.sources.setdefault((location.file, location.function), len(self.sources))
         return [source, location.line]
 
@@ -72,7 +72,7 @@ class BlockWriter:
         return made | self._meta(node)
 
     def _recipe(self, recipe: Recipe, values: Sequence[Any], node: fx.Node) -> tuple[dict[str, Any], list[Any]]:
-        """What an exception has besides its class and ``args``, and the values that it takes for that."""
+        """Return what an exception has besides its class and ``args``, and the values that it takes for that."""
         left = [self._argument(value, node) for value in values[: len(recipe.names)]]
         taken = iter(values[len(left) :])
         made: dict[str, Any] = {"names": list(recipe.names)} if recipe.names else {}
@@ -120,7 +120,7 @@ def _name_of(value: Any) -> str | None:
 
 
 def _with_text(node: fx.Node) -> Sequence[Any]:
-    """The arguments of a node; where an exception's only argument exists in this process alone, it is its text that is told."""
+    """Return the arguments of a node; where an exception's only argument exists in this process alone, it is its text that is told."""
     first = {control.raise_: 1, control.assert_: 2}.get(node.target)  # type: ignore[call-overload]
     if first is None or len(node.args) != first + 1:
         return node.args
@@ -136,7 +136,7 @@ _EXCEPTIONS: dict[Any, int] = {control.raise_: 0, control.assert_: 1}
 
 
 def _taken_apart(args: Sequence[Any], target: Any) -> tuple[Sequence[Any], Recipe | None, Sequence[Any]]:
-    """The arguments of an operation; of one that raises what tells its exception, and what that takes besides, apart."""
+    """Return the arguments of an operation; of one that raises what tells its exception, and what that takes besides, apart."""
     at: int = _EXCEPTIONS.get(target, len(args))
     recipe = args[at] if at < len(args) else None
     if not isinstance(recipe, Recipe) or not (recipe.names or recipe.fixed or recipe.links or recipe.suppress):
@@ -148,7 +148,7 @@ def _taken_apart(args: Sequence[Any], target: Any) -> tuple[Sequence[Any], Recip
 
 
 def _text_of(node: fx.Node) -> str | None:
-    """What the exception of an operation says, where its class has its own way to tell that."""
+    """Return what the exception of an operation says, where its class has its own way to tell that."""
     at = _EXCEPTIONS.get(node.target, len(node.args))
     kind, *args = node.args[at:] or (None,)
     if isinstance(kind, type) and issubclass(kind, BaseException):
@@ -160,7 +160,7 @@ def _text_of(node: fx.Node) -> str | None:
 
 
 def _own_text(recipe: Recipe, values: Sequence[Any]) -> str | None:
-    """The same of what makes an exception, given its ``args``."""
+    """Return the same of what makes an exception, given its ``args``."""
     if recipe.text is not None or not has_own_text(recipe.kind):
         return recipe.text
     unknown: list[fx.Node] = []
@@ -174,7 +174,7 @@ def _own_text(recipe: Recipe, values: Sequence[Any]) -> str | None:
 
 
 def _line(node: fx.Node) -> str:
-    """The user's line, to open a message with."""
+    """Return the user's line, to open a message with."""
     location = node.meta.get("location")
     return f"{location}: " if location else ""
 
@@ -222,7 +222,7 @@ class BlockReader:
         self.unused: dict[int, Block] = {}
 
     def place(self, json: Json, subscript: Json | None = None) -> Location:
-        """The inverse of :meth:`BlockWriter.place`."""
+        """Return the inverse of :meth:`BlockWriter.place`."""
         source, line = (part.integer(0) for part in json.array(2))
         if source >= len(self.sources):
             json.fail("a place in one of the sources")
@@ -230,7 +230,7 @@ class BlockReader:
         return Location(file, line, function, None if subscript is None else subscript.integer(0))
 
     def read_blocks(self, json: Json) -> Block:
-        """All blocks of the table; the root."""
+        """Return all blocks of the table; the root."""
         for index, block in reversed(list(enumerate(json.array()))):
             self.unused[index] = self._block(block)
         if list(self.unused) != [0]:

@@ -105,7 +105,7 @@ def _directory_entry(member: Member, position: int) -> bytes:
 
 
 def parts(contents: Contents) -> tuple[Part, ...]:
-    """The pieces of a member's contents."""
+    """Return the pieces of a member's contents."""
     return contents if isinstance(contents, tuple) else (contents,)
 
 
@@ -163,7 +163,7 @@ class Container:
             raise LoadError(_ALTERED)
 
     def read(self, name: str) -> bytes:
-        """The contents of a member.
+        """Return the contents of a member.
 
         Raises:
             LoadError: it is missing, reaches beyond the file, or does not have its checksum.
@@ -174,7 +174,7 @@ class Container:
         return data
 
     def map(self, name: str) -> memoryview | None:
-        """The contents of a member where they lie in the file; what is written to them stays in this process.
+        """Return the contents of a member where they lie in the file; what is written to them stays in this process.
 
         The view must not outlive the contents of the file: nobody may write to it or cut it short. The checksum is left to the
         caller, who has a better one.

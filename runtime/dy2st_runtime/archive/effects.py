@@ -19,7 +19,7 @@ def _effect_to_json(effect: Effect) -> dict[str, Any]:
 
 
 def written_to_json(program: Program | Leave) -> dict[str, Any]:
-    """The effects, and which objects of before the call stand in them."""
+    """Return the effects, and which objects of before the call stand in them."""
     made: dict[str, Any] = {"effects": [_effect_to_json(effect) for effect in program.effects]}
     if program.existing:
         made["existing"] = [[number, place_to_json(place)] for number, place in program.existing]
@@ -27,17 +27,17 @@ def written_to_json(program: Program | Leave) -> dict[str, Any]:
 
 
 def place_to_json(place: ObjectPlace) -> dict[str, Any]:
-    """Where an object of before the call is found."""
+    """Return where an object of before the call is found."""
     return {place.kind: [constants.encode(step) for step in place.path]}
 
 
 def read_effects(json: Json) -> tuple[Effect, ...]:
-    """The effects that :func:`written_to_json` gave."""
+    """Return the effects that :func:`written_to_json` gave."""
     return tuple(_read_effect(effect) for effect in json.field("effects").array())
 
 
 def read_existing(json: Json) -> tuple[tuple[int, ObjectPlace], ...]:
-    """The objects of before the call that stand in them."""
+    """Return the objects of before the call that stand in them."""
     return tuple((pair.array(2)[0].integer(0), read_place(pair.array(2)[1])) for pair in json.some("existing"))
 
 
@@ -49,7 +49,7 @@ def _read_effect(json: Json) -> Effect:
 
 
 def read_place(json: Json) -> ObjectPlace:
-    """The inverse of :func:`place_to_json`."""
+    """Return the inverse of :func:`place_to_json`."""
     for kind in OBJECT_PLACES:
         if (path := json.optional(kind)) is not None:
             return ObjectPlace(kind, tuple(constants.decode(step) for step in path.array()))

@@ -60,7 +60,7 @@ def _check(name: str, tensor: torch.Tensor) -> None:
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """The range of the storage, in elements, that a tensor reaches into."""
+    """Return the range of the storage, in elements, that a tensor reaches into."""
     start = int(tensor.storage_offset())
     if tensor.numel() == 0:
         return start, start
@@ -73,7 +73,7 @@ def _has_gaps(tensor: torch.Tensor) -> bool:
 
 
 def _overlapping(tensors: Mapping[str, torch.Tensor]) -> list[list[str]]:
-    """The names in groups that share memory, groups and names in the order given."""
+    """Return the names in groups that share memory, groups and names in the order given."""
     order = {name: number for number, name in enumerate(tensors)}
     ranges = []
     for name, tensor in tensors.items():
@@ -101,7 +101,7 @@ def _geometry(tensor: torch.Tensor, start: int) -> _Place:
 
 
 def unpack(json: Json, stored: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The tensor at a place; those of one stored tensor share its memory.
+    """Return the tensor at a place; those of one stored tensor share its memory.
 
     Raises:
         LoadError: there is nothing at that place.

@@ -41,7 +41,7 @@ PARAMETER_KINDS = {str(kind.name): kind for kind in inspect._ParameterKind}
 
 
 def stamp() -> dict[str, Any]:
-    """What every document of the format starts with."""
+    """Return what every document of the format starts with."""
     return {"format": FORMAT, "version": list(VERSION)}
 
 
@@ -61,7 +61,7 @@ def check_stamp(json: Json) -> None:
 
 
 def to_json(program: Program) -> dict[str, Any]:
-    """A program as plain data.
+    """Return a program as plain data.
 
     Raises:
         SaveError: it holds a live Python object; names the user's line.
@@ -118,7 +118,7 @@ def _slot_to_json(slot: InputSlot | StateSlot) -> dict[str, Any]:
 
 
 def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
-    """The inverse of :func:`to_json`, with every field checked and the program verified.
+    """Return the inverse of :func:`to_json`, with every field checked and the program verified.
 
     Args:
         json: what was read.

@@ -48,7 +48,7 @@ _MODULE = nn.Module()
 
 
 def module_state(module: nn.Module) -> Iterator[StateValue]:
-    """All parameters and buffers of a module, in the order of its ``state_dict``."""
+    """Yield all parameters and buffers of a module, in the order of its ``state_dict``."""
     yield from _walk(module, "", {})
 
 
@@ -114,7 +114,7 @@ def collect(
 
 
 def _collected(slots: Sequence[StateSlot], values: Sequence[Any], found: dict[str, StateValue]) -> tuple[StateSlot, ...]:
-    """State slots with the names that their values have among those found."""
+    """Return state slots with the names that their values have among those found."""
     made = []
     for slot, value in zip(slots, values, strict=True):
         if slot.kind == "constant":
@@ -144,7 +144,7 @@ def _add(found: dict[str, StateValue], entry: StateValue) -> None:
 
 
 def _below_alias(entry: StateValue, found: Mapping[str, StateValue]) -> bool:
-    """Whether an entry is there already under the name of the module that is the same."""
+    """Tell whether an entry is there already under the name of the module that is the same."""
     for alias in found.values():
         if alias.kind == "module" and entry.name.startswith(f"{alias.name}."):
             known = found.get(f"{alias.value}.{entry.name.removeprefix(f'{alias.name}.')}")
@@ -154,14 +154,14 @@ def _below_alias(entry: StateValue, found: Mapping[str, StateValue]) -> bool:
 
 
 def _same_plain(a: StateValue, b: StateValue) -> bool:
-    """Whether two entries hold the same number or describe the same container."""
+    """Tell whether two entries hold the same number or describe the same container."""
     if (a.kind, b.kind) == ("container", "container"):
         return bool(a.value == b.value)
     return a.kind == b.kind == "number" and type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
 
 
 def build(made_of: Structure, name: str, items: Mapping[str, Any]) -> Any:
-    """The list, tuple or dict of a container entry, from the values of its items by name.
+    """Return the list, tuple or dict of a container entry, from the values of its items by name.
 
     Raises:
         KeyError: an item is missing.
@@ -184,7 +184,7 @@ def build(made_of: Structure, name: str, items: Mapping[str, Any]) -> Any:
 
 
 def to_json(state: State) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
-    """The state as plain data, and the tensors it refers to, each with memory of its own.
+    """Return the state as plain data, and the tensors it refers to, each with memory of its own.
 
     Raises:
         SaveError: a tensor is of a kind that an archive cannot hold.
@@ -218,7 +218,7 @@ def _entry_to_json(entry: StateValue, first: Mapping[int, str], places: Mapping[
 
 
 def from_json(json: Json, stored: Mapping[str, torch.Tensor]) -> State:
-    """The inverse of :func:`to_json`.
+    """Return the inverse of :func:`to_json`.
 
     Raises:
         LoadError: with the place of what is wrong.
@@ -239,7 +239,7 @@ def from_json(json: Json, stored: Mapping[str, torch.Tensor]) -> State:
 
 
 def _check_containers(json: Json, found: Mapping[str, StateValue]) -> None:
-    """Every item of an attribute is in a container, and every container has its items."""
+    """Check that every item of an attribute is in a container, and every container has its items."""
     items = {name: entry.value for name, entry in found.items() if entry.kind in ("attribute", "number")}
     for entry in found.values():
         path = parse(entry.name)
@@ -255,7 +255,7 @@ def _check_containers(json: Json, found: Mapping[str, StateValue]) -> None:
 
 
 def _check_alias(json: Json, others: Sequence[StateValue]) -> None:
-    """No module contains itself: an alias is under no alias and under nothing that is aliased, itself included."""
+    """Check that no module contains itself: an alias is under no alias and under nothing that is aliased, itself included."""
     name, target = json.field("name").text(), json.field("same_as").text()
     taken = [target, *(other.name for other in others), *(other.value for other in others)]
     aliases = [name, *(other.name for other in others)]
@@ -341,7 +341,7 @@ def check_places(programs: Iterable[Program], state: State) -> None:
 
 
 def _at(containers: Mapping[str, Any], path: Path) -> Any:
-    """What is in a container; ``None`` for nothing."""
+    """Return what is in a container; ``None`` for nothing."""
     found = containers.get(str(dataclasses.replace(path, items=())))
     for key in path.items:
         try:

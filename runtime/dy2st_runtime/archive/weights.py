@@ -30,7 +30,7 @@ _LONGEST_HEADER = 100_000_000
 
 
 def save(tensors: Mapping[str, torch.Tensor]) -> tuple[Part, ...]:
-    """A safetensors file, in parts; the data is not copied.
+    """Return a safetensors file, in parts; the data is not copied.
 
     Args:
         tensors: contiguous tensors on the CPU that share no memory.
@@ -58,7 +58,7 @@ def save(tensors: Mapping[str, torch.Tensor]) -> tuple[Part, ...]:
 
 
 def load(data: memoryview, name: str, *, copy: bool) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file.
+    """Return the tensors of a safetensors file.
 
     Args:
         data: the file; writable, unless it is copied.

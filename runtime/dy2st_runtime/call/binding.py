@@ -24,7 +24,7 @@ Casts = Callable[[], Collection[tuple[torch.dtype, torch.dtype]]]
 
 
 def parameters_of(signature: inspect.Signature, bound: bool = False) -> tuple[Parameter, ...]:
-    """What a program keeps of a function's signature.
+    """Return what a program keeps of a function's signature.
 
     Args:
         signature: of the captured function.
@@ -41,7 +41,7 @@ def parameters_of(signature: inspect.Signature, bound: bool = False) -> tuple[Pa
 
 
 def _constant_default(default: Any) -> Structure | None:
-    """The structure of a default; ``None`` when there is none, or one that only exists in this process."""
+    """Return the structure of a default; ``None`` when there is none, or one that only exists in this process."""
     if default is inspect.Parameter.empty:
         return None
     try:
@@ -68,7 +68,7 @@ class Binder:
         self._expected = self._expected_arguments()
 
     def _expected_arguments(self) -> dict[str, Structure]:
-        """The structure of each parameter's argument."""
+        """Return the structure of each parameter's argument."""
         match marked(self._program.in_structure, self._paths):
             case TupleOf((TupleOf(args), DictOf(keys, items, factory))):
                 bound = self._signature.bind_partial(*args, **dict(zip(keys, items, strict=True)))
@@ -86,7 +86,7 @@ class Binder:
     def bind(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], casts: Casts, containers: dict[tuple[Any, ...], Any] | None = None
     ) -> list[Any]:
-        """The leaves of a call's arguments, in the order of the program's inputs.
+        """Return the leaves of a call's arguments, in the order of the program's inputs.
 
         Args:
             args, kwargs: of the call.

@@ -13,7 +13,7 @@ from dy2st_runtime.primitives import control
 
 
 def limited(program: Program, max_steps: int | None) -> Program:
-    """A program that gives up once its loops have made a number of iterations.
+    """Return a program that gives up once its loops have made a number of iterations.
 
     The iterations of all loops in one call count together. The count is a list with one number, made by the call and handed to
     every block with a loop in it, so the limit is made of ordinary operations and holds with every executor.

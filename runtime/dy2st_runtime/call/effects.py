@@ -14,7 +14,7 @@ from dy2st_runtime.ir.unflattening import unflatten
 
 
 def place_of(target: str, slots: Mapping[str, StateSlot]) -> Path | None:
-    """Where on the module an effect writes.
+    """Return where on the module an effect writes.
 
     Args:
         target: as the user wrote it (``self.rnn.h``), or the name of a state slot.
@@ -63,7 +63,7 @@ def apply(module: nn.Module, program: Program, outputs: Sequence[Any], made: dic
 
 
 def _held(effect: Effect, owner: nn.Module, place: Path) -> Any:
-    """The container that an effect writes to, if it is not the module itself."""
+    """Return the container that an effect writes to, if it is not the module itself."""
     if effect.in_place:
         return item(owner.__dict__[place.name], place.items)
     return item(owner.__dict__[place.name], place.items[:-1]) if place.items else None
@@ -91,14 +91,14 @@ def _apply_one(effect: Effect, owner: nn.Module, name: str, outputs: Sequence[An
 
 
 def item(value: Any, items: Sequence[Key]) -> Any:
-    """What is at a place inside of nested lists, tuples and dicts."""
+    """Return what is at a place inside of nested lists, tuples and dicts."""
     for key in items:
         value = value[key]
     return value
 
 
 def container(module: nn.Module, path: Sequence[str]) -> nn.Module:
-    """The submodule at a path, made of plain modules where there is none."""
+    """Return the submodule at a path, made of plain modules where there is none."""
     for name in path:
         inner = module._modules.get(name)
         if inner is None:

@@ -41,25 +41,25 @@ class Leave:
 
 
 def begin() -> None:
-    """A program starts to run."""
+    """Note that a program starts to run."""
     _local.kept = None
 
 
 def taken() -> tuple[Leave, tuple[Any, ...]] | None:
-    """What the program has kept last, with what that is made of; nothing is kept any more."""
+    """Return what the program has kept last, with what that is made of; nothing is kept any more."""
     kept: tuple[Leave, tuple[Any, ...]] | None = getattr(_local, "kept", None)
     _local.kept = None
     return kept
 
 
 def nodes(program: Program) -> Iterator[fx.Node]:
-    """The operations of a program, nested ones included, that keep something."""
+    """Return the operations of a program, nested ones included, that keep something."""
     calls = (node for block in program.blocks() for node in block.graph.find_nodes(op="call_function", target=control.call_))
     return (node for node in calls if isinstance(node.args[0], Leave))
 
 
 def with_recordings(programs: Iterable[Program]) -> Iterator[Program]:
-    """Programs, each with its recording after it."""
+    """Yield programs, each with its recording after it."""
     for program in programs:
         yield program
         if program.recording is not None:
@@ -67,19 +67,19 @@ def with_recordings(programs: Iterable[Program]) -> Iterator[Program]:
 
 
 def writing(programs: Iterable[Program]) -> Iterator[Program]:
-    """Programs with their recordings, and one for each place where these leave something early, which writes that."""
+    """Yield programs with their recordings, and one for each place where these leave something early, which writes that."""
     for program in with_recordings(programs):
         yield program
         yield from (written(program, node.args[0]) for node in nodes(program))  # type: ignore[arg-type]  # a Leave
 
 
 def written(program: Program, leave: Leave) -> Program:
-    """A program that writes what it leaves early, and no more."""
+    """Return a program that writes what it leaves early, and no more."""
     return dataclasses.replace(program, effects=leave.effects, existing=leave.existing, distinct=())
 
 
 def is_repeatable(program: Program) -> bool:
-    """Whether a program that has failed does the same again: it has changed no tensor of the caller's and talked to nobody."""
+    """Tell whether a program that has failed does the same again: it has changed no tensor of the caller's and talked to nobody."""
     if any(_acts(node) for node in program.nodes()):
         return False
     aliasing = Aliasing(program.block)

@@ -25,7 +25,7 @@ _EXPORT = (
 
 
 def left_to_itself(function: _Function) -> _Function:
-    """``torch.compile`` neither compiles a function nor anything that it calls.
+    """Return ``torch.compile`` neither compiles a function nor anything that it calls.
 
     Unlike ``torch.compiler.disable`` this costs nothing when it is called, and ``torch._dynamo`` is not imported.
     """
@@ -39,7 +39,7 @@ def left_to_itself(function: _Function) -> _Function:
 
 
 def is_jit_tracing() -> bool:
-    """Whether ``torch.jit.trace`` watches this thread."""
+    """Tell whether ``torch.jit.trace`` watches this thread."""
     return torch._C._get_tracing_state() is not None
 
 

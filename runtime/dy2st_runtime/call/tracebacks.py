@@ -17,19 +17,19 @@ SHOW_ALL_FRAMES = os.environ.get("DY2ST_TRACEBACK", "") == "full"
 
 
 def steps(error: BaseException) -> Iterator[types.TracebackType]:
-    """The parts of an exception's traceback, outside first."""
+    """Return the parts of an exception's traceback, outside first."""
     return parts(error.__traceback__)
 
 
 def parts(step: types.TracebackType | None) -> Iterator[types.TracebackType]:
-    """The parts of a traceback, outside first."""
+    """Yield the parts of a traceback, outside first."""
     while step is not None:
         yield step
         step = step.tb_next
 
 
 def chained(outer: types.TracebackType | None, inner: types.TracebackType | None) -> types.TracebackType | None:
-    """One traceback of two, of which the second was cut off."""
+    """Return one traceback of two, of which the second was cut off."""
     for step in reversed(list(parts(outer))):
         inner = types.TracebackType(inner, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return inner
@@ -84,7 +84,7 @@ def _name_subscript(error: BaseException, subscript: int) -> None:
 
 
 def _step_at(line: Location, following: types.TracebackType | None) -> types.TracebackType:
-    """A part of a traceback that is shown as a line of the user's."""
+    """Return a part of a traceback that is shown as a line of the user's."""
     text = linecache.getline(line.file, line.line).rstrip("\n")
     start, end = len(text) - len(text.lstrip()), len(text.encode())
     module = ast.parse("raise error")

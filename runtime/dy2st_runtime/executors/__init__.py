@@ -75,7 +75,7 @@ def register(name: str, backend: Backend) -> None:
 
 
 def available() -> list[str]:
-    """The names of the executors that can be used here."""
+    """Return the names of the executors that can be used here."""
 
     def is_usable(name: str) -> bool:
         try:
@@ -88,7 +88,7 @@ def available() -> list[str]:
 
 
 def choose(backend: str | None) -> str:
-    """The executor that a name stands for.
+    """Return the executor that a name stands for.
 
     Args:
         backend: a key of :data:`BACKENDS`; ``None`` for what the environment variable ``DY2ST_BACKEND`` says, or else for
@@ -113,7 +113,7 @@ def choose(backend: str | None) -> str:
 
 
 def runner(program: Program, backend: str | None = None) -> Runner:
-    """What runs a program, made when it is asked for first and kept with the program's root block.
+    """Return what runs a program, made when it is asked for first and kept with the program's root block.
 
     Args:
         program: any program. Change its blocks before, not after.

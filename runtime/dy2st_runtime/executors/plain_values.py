@@ -14,7 +14,7 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def unusual(values: Sequence[Any]) -> str | None:
-    """Why values or modes need PyTorch's own dispatch; ``None`` for plain tensors on the CPU without gradients.
+    """Return why values or modes need PyTorch's own dispatch; ``None`` for plain tensors on the CPU without gradients.
 
     Args:
         values: what a program, or a part of it, is called with.

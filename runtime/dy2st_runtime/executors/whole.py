@@ -29,5 +29,5 @@ def provide(lower: Lower) -> None:
 
 
 def provided() -> Lower | None:
-    """The maker of such graphs; ``None`` where there is none."""
+    """Return the maker of such graphs; ``None`` where there is none."""
     return _provided[0] if _provided else None

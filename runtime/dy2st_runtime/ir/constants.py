@@ -44,7 +44,7 @@ DTYPES: dict[str, torch.dtype] = _TORCH["dtype"]
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """``float32`` for ``torch.float32``."""
+    """Return ``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -57,7 +57,7 @@ def _no_reference(value: Any) -> Any:
 
 
 def encode(value: Any, reference: Encode = _no_reference) -> Any:
-    """A constant as plain data.
+    """Return a constant as plain data.
 
     Args:
         value: any value.
@@ -103,7 +103,7 @@ def _encode_container(value: Any, reference: Encode) -> Any:
 
 
 def _exception_kind(value: Any) -> type[Exception] | None:
-    """The class of the exceptions that a program makes with a value."""
+    """Return the class of the exceptions that a program makes with a value."""
     if isinstance(value, Recipe) and not value.needs_only_args:
         what = f"a {value.kind.__qualname__} with attributes of its own"
         raise SaveError(f"{what} cannot be written to an archive; pass what it says to Exception.__init__ only")
@@ -123,7 +123,7 @@ def _no_strings(json: Json) -> Any:
 
 
 def decode(json: Json, reference: Decode = _no_strings, depth: int = 0) -> Any:
-    """The inverse of :func:`encode`; ``reference`` is asked about bare strings and about objects that are no constant.
+    """Return the inverse of :func:`encode`; ``reference`` is asked about bare strings and about objects that are no constant.
 
     Raises:
         LoadError: it is no constant, with its place.
@@ -169,7 +169,7 @@ def _decode_complex(json: Json, inner: Decode) -> complex:
 
 
 def device(json: Json) -> torch.device:
-    """A device by its name.
+    """Return a device by its name.
 
     Raises:
         LoadError: there is no such kind of device.
@@ -215,5 +215,5 @@ def _decode_exception(json: Json) -> type[Exception]:
 
 @functools.lru_cache(maxsize=256)
 def _exception_class(base: str, module: str, qualname: str) -> type[Exception]:
-    """An abstract value for a user's exception class, the same one at each load."""
+    """Return an abstract value for a user's exception class, the same one at each load."""
     return abstract(getattr(builtins, base), module, qualname)

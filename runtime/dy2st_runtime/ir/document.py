@@ -28,37 +28,37 @@ class Json:
         raise LoadError(f"{self.path} is {seen if len(seen) <= 60 else seen[:57] + '...'}, expected {expected}")
 
     def field(self, key: str) -> Json:
-        """A field that an object must have."""
+        """Return a field that an object must have."""
         found = self.optional(key)
         if found is None:
             raise LoadError(f"{self.path} has no field {key!r}")
         return found
 
     def some(self, key: str) -> Sequence[Json]:
-        """The items of an array that an object may have."""
+        """Return the items of an array that an object may have."""
         found = self.optional(key)
         return () if found is None else found.array()
 
     def optional(self, key: str) -> Json | None:
-        """A field that an object may have."""
+        """Return a field that an object may have."""
         if not isinstance(self.value, dict):
             self.fail("an object")
         return Json(self.value[key], f"{self.path}.{key}") if key in self.value else None
 
     def fields(self) -> dict[str, Json]:
-        """All fields of an object."""
+        """Return all fields of an object."""
         if not isinstance(self.value, dict):
             self.fail("an object")
         return {key: Json(value, f"{self.path}.{key}") for key, value in self.value.items()}
 
     def array(self, length: int | None = None) -> list[Json]:
-        """The items of an array."""
+        """Return the items of an array."""
         if not isinstance(self.value, list) or (length is not None and len(self.value) != length):
             self.fail("an array" if length is None else f"an array of {length} items")
         return [Json(item, f"{self.path}[{index}]") for index, item in enumerate(self.value)]
 
     def text(self, among: Collection[str] = ()) -> str:
-        """A string; with ``among``, one of these."""
+        """Return a string; with ``among``, one of these."""
         if not isinstance(self.value, str):
             self.fail("a string")
         if "\0" in self.value:
@@ -68,19 +68,19 @@ class Json:
         return self.value
 
     def integer(self, least: int | None = None) -> int:
-        """An integer."""
+        """Return an integer."""
         if type(self.value) is not int or (least is not None and self.value < least):
             self.fail("an integer" if least is None else f"an integer of at least {least}")
         return self.value
 
     def boolean(self) -> bool:
-        """``true`` or ``false``."""
+        """Return ``true`` or ``false``."""
         if not isinstance(self.value, bool):
             self.fail("true or false")
         return self.value
 
     def identifier(self) -> str:
-        """A string that is a Python identifier."""
+        """Return a string that is a Python identifier."""
         if not self.text().isidentifier():
             self.fail("an identifier")
         return self.text()

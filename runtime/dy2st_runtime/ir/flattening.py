@@ -15,7 +15,7 @@ from dy2st_runtime.primitives.cells import Cell
 
 
 def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
-    """The parts of a container and how to describe it from those of its parts; ``None`` for anything else."""
+    """Return the parts of a container and how to describe it from those of its parts; ``None`` for anything else."""
     kind = type(value)
     if isinstance(value, tuple):
         factory = None if kind is tuple else kind
@@ -43,7 +43,7 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
 
 
 def _slots(kind: Any, found: Collection[str]) -> Iterator[str]:
-    """The fields of a dataclass that are in slots, which have no order but that of the class."""
+    """Yield the fields of a dataclass that are in slots, which have no order but that of the class."""
     for field in dataclasses.fields(kind):
         if field.name in found and isinstance(getattr(kind, field.name, None), types.MemberDescriptorType):
             yield field.name
@@ -53,7 +53,7 @@ _local = threading.local()
 
 
 def shallow(value: Any) -> tuple[list[Any], Structure]:
-    """The parts of a container, and its structure with a leaf for each; of anything else a constant."""
+    """Return the parts of a container, and its structure with a leaf for each; of anything else a constant."""
     parts = children(value)
     if parts is None:
         return [], Const(value)
@@ -68,20 +68,20 @@ def follow(objects: dict[int, Any] | None) -> dict[int, Any] | None:
 
 
 def note_made(value: Any) -> None:
-    """An object of a plain class that has just been made is taken as those are that :func:`follow` was given."""
+    """Note that an object of a plain class that has just been made is taken as those are that :func:`follow` was given."""
     objects = getattr(_local, "objects", None)
     if objects is not None:
         objects[id(value)] = value
 
 
 def is_followed(value: Any) -> bool:
-    """Whether an object of a plain class is a container of its attributes."""
+    """Tell whether an object of a plain class is a container of its attributes."""
     objects = getattr(_local, "objects", None)
     return objects is not None and id(value) in objects
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """What an object has in its slots and its dict; what this library keeps there is left out."""
+    """Return what an object has in its slots and its dict; what this library keeps there is left out."""
     found: dict[str, Any] = {}
     for kind in type(value).__mro__:
         for name, described in vars(kind).items():
@@ -96,7 +96,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def parts_of(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
-    """What :func:`children` gives, also for objects of plain classes that hold themselves."""
+    """Return what :func:`children` gives, also for objects of plain classes that hold themselves."""
     if not is_followed(value) or dataclasses.is_dataclass(value) or isinstance(value, (dict, list, tuple)):
         return children(value)
     found = attributes(value)
@@ -104,7 +104,7 @@ def parts_of(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
 
 
 def _holds_itself(value: Any) -> bool:
-    """Whether there is a way from an object back to it."""
+    """Tell whether there is a way from an object back to it."""
     seen, waiting = set[int](), list(attributes(value).values())
     while waiting:
         part = waiting.pop()
@@ -174,7 +174,7 @@ class HoldsItselfError(ValueError):
 
 
 def repeated_containers(value: Any, is_leaf: Callable[[Any], bool]) -> dict[int, int]:
-    """The mutable containers that stand more than once in a value: a number for each, by its identity.
+    """Return the mutable containers that stand more than once in a value: a number for each, by its identity.
 
     Raises:
         HoldsItselfError: some hold themselves.

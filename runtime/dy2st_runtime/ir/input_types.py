@@ -12,7 +12,7 @@ from dy2st_runtime.primitives import control
 
 
 def typed(program: Program) -> Program:
-    """A copy of a program whose inputs, of all blocks that run as they are, tell their types.
+    """Return a copy of a program whose inputs, of all blocks that run as they are, tell their types.
 
     Args:
         program: any program; it stays as it is.
@@ -43,7 +43,7 @@ def _type_of_slot(slot: InputSlot | StateSlot) -> str:
 
 
 def _type_inputs(owner: fx.Node) -> None:
-    """Inputs of nested blocks are of the types of their operands, where the capture has not said it."""
+    """Note that inputs of nested blocks are of the types of their operands, where the capture has not said it."""
     shift = len(owner.args[2]) if owner.target is control.while_ else 0  # type: ignore[arg-type]  # see verify
     for block in node_blocks(owner):
         for inner, outer in zip(block.inputs[shift:], owner.args[3]):  # type: ignore[arg-type]

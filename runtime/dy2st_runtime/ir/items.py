@@ -29,27 +29,27 @@ Kind = tuple[Any, ...]
 
 
 def choose(tag: int | None, tags: Sequence[int], options: Sequence[Any]) -> Any:
-    """The option at the position where ``tags`` has ``tag``; ``None`` on a way that returns before it has a value."""
+    """Return the option at the position where ``tags`` has ``tag``; ``None`` on a way that returns before it has a value."""
     return None if tag is None else options[tags.index(tag)]
 
 
 def make(structure: Structure, parts: Sequence[Any]) -> Any:
-    """A new container."""
+    """Return a new container."""
     return unflatten(structure, parts)
 
 
 def kind_of(value: Any, kinds: Sequence[Kind]) -> int | None:
-    """The position of the first kind that a value is of; ``None`` if there is none."""
+    """Return the position of the first kind that a value is of; ``None`` if there is none."""
     return next((position for position, kind in enumerate(kinds) if fits(value, kind)), None)
 
 
 def of_kind(value: Any, kind: Kind) -> Any:
-    """The value if it is of a kind, else ``None``."""
+    """Return the value if it is of a kind, else ``None``."""
     return value if fits(value, kind) else None
 
 
 def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
-    """What is in a container; ``None`` in each place of one that is not there.
+    """Return what is in a container; ``None`` in each place of one that is not there.
 
     Args:
         value: the container.
@@ -64,12 +64,12 @@ def parts(value: Any, kind: int | ObjectOf) -> Sequence[Any]:
 
 
 def is_plain_object(structure: Structure) -> bool:
-    """Whether a structure is that of an object of which only its structure tells that it is a container."""
+    """Tell whether a structure is that of an object of which only its structure tells that it is a container."""
     return isinstance(structure, ObjectOf) and not dataclasses.is_dataclass(structure.factory)
 
 
 def fits(value: Any, kind: Kind) -> bool:
-    """Whether a value is of a kind."""
+    """Tell whether a value is of a kind."""
     match kind:
         case ("is", other):
             return value is other or (type(value) is type(other) and isinstance(other, _COMPARED) and bool(value == other))
@@ -89,7 +89,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {"bool": (bool,), "number": (int, float)
 
 
 def tensor(values: Any, dtype: torch.dtype | None, device: torch.device | None, expected: torch.dtype) -> torch.Tensor:
-    """``torch.tensor`` of a list.
+    """Return ``torch.tensor`` of a list.
 
     Raises:
         ProgramError: the values have another dtype than the program was captured with.

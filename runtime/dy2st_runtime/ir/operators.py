@@ -31,7 +31,7 @@ _OPERATOR = re.compile(r"(\w+)\.(\w+)\.(\w+)", re.ASCII)
 
 
 def resolve(json: Json, namespaces: Collection[str] = ()) -> Callable[..., Any]:
-    """The target of a name.
+    """Return the target of a name.
 
     Args:
         json: the name as an archive gives it (``if_``, ``operator.add``, ``aten.add.Tensor``).

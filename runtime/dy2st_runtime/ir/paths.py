@@ -32,7 +32,7 @@ class Path:
 
 @functools.lru_cache(maxsize=4096)
 def parse(name: str, items: bool = True) -> Path:
-    """The place with a name.
+    """Return the place with a name.
 
     Args:
         name: as a state slot has it.
@@ -45,18 +45,18 @@ def parse(name: str, items: bool = True) -> Path:
 
 
 def step(key: Key) -> str:
-    """How one step inside an attribute is written."""
+    """Return how one step inside an attribute is written."""
     return f"[{key!r}]"
 
 
 def is_key(key: object) -> bool:
-    """Whether a list position or dict key can be written as a step."""
+    """Tell whether a list position or dict key can be written as a step."""
     if type(key) is int:
         return key >= 0
     return isinstance(key, str) and re.fullmatch(r"\w+", key) is not None
 
 
 def written(target: str) -> Path | None:
-    """The place that an effect writes, from what the user wrote (``self.rnn.h``); ``None`` if it is no attribute."""
+    """Return the place that an effect writes, from what the user wrote (``self.rnn.h``); ``None`` if it is no attribute."""
     found = _ATTRIBUTE.fullmatch(target)
     return parse(found[1].removeprefix(".")) if found else None

@@ -37,12 +37,12 @@ _INFIX = {
 
 
 def short_dtype(dtype: torch.dtype) -> str:
-    """``f32`` for ``torch.float32`` and so on."""
+    """Return ``f32`` for ``torch.float32`` and so on."""
     return _SHORT.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def describe(value: Any) -> str:
-    """The type of a value of a capture: ``f32[u0, 4]``, ``int``…; empty when unknown."""
+    """Return the type of a value of a capture: ``f32[u0, 4]``, ``int``…; empty when unknown."""
     if isinstance(value, torch.Tensor):
         return f"{short_dtype(value.dtype)}[{', '.join(map(str, value.shape))}]"
     for symbolic, name in ((torch.SymInt, "int"), (torch.SymFloat, "float"), (torch.SymBool, "bool")):
@@ -55,7 +55,7 @@ def describe(value: Any) -> str:
 
 
 def format_graph(graph: fx.Graph, pad: str, last: bool = True) -> list[str]:
-    """The lines of a block, each behind a pad; with ``last``, also what it gives back."""
+    """Return the lines of a block, each behind a pad; with ``last``, also what it gives back."""
     lines: list[str] = []
     for node in graph.nodes:
         if node.op == "call_function":
@@ -95,7 +95,7 @@ def _format_started(block: Any, values: Sequence[Any]) -> str:
 
 
 def _format_inner(block: Any, operands: Any, pad: str, skip: int = 0) -> list[str]:
-    """A nested block; its inputs print as the names of the outer values they stand for."""
+    """Return a nested block; its inputs print as the names of the outer values they stand for."""
     renamed = {}
     for inner, outer in list(zip(_inputs(block), operands, strict=True))[skip:]:
         if isinstance(outer, fx.Node) and inner.name != outer.name:
@@ -125,7 +125,7 @@ def _format_call(node: fx.Node) -> str:
 
 
 def target_name(target: Any) -> str:
-    """The name of a node's target, as archives write it."""
+    """Return the name of a node's target, as archives write it."""
     if isinstance(target, control.Control):
         return target.name
     if isinstance(target, torch._ops.OpOverload):
@@ -143,7 +143,7 @@ def _format_argument(value: Any) -> str:
 
 
 def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
-    """What a structure makes of the outputs of a program."""
+    """Return what a structure makes of the outputs of a program."""
 
     def inside(items: tuple[Structure, ...]) -> Iterator[str]:
         return (format_structure(item, outputs) for item in items)
@@ -171,5 +171,5 @@ def format_structure(structure: Structure, outputs: tuple[Any, ...]) -> str:
 
 
 def short_place(location: Any) -> str:
-    """``net.py:12`` for a place in the user's source."""
+    """Return ``net.py:12`` for a place in the user's source."""
     return f"{os.path.basename(location.file)}:{location.line}"

@@ -213,22 +213,22 @@ class Program:
         return ("train",) if self.training else ("eval",)
 
     def blocks(self) -> Iterator[Block]:
-        """The root block and all nested ones, outside first."""
+        """Return the root block and all nested ones, outside first."""
         return nested_blocks(self.block)
 
     def nodes(self) -> Iterator[fx.Node]:
-        """Every operation of every block (placeholders and outputs left out)."""
+        """Yield every operation of every block (placeholders and outputs left out)."""
         for block in self.blocks():
             yield from (node for node in block.graph.nodes if node.op == "call_function")
 
 
 def node_blocks(node: fx.Node) -> list[Block]:
-    """The blocks of a control node, in order; empty for any other node."""
+    """Return the blocks of a control node, in order; empty for any other node."""
     return [argument for argument in node.args if isinstance(argument, Block)]  # type: ignore[misc]  # fx does not know it
 
 
 def nested_blocks(block: Block) -> Iterator[Block]:
-    """A block and all blocks inside it, outside first."""
+    """Yield a block and all blocks inside it, outside first."""
     yield block
     for node in block.graph.nodes:
         for inner in node_blocks(node):
@@ -236,7 +236,7 @@ def nested_blocks(block: Block) -> Iterator[Block]:
 
 
 def copy_block(block: Block) -> Block:
-    """A copy that shares no node with the original."""
+    """Return a copy that shares no node with the original."""
     graph = fx.Graph()
     table: dict[fx.Node, fx.Node] = {}
     for node in block.graph.nodes:
@@ -247,14 +247,14 @@ def copy_block(block: Block) -> Block:
 
 
 def slot_type(slot: InputSlot | StateSlot) -> str:
-    """``f32[n, 4]``, or the kind of a number."""
+    """Return ``f32[n, 4]``, or the kind of a number."""
     if slot.dtype is None:
         return getattr(slot, "number", None) or "number"
     return f"{short_dtype(slot.dtype)}[{', '.join(map(str, slot.shape))}]"
 
 
 def _text(program: Program) -> str:
-    """The whole program, one line an operation."""
+    """Return the whole program, one line an operation."""
     inputs = ", ".join(f"{slot.name}: {slot_type(slot)}" for slot in program.inputs)
     lines = [f"program {program.name}({inputs}):  # {short_place(program.origin)}"]
     lines += [f"  state {slot.name}: {slot_type(slot)}  # {slot.kind}" for slot in program.states]

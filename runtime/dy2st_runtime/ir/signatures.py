@@ -71,7 +71,7 @@ def _check_call(node: fx.Node, schema: torch._C.FunctionSchema) -> None:
 
 
 def _fits(value: Any, kind: Any, size: int | None = None) -> bool:
-    """Whether a value may be passed where a schema says a type; a computed one always may."""
+    """Tell whether a value may be passed where a schema says a type; a computed one always may."""
     if isinstance(value, fx.Node):
         return True
     if isinstance(kind, torch._C.OptionalType):
@@ -128,7 +128,7 @@ def _check_control(node: fx.Node, target: control.Control) -> None:
 
 
 def _check_constants(node: fx.Node) -> None:
-    """A mode is switched by constants, or by what another node gave."""
+    """Check that a mode is switched by constants, or by what another node gave."""
     for value in (*node.args, *node.kwargs.values()):
         if isinstance(value, (Block, list, tuple, dict, slice, type)):
             raise _broken(node, f"passes {_text(value)}")

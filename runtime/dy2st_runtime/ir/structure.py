@@ -15,7 +15,7 @@ from typing import Any
 
 
 def exact(value: Any) -> Any:
-    """What tells a constant from all that it cannot stand for: its type, the sign of a zero; a nan is like any other."""
+    """Return what tells a constant from all that it cannot stand for: its type, the sign of a zero; a nan is like any other."""
     kind = type(value)
     if kind is float:
         return kind, value.hex()
@@ -225,7 +225,7 @@ def _same_constant(a: Any, b: Any) -> bool:
 
 
 def walk(structure: Structure) -> Iterator[Structure]:
-    """The structure and everything in it, outside first."""
+    """Yield the structure and everything in it, outside first."""
     yield structure
     if isinstance(structure, TaggedUnionOf):
         yield from walk(structure.tag)
@@ -234,7 +234,7 @@ def walk(structure: Structure) -> Iterator[Structure]:
 
 
 def marked(structure: Structure, paths: Sequence[tuple[Any, ...]]) -> Structure:
-    """A structure in which the containers at some paths are shared, under the positions of their paths.
+    """Return a structure in which the containers at some paths are shared, under the positions of their paths.
 
     Raises:
         ValueError: there is no list, dict or object at a path.
@@ -269,7 +269,7 @@ def marked(structure: Structure, paths: Sequence[tuple[Any, ...]]) -> Structure:
 
 
 def ordered(structure: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:
-    """A structure in which mappings and objects with some keys are ordered ones, which no other order of the keys can stand for."""
+    """Return a structure in which mappings and objects with some keys are ordered ones, which no other order of the keys can stand for."""
     if isinstance(structure, (Leaf, Const)):
         return structure
     items = tuple(ordered(item, orders) for item in structure.items)

@@ -97,7 +97,7 @@ def _tuple_class(factory: type | None) -> dict[str, Any]:
 
 
 def from_json(json: Json, depth: int = 0) -> Structure:
-    """The inverse of :func:`to_json`; a class of the saving process comes back as one of the same name and fields.
+    """Return the inverse of :func:`to_json`; a class of the saving process comes back as one of the same name and fields.
 
     Raises:
         LoadError: it is no structure, with its place.

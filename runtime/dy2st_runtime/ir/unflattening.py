@@ -88,7 +88,7 @@ def _unflatten_one(
 
 
 def _unflatten_made(structure: MadeAnew, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
-    """A function or class that is made anew, under a number if it has one, or an object of such a class."""
+    """Return a function or class that is made anew, under a number if it has one, or an object of such a class."""
     match structure:
         case InstanceOf((kind, item)):
             item = _of_kind(item, unflatten(kind, leaves, made))
@@ -101,7 +101,7 @@ def _unflatten_made(structure: MadeAnew, leaves: Sequence[Any], made: dict[int, 
 
 
 def _of_kind(structure: Structure, kind: type) -> Structure:
-    """The same object of another class."""
+    """Return the same object of another class."""
     if isinstance(structure, (TaggedUnionOf, Shared)):
         return dataclasses.replace(structure, items=tuple(_of_kind(item, kind) for item in structure.items))
     return dataclasses.replace(structure, factory=kind)  # type: ignore[arg-type]  # an object or named tuple
@@ -160,7 +160,7 @@ def _make_class(structure: ClassOf, leaves: Sequence[Any], made: dict[int, Any],
 
 
 def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
-    """The same of a container that may hold itself: it is there before what is in it."""
+    """Return the same of a container that may hold itself: it is there before what is in it."""
     match structure:
         case TaggedUnionOf(tag, tags, items):
             return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, made))], leaves, made)
@@ -196,7 +196,7 @@ COLLECTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def kind_of_table(value: Any) -> str | None:
-    """The kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else."""
+    """Return the kind of collection that a ``Counter`` or ``defaultdict`` is; ``None`` for anything else."""
     if type(value) is collections.Counter:
         return "Counter"
     if type(value) is not collections.defaultdict:
@@ -232,7 +232,7 @@ HOLDERS: tuple[Any, ...] = (collections.OrderedDict, dict, list, collections.deq
 
 
 def empty_like(holder: Any) -> Any:
-    """A list, dict or deque of the same class with nothing in it, made without calling the methods of the class."""
+    """Return a list, dict or deque of the same class with nothing in it, made without calling the methods of the class."""
     return _make_holder(type(holder), getattr(holder, "maxlen", None), {}, {})
 
 

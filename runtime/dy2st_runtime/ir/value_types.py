@@ -20,14 +20,14 @@ _INEXACT = frozenset(
 
 
 def type_of(value: Any) -> str:
-    """The type of a node or constant as a capture writes it; empty when unknown."""
+    """Return the type of a node or constant as a capture writes it; empty when unknown."""
     if isinstance(value, fx.Node):
         return str(value.meta.get("type", ""))
     return type(value).__name__ if type(value).__name__ in NUMBERS else ""
 
 
 def tensor_type(value: Any) -> tuple[str, tuple[str, ...]] | None:
-    """The short dtype and the sizes of one tensor; a size is a number or the name of a symbol."""
+    """Return the short dtype and the sizes of one tensor; a size is a number or the name of a symbol."""
     found = _TENSOR.fullmatch(type_of(value))
     if found is None:
         return None
@@ -36,7 +36,7 @@ def tensor_type(value: Any) -> tuple[str, tuple[str, ...]] | None:
 
 
 def static_sizes(value: Any) -> tuple[int, ...] | None:
-    """The sizes of a tensor when none of them differs from call to call."""
+    """Return the sizes of a tensor when none of them differs from call to call."""
     found = tensor_type(value)
     if found is None or not all(size.isdecimal() for size in found[1]):
         return None
@@ -44,12 +44,12 @@ def static_sizes(value: Any) -> tuple[int, ...] | None:
 
 
 def is_number(value: Any, kinds: frozenset[str] = NUMBERS) -> bool:
-    """Whether it is a Python number, of one of some kinds."""
+    """Tell whether it is a Python number, of one of some kinds."""
     return type_of(value) in kinds
 
 
 def may_have_gradient(value: Any) -> bool:
-    """Whether autograd may look at a value: all but integers, booleans and numbers, in tuples too."""
+    """Tell whether autograd may look at a value: all but integers, booleans and numbers, in tuples too."""
     text = type_of(value)
     if text in NUMBERS:
         return False

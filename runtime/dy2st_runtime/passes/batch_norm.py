@@ -81,7 +81,7 @@ def _may_fold(norm: fx.Node, aliasing: Aliasing) -> bool:
 
 
 def _pays(norm: fx.Node) -> bool:
-    """Whether one sample's result, or as many as are known, is larger than the weights."""
+    """Tell whether one sample's result, or as many as are known, is larger than the weights."""
     layer: Any = norm.args[0]
     result, weight = tensor_type(layer), tensor_type(layer.args[1])
     if result is None or weight is None:

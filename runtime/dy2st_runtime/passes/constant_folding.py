@@ -56,7 +56,7 @@ def _fold(block: Block) -> None:
 
 
 def _value(node: fx.Node) -> tuple[Any] | None:
-    """What a node is sure to give, in a tuple of its own."""
+    """Return what a node is sure to give, in a tuple of its own."""
     if node.target is torch.ops.aten.sym_size.int:
         return _size(*node.args)
     name = scalars.NAMES.get(node.target, "") if not isinstance(node.target, control.Control) else ""  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def _inlined(node: fx.Node, block: Block, operands: Any) -> tuple[Any, ...]:
 
 
 def _take(node: fx.Node, results: tuple[Any, ...]) -> None:
-    """Results in the place of a control node; one that is used whole stays."""
+    """Note that results in the place of a control node; one that is used whole stays."""
     if not all(user.target is operator.getitem for user in node.users):
         return
     for user in list(node.users):

@@ -89,7 +89,7 @@ def _visit(block: Block, iterations: int, most: int) -> None:
 
 
 def counter_of(loop: fx.Node) -> Counter | None:
-    """What counts the iterations of a loop; ``None`` where something else ends it."""
+    """Return what counts the iterations of a loop; ``None`` where something else ends it."""
     condition, body, carried, operands = loop.args
     assert isinstance(body, Block) and isinstance(carried, tuple) and isinstance(operands, tuple)
     inputs, (again, *following) = body.inputs, body.outputs
@@ -115,7 +115,7 @@ def counter_of(loop: fx.Node) -> Counter | None:
 
 
 def _is_length(bound: Any, outside: Any, fixed: Mapping[fx.Node, Any], body: Block) -> bool:
-    """Whether two values are the length of one list, which does not change in a body."""
+    """Tell whether two values are the length of one list, which does not change in a body."""
     if not all(isinstance(value, fx.Node) and value.target is control.list_len for value in (bound, outside)):
         return False
     items = bound.args[0]
@@ -134,7 +134,7 @@ def _is_made_here(items: Any) -> bool:
 
 
 def _less(value: Any) -> tuple[Any, Any] | None:
-    """The smaller and the larger side of a comparison."""
+    """Return the smaller and the larger side of a comparison."""
     if isinstance(value, fx.Node) and value.target in (operator.lt, operator.gt):
         left, right = value.args
         return (left, right) if value.target is operator.lt else (right, left)
@@ -142,7 +142,7 @@ def _less(value: Any) -> tuple[Any, Any] | None:
 
 
 def _step(value: Any, before: fx.Node) -> int | None:
-    """What is added to a counter in an iteration."""
+    """Return what is added to a counter in an iteration."""
     if not isinstance(value, fx.Node) or value.target is not operator.add or before.meta.get("type") != "int":
         return None
     left, right = value.args
@@ -151,7 +151,7 @@ def _step(value: Any, before: fx.Node) -> int | None:
 
 
 def _split(loop: fx.Node, counter: Counter, iterations: int) -> None:
-    """Groups of iterations in a loop before this one, which runs the rest."""
+    """Return groups of iterations in a loop before this one, which runs the rest."""
     _, body, carried, operands = loop.args
     assert isinstance(body, Block) and isinstance(carried, tuple)
     graph, ahead = loop.graph, (iterations - 1) * counter.step
@@ -170,7 +170,7 @@ def _split(loop: fx.Node, counter: Counter, iterations: int) -> None:
 
 
 def _below(graph: fx.Graph, position: Any, ahead: int, bound: Any, origin: fx.Node) -> fx.Node:
-    """Whether a counter that goes ahead is still below its bound."""
+    """Tell whether a counter that goes ahead is still below its bound."""
     location = {name: origin.meta[name] for name in ("location",) if name in origin.meta}
     if ahead:
         position = graph.call_function(operator.add, (position, ahead))
@@ -181,7 +181,7 @@ def _below(graph: fx.Graph, position: Any, ahead: int, bound: Any, origin: fx.No
 
 
 def _group(body: Block, counter: Counter, iterations: int) -> Block:
-    """A body of several iterations."""
+    """Return a body of several iterations."""
     again, *following = body.outputs
     group = copy_block(body)
     graph, inputs = group.graph, group.inputs

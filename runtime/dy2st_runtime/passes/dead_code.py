@@ -83,7 +83,7 @@ class _Liveness:
         return node in self._live
 
     def keeps(self, node: fx.Node, position: int) -> bool:
-        """Whether a result of a control node is live."""
+        """Tell whether a result of a control node is live."""
         return (node, position) in self._positions
 
     def _mark(self, values: Iterable[Any]) -> None:
@@ -115,7 +115,7 @@ class _Liveness:
                     self._keep(used, position)
 
     def _follow_input(self, owner: fx.Node, block: Block, position: int) -> None:
-        """An input of a nested block needs the operand, or the carried value with its next one."""
+        """Follow an input of a nested block: it needs the operand, or the carried value with its next one."""
         if not _prunable(owner):
             return  # it takes all
         carried = _carried(owner)
@@ -125,7 +125,7 @@ class _Liveness:
             self._mark([_operands(owner)[position - len(carried)]])
 
     def _keep(self, owner: fx.Node, position: Any) -> None:
-        """A result of a control node needs that output of the blocks, and in a loop the value it starts with."""
+        """Keep a result of a control node: it needs that output of the blocks, and in a loop the value it starts with."""
         if (owner, position) in self._positions:
             return
         self._positions.add((owner, position))
@@ -171,7 +171,7 @@ def _prune(owner: fx.Node, live: _Liveness) -> list[fx.Node]:
 
 
 def _taken_from(node: fx.Node) -> fx.Node | None:
-    """The control node that a node takes one result of."""
+    """Return the control node that a node takes one result of."""
     if node.target is not operator.getitem or not isinstance(node.args[1], int):
         return None
     source = node.args[0]
@@ -179,7 +179,7 @@ def _taken_from(node: fx.Node) -> fx.Node | None:
 
 
 def _prunable(node: fx.Node) -> bool:
-    """Whether what a control node takes and gives can go part by part."""
+    """Tell whether what a control node takes and gives can go part by part."""
     return node.target in (control.if_, control.while_)
 
 

@@ -18,7 +18,7 @@ from dy2st_runtime.primitives import modes
 
 
 def captured_device(program: Program) -> torch.device:
-    """The device of the first tensor among the inputs; the CPU when there is none."""
+    """Return the device of the first tensor among the inputs; the CPU when there is none."""
     return torch.device(next((slot.device for slot in program.inputs if slot.dtype is not None), "cpu"))
 
 

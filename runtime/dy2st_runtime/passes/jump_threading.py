@@ -80,7 +80,7 @@ class _Scope:
         self._last: fx.Node | None = None
 
     def input(self, like: fx.Node) -> fx.Node:
-        """One more input."""
+        """Return one more input."""
         with self.graph.inserting_before(self._first()):
             made = self.graph.placeholder(like.name)
         made.meta = dict(like.meta)
@@ -91,7 +91,7 @@ class _Scope:
         return self._last.next if self._last is not None else next(iter(self.graph.nodes), None)
 
     def here(self, value: Any) -> Any:
-        """A value of this block or of one around it, in this block."""
+        """Return a value of this block or of one around it, in this block."""
         return fx.node.map_aggregate(value, lambda each: self._lift(each) if isinstance(each, fx.Node) else each)
 
     def _lift(self, node: fx.Node) -> fx.Node:
@@ -154,7 +154,7 @@ class _Writer:
         return ([each for each in block.graph.nodes if each.op != "placeholder"], 0, node)
 
     def _tells(self, node: fx.Node, frames: _Frames) -> bool:
-        """Whether a branch gives a constant, and conditions follow."""
+        """Tell whether a branch gives a constant, and conditions follow."""
         constants = any(isinstance(value, (bool, int)) for block in node_blocks(node) for value in block.outputs)
         follows = any(later.target is control.if_ for nodes, index, _ in frames for later in nodes[index:])
         return constants and follows
@@ -208,7 +208,7 @@ def _order(scope: _Scope, operands: Sequence[fx.Node]) -> None:
 
 
 def _result(scope: _Scope, made: fx.Node, position: int, pair: tuple[Any, Any]) -> Any:
-    """A result of both branches; a constant where they give the same."""
+    """Return a result of both branches; a constant where they give the same."""
     left, right = pair
     if not isinstance(left, fx.Node) and type(left) is type(right) and left == right:
         return left

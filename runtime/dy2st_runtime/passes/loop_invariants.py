@@ -44,7 +44,7 @@ class _Hoisting:
         self._moved: set[fx.Node] = set()
 
     def visit(self, block: Block) -> None:
-        """All loops of a block."""
+        """Visit all loops of a block."""
         for node in list(block.graph.nodes):
             if node.target is control.transform_:
                 continue  # a function of its own, that may see batches of what is outside
@@ -93,7 +93,7 @@ class _Hoisting:
         return copied
 
     def _hand_in(self, loop: fx.Node, body: Block, node: fx.Node, value: fx.Node) -> None:
-        """The moved value becomes one more operand of the loop."""
+        """Make the moved value one more operand of the loop."""
         with body.graph.inserting_after(body.inputs[-1]) if body.inputs else body.graph.inserting_before(None):
             inner = body.graph.placeholder(node.name)
         inner.meta.update(node.meta)

@@ -79,7 +79,7 @@ class Side:
         return [node for node in self.block.graph.nodes if node.op == "call_function"]
 
     def shares_memory(self) -> bool:
-        """Whether the result may have the memory of an input."""
+        """Tell whether the result may have the memory of an input."""
         aliasing = Aliasing(self.block)
         return any(aliasing.share(self.result, node) for node in self.block.inputs)
 
@@ -135,7 +135,7 @@ class Rule:
         return self._applied(program)[0]
 
     def count(self, program: Program) -> int:
-        """How many times the rule matches."""
+        """Return how many times the rule matches."""
         return self._applied(program)[1]
 
     def _applied(self, program: Program) -> tuple[Program, int]:
@@ -167,7 +167,7 @@ class Rule:
         return None
 
     def _ways(self, part: Any, value: Any, match: _Match) -> Iterator[tuple[tuple[tuple[Any, Any], ...], _Match]]:
-        """The ways in which a part may stand for a value: what has to fit then, and what is known then."""
+        """Yield the ways in which a part may stand for a value: what has to fit then, and what is known then."""
         if isinstance(part, fx.Node):
             yield from self._node_ways(part, value, match)
         elif isinstance(part, Size):
@@ -204,7 +204,7 @@ class Rule:
                 yield ((right, value.args[0]), (left, value.args[1]), *named), fits
 
     def _fits(self, part: fx.Node, value: fx.Node, match: _Match) -> _Match | None:
-        """Whether a value has the dtype and sizes of a part of the pattern."""
+        """Tell whether a value has the dtype and sizes of a part of the pattern."""
         expected, found = self._pattern.types.get(part), tensor_type(value)
         if expected is None or found is None:
             return match if part.op == "call_function" else None
@@ -283,7 +283,7 @@ class Rule:
 
 
 def _span(matched: set[fx.Node], root: fx.Node) -> Iterator[fx.Node]:
-    """What runs from the first operation of a match to the last."""
+    """Yield what runs from the first operation of a match to the last."""
     left = len(matched)
     node = root
     while left:
@@ -293,7 +293,7 @@ def _span(matched: set[fx.Node], root: fx.Node) -> Iterator[fx.Node]:
 
 
 def _size_text(value: Any) -> str | None:
-    """A size as types write it: a number, or the name of a symbol that was read from a tensor."""
+    """Return a size as types write it: a number, or the name of a symbol that was read from a tensor."""
     if type(value) is int:
         return str(value)
     if isinstance(value, fx.Node) and value.target is aten.sym_size.int and type(value.args[1]) is int:
@@ -307,5 +307,5 @@ def _same_constant(a: Any, b: Any) -> bool:
 
 
 def used_inputs(side: Side) -> Sequence[int]:
-    """The positions of the inputs that the result of a side depends on."""
+    """Return the positions of the inputs that the result of a side depends on."""
     return [position for position, node in enumerate(side.block.inputs) if node.users]

@@ -61,7 +61,7 @@ def simplify(program: Program, *, gradients: bool = True) -> Program:
 
 
 def _same_object(node: fx.Node) -> Any:
-    """The argument that a node gives back itself; ``None`` if it is something else."""
+    """Return the argument that a node gives back itself; ``None`` if it is something else."""
     rule = _OBJECT_RULES.get(node.target)
     return rule(node) if rule is not None else None
 
@@ -107,7 +107,7 @@ _OBJECT_RULES: dict[Any, Callable[[fx.Node], Any]] = {
 
 
 def _same_value(node: fx.Node, aliasing: Aliasing) -> Any:
-    """Another value with the same bits and layout that can stand for a node."""
+    """Return another value with the same bits and layout that can stand for a node."""
     found = _inner_value(node, aliasing)
     if found is None or type_of(found) != type_of(node) or aliasing.is_written(found) or aliasing.is_written(node):
         return None
@@ -129,7 +129,7 @@ def _inner_value(node: fx.Node, aliasing: Aliasing) -> fx.Node | None:
 
 
 def _if_compact(value: Any, aliasing: Aliasing, any_layout: bool = False) -> fx.Node | None:
-    """A value, when a copy of it is sure to lie in memory as it does: kernels may round otherwise for another layout."""
+    """Return a value, when a copy of it is sure to lie in memory as it does: kernels may round otherwise for another layout."""
     compact = isinstance(value, fx.Node) and (any_layout or aliasing.is_new(value))
     return value if compact else None
 

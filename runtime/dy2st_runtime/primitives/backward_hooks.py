@@ -10,7 +10,7 @@ from torch.utils.hooks import BackwardHook
 
 
 def watch_inputs(module: weakref.ref[torch.nn.Module], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The hooks of a module set up for one call, then its arguments as the hooks watch them."""
+    """Return the hooks of a module set up for one call, then its arguments as the hooks watch them."""
     owner = module()
     assert owner is not None, "the program belongs to the module"
     full, _ = owner._get_backward_hooks()
@@ -19,6 +19,6 @@ def watch_inputs(module: weakref.ref[torch.nn.Module], args: tuple[Any, ...]) ->
 
 
 def watch_outputs(hook: BackwardHook, *results: Any) -> tuple[Any, ...]:
-    """The results of the call as the hooks watch them."""
+    """Return the results of the call as the hooks watch them."""
     watched: tuple[Any, ...] = hook.setup_output_hook(results)
     return watched

@@ -43,7 +43,7 @@ class Cell:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        """An operation of torch is no exception."""
+        """Note that an operation of torch is no exception."""
         cls.refuse()
 
 

@@ -9,7 +9,7 @@ import torch
 
 
 def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """The gradients of the inputs, then for each unsure one whether it has any.
+    """Return the gradients of the inputs, then for each unsure one whether it has any.
 
     Args:
         unsure: positions of inputs that may have none; zeros stand in the place of a gradient that does not exist.

@@ -81,18 +81,18 @@ class Recipe:
 
 
 def abstract(base: type[Exception], module: str, qualname: str) -> type[Exception]:
-    """A class for the exceptions of a user's class that exists in another process."""
+    """Return a class for the exceptions of a user's class that exists in another process."""
     table = {"__module__": module, "__qualname__": qualname, "__slots__": ("dy2st_text",), "__str__": _said}
     return type(qualname.rpartition(".")[2].replace("\0", ""), (base,), table)
 
 
 def is_abstract(kind: type[BaseException]) -> bool:
-    """Whether :func:`abstract` has made a class."""
+    """Tell whether :func:`abstract` has made a class."""
     return kind.__str__ is _said
 
 
 def has_own_text(kind: type[BaseException]) -> bool:
-    """Whether code of the user's tells what exceptions of a class say."""
+    """Tell whether code of the user's tells what exceptions of a class say."""
     return hasattr(kind.__str__, "__code__") and not is_abstract(kind)
 
 
@@ -104,7 +104,7 @@ def _said(self: Any) -> str:
 
 
 def copied(value: Any) -> Any:
-    """A value with copies of the lists and dicts in it."""
+    """Return a value with copies of the lists and dicts in it."""
     if type(value) is list:
         return [copied(item) for item in value]
     if type(value) is tuple:

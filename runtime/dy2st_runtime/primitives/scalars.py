@@ -11,72 +11,72 @@ import torch
 
 
 def to_int(value: Any) -> int:
-    """``int(value)`` of a number or of a tensor with one element."""
+    """Return ``int(value)`` of a number or of a tensor with one element."""
     return int(value)
 
 
 def to_float(value: Any) -> float:
-    """``float(value)`` of a number or of a tensor with one element."""
+    """Return ``float(value)`` of a number or of a tensor with one element."""
     return float(value)
 
 
 def to_bool(value: Any) -> bool:
-    """The truth value of a number, or of a tensor with one element."""
+    """Return the truth value of a number, or of a tensor with one element."""
     return bool(value)
 
 
 def same_size(found: int, expected: int) -> bool:
-    """Whether a size is what the capture took it to be."""
+    """Tell whether a size is what the capture took it to be."""
     return found == expected
 
 
 def logical_not(value: Any) -> bool:
-    """``not value``."""
+    """Return ``not value``."""
     return not value
 
 
 def logical_and(*values: Any) -> bool:
-    """Whether all are true; every value is already computed."""
+    """Tell whether all are true; every value is already computed."""
     return all(values)
 
 
 def logical_or(*values: Any) -> bool:
-    """Whether any is true; every value is already computed."""
+    """Tell whether any is true; every value is already computed."""
     return any(values)
 
 
 def minimum(*values: Any) -> Any:
-    """``min`` of numbers."""
+    """Return ``min`` of numbers."""
     return min(values)
 
 
 def maximum(*values: Any) -> Any:
-    """``max`` of numbers."""
+    """Return ``max`` of numbers."""
     return max(values)
 
 
 def where(condition: Any, if_true: Any, if_false: Any) -> Any:
-    """One of two numbers."""
+    """Return one of two numbers."""
     return if_true if condition else if_false
 
 
 def range_length(start: int, stop: int, step: int) -> int:
-    """The number of items of ``range(start, stop, step)``."""
+    """Return the number of items of ``range(start, stop, step)``."""
     return len(range(start, stop, step))
 
 
 def is_conj(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is lazily conjugated: the operator of that name conjugates it first where autograd is skipped."""
+    """Tell whether a tensor is lazily conjugated: the operator of that name conjugates it first where autograd is skipped."""
     return tensor.is_conj()
 
 
 def is_neg(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is lazily negated."""
+    """Tell whether a tensor is lazily negated."""
     return tensor.is_neg()
 
 
 def size_of(*sizes: int) -> torch.Size:
-    """A ``torch.Size``."""
+    """Return a ``torch.Size``."""
     return torch.Size(sizes)
 
 

@@ -50,7 +50,7 @@ class Runner:
         return self._run(values)
 
     def report(self) -> str:
-        """Which parts ran in C++, and why others did not."""
+        """Return which parts ran in C++, and why others did not."""
         used = [unit.report() for unit in self.units if unit.ran or unit.declined]
         return "\n".join([*used, *self.left]) or ("not run yet" if self.units else "no part of it can run in C++")
 
@@ -65,5 +65,5 @@ class Runner:
 
 
 def runner(program: Program) -> Runner:
-    """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`. The reference executor runs what has no C++."""
+    """Return what runs a program; see :data:`dy2st_runtime.executors.BACKENDS`. The reference executor runs what has no C++."""
     return Runner(program, python.runner)

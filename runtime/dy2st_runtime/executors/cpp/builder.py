@@ -36,7 +36,7 @@ MAX_ELEMENTS = 1 << 18
 
 
 def later(one: Item, other: Item) -> Item:
-    """Which of two items runs last, of those whose regions are nested in one another."""
+    """Return which of two items runs last, of those whose regions are nested in one another."""
     if one.region is other.region:
         return one if one.position > other.position else other
     return one if one.region.depth > other.region.depth else other
@@ -65,12 +65,12 @@ class Builder(abc.ABC):
     # -- making values -------------------------------------------------------------------------------------------------
 
     def fresh(self, prefix: str) -> str:
-        """A new name for the text."""
+        """Return a new name for the text."""
         self._counter += 1
         return f"{prefix}{self._counter}"
 
     def buffer_of(self, meta: torch.Tensor, source: int | None = None) -> Buffer:
-        """The buffer of a meta tensor, made if there is none yet."""
+        """Return the buffer of a meta tensor, made if there is none yet."""
         storage = meta.untyped_storage()
         found = self._by_storage.get(storage._cdata)
         if found is not None:
@@ -89,12 +89,12 @@ class Builder(abc.ABC):
         return made
 
     def tensor(self, meta: torch.Tensor, item: Any, site: Any) -> Tensor:
-        """A new tensor, or a new view."""
+        """Return a new tensor, or a new view."""
         buffer = self.buffer_of(meta)
         return Tensor(buffer, meta, item, roots=frozenset([site]))
 
     def input_tensor(self, position: int, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """The tensor at a position of the unit's inputs."""
+        """Return the tensor at a position of the unit's inputs."""
         meta = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
         buffer = self.buffer_of(meta, position)
         return Tensor(buffer, meta, self.given, identity=str(position), roots=frozenset([position]))
@@ -109,7 +109,7 @@ class Builder(abc.ABC):
     # -- placing items -------------------------------------------------------------------------------------------------
 
     def group(self, shape: tuple[int, ...], operands: Sequence[Any], alone: bool = False) -> Group:
-        """The group where an operation on these operands goes."""
+        """Return the group where an operation on these operands goes."""
         region = self.region
         if alone:
             region.bar()
@@ -131,13 +131,13 @@ class Builder(abc.ABC):
         return appended
 
     def straight(self, text: str, operands: Sequence[Any], after: Sequence[Any] = ()) -> None:
-        """Statements outside of any loop, after what computes their operands and some other values."""
+        """Add statements outside of any loop, after what computes their operands and some other values."""
         used = [value for value in operands if isinstance(value, (Tensor, Number))]
         code = tuple(self.code(value) for value in operands)
         self.group((), [*used, *after]).statements.append(Statement(text, code))
 
     def number(self, kind: type, text: str, operands: Sequence[Any], before: str = "", after: Sequence[Any] = ()) -> Number:
-        """A number that is computed at run time.
+        """Return a number that is computed at run time.
 
         Args:
             kind: its Python type.
@@ -158,7 +158,7 @@ class Builder(abc.ABC):
         return Number(kind, name, group, inputs)
 
     def kernel(self, text: str, operands: Sequence[Tensor]) -> Kernel:
-        """A piece of C++ of its own, after everything so far."""
+        """Return a piece of C++ of its own, after everything so far."""
         made: Kernel = self.region.append(Kernel(text, tuple(operands)))
         return made
 
@@ -169,7 +169,7 @@ class Builder(abc.ABC):
     # -- using values --------------------------------------------------------------------------------------------------
 
     def code(self, value: Any) -> Any:
-        """What stands for a value in a statement: a tensor as it is, a number as C++."""
+        """Return what stands for a value in a statement: a tensor as it is, a number as C++."""
         if isinstance(value, Tensor):
             return self.used(value)
         if isinstance(value, Number):
@@ -181,26 +181,26 @@ class Builder(abc.ABC):
         raise Unsupported(f"{type(value).__name__} is no number")
 
     def used(self, value: Tensor) -> Tensor:
-        """A tensor that is about to be read; one that may be ``None`` is checked."""
+        """Return a tensor that is about to be read; one that may be ``None`` is checked."""
         if value.optional:
             self.straight(f"if ({value.identity} < 0) return GIVE_UP;", (), [value])
         return value
 
     def as_scalar(self, value: Tensor) -> Tensor:
-        """The one element of a tensor."""
+        """Return the one element of a tensor."""
         if value.meta.numel() != 1:
             raise Unsupported(f"the value of a tensor of shape {value.shape} is asked")
         return value if not value.shape else self.view(value, value.meta.as_strided((), (), value.meta.storage_offset()))
 
     def view(self, value: Tensor, meta: torch.Tensor, more: Number | None = None) -> Tensor:
-        """A view of a tensor; ``more`` is what a run-time index adds to its offset."""
+        """Return a view of a tensor; ``more`` is what a run-time index adds to its offset."""
         self.used(value)
         dynamic = " + ".join(part for part in (value.dynamic, more.name if more else "") if part)
         item = value.item if more is None else later(value.item, more.item)
         return Tensor(value.buffer, meta, item, dynamic, views=value.roots | value.views)
 
     def constant(self, value: Any) -> Any:
-        """A Python number that must be known now, since a shape depends on it."""
+        """Return a Python number that must be known now, since a shape depends on it."""
         if isinstance(value, Number):
             if value.inputs:
                 self.needed |= value.inputs

@@ -32,12 +32,12 @@ class CompileError(Exception):
 
 
 def cache_directory() -> Path:
-    """Where compiled units are kept."""
+    """Return where compiled units are kept."""
     return cache_folder() / "cpp"
 
 
 def compiler() -> tuple[str, ...]:
-    """The command of the C++ compiler, as for the native executor.
+    """Return the command of the C++ compiler, as for the native executor.
 
     Raises:
         CompileError: there is none.
@@ -50,7 +50,7 @@ def compiler() -> tuple[str, ...]:
 
 @functools.cache
 def _identity(command: tuple[str, ...]) -> str:
-    """What tells one compiler and processor from another."""
+    """Return what tells one compiler and processor from another."""
     path = os.path.realpath(shutil.which(command[0]) or command[0])
     state = os.stat(path)
     return f"{path} {command[1:]} {state.st_size} {state.st_mtime_ns} {platform.machine()} {_processor()}"
@@ -66,7 +66,7 @@ def _processor() -> str:
 
 
 def load(text: str) -> Callable[..., int]:
-    """The function of a unit, compiled if it is not in the cache.
+    """Return the function of a unit, compiled if it is not in the cache.
 
     Args:
         text: C++.

@@ -19,11 +19,11 @@ class ElementWriter:
         self.lines: list[str] = []
 
     def line(self, text: str) -> None:
-        """One more line."""
+        """Add one more line."""
         self.lines.append(text)
 
     def in_variable(self, value: Tensor, reader: Item | None) -> bool:
-        """Whether a reader finds an element in a variable."""
+        """Tell whether a reader finds an element in a variable."""
         if not value.variable or value.buffer.mutations or not isinstance(value.item, Group):
             return False
         return value.item is reader or value.item.shape == ()
@@ -31,7 +31,7 @@ class ElementWriter:
     # -- loops over elements -------------------------------------------------------------------------------------------
 
     def group(self, shape: tuple[int, ...], statements: Sequence[Statement], item: Item | None) -> None:
-        """One loop over all elements, or straight code."""
+        """Write one loop over all elements, or straight code."""
         if not statements or 0 in shape:
             return
         dims = self.dimensions(shape, statements, item)
@@ -49,7 +49,7 @@ class ElementWriter:
     def dimensions(
         self, shape: tuple[int, ...], statements: Sequence[Statement], item: Item | None
     ) -> list[tuple[int, tuple[int, ...]]]:
-        """The loops of a group: sizes, and the original dimensions that each one stands for."""
+        """Return the loops of a group: sizes, and the original dimensions that each one stands for."""
         strides = [self.strides(value, shape) for statement in statements for value in self.accesses(statement, item)]
         dims: list[tuple[int, tuple[int, ...]]] = []
         for axis, size in enumerate(shape):
@@ -64,7 +64,7 @@ class ElementWriter:
         return dims
 
     def accesses(self, statement: Statement, item: Item | None) -> list[Tensor]:
-        """What a statement reads from memory and writes there."""
+        """Return what a statement reads from memory and writes there."""
         found = [v for v in statement.operands if isinstance(v, Tensor) and not self.in_variable(v, item)]
         if statement.result is not None and statement.result.buffer.stored:
             found.append(statement.result)
@@ -73,7 +73,7 @@ class ElementWriter:
         return found
 
     def strides(self, value: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The strides of a value, broadcast to a shape."""
+        """Return the strides of a value, broadcast to a shape."""
         return tuple(value.meta.expand(shape).stride())
 
     def element(self, value: Tensor, shape: tuple[int, ...], dims: Sequence[tuple[int, tuple[int, ...]]]) -> str:
@@ -89,7 +89,7 @@ class ElementWriter:
     def statement(
         self, statement: Statement, shape: tuple[int, ...], dims: Sequence[tuple[int, tuple[int, ...]]], item: Item | None
     ) -> None:
-        """One statement."""
+        """Write one statement."""
         operands = []
         for value in statement.operands:
             if isinstance(value, Tensor):

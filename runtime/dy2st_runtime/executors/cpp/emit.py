@@ -41,7 +41,7 @@ _POLL = 4_000_000
 
 
 def regions_of(region: Region) -> Iterator[Region]:
-    """A region and all inside it."""
+    """Yield a region and all inside it."""
     yield region
     for item in region.items:
         if isinstance(item, Branch):
@@ -69,7 +69,7 @@ class Ports:
 
 
 def emit(root: Region, buffers: Sequence[Buffer], ports: Ports) -> str:
-    """The text of a unit.
+    """Return the text of a unit.
 
     Args:
         root: what it runs.
@@ -91,7 +91,7 @@ class _Writer(ElementWriter):
     # -- the whole -----------------------------------------------------------------------------------------------------
 
     def unit(self, root: Region) -> str:
-        """All of the text."""
+        """Return all of the text."""
         for region in regions_of(root):
             self.mark(region)
         for buffer in self.ports.memories:
@@ -113,7 +113,7 @@ class _Writer(ElementWriter):
         return self.text()
 
     def text(self) -> str:
-        """The lines, after the parts of the prelude that they need."""
+        """Return the lines, after the parts of the prelude that they need."""
         body = "\n".join(self.lines) + "\n"
         parts = [prelude.TEXT]
         if "gemm<" in body:
@@ -125,7 +125,7 @@ class _Writer(ElementWriter):
         return "".join(parts) + body
 
     def parameters(self) -> list[str]:
-        """Of the function that does the work."""
+        """Write the function that does the work."""
         found = ["Host* host", "int64_t* __restrict out"]
         for value in self.ports.inputs:
             if isinstance(value, Number):
@@ -137,7 +137,7 @@ class _Writer(ElementWriter):
         return found + [f"{buffer.ctype}* __restrict {buffer.name}" for buffer in self.ports.memories]
 
     def entry(self) -> None:
-        """The function that is called: it lets other threads run meanwhile."""
+        """Note that the function that is called: it lets other threads run meanwhile."""
         args = []
         for index, value in enumerate(self.ports.inputs):
             if isinstance(value, Number):
@@ -153,7 +153,7 @@ class _Writer(ElementWriter):
         self.line("return code; }")
 
     def plan(self) -> None:
-        """Where each buffer lives: on the stack, unless they are too large for it."""
+        """Plan where each buffer lives: on the stack, unless they are too large for it."""
         own = [b for b in self.buffers if self.is_local(b)]
         if sum(self.bytes(b) for b in own) <= _STACK:
             return
@@ -163,12 +163,12 @@ class _Writer(ElementWriter):
                 self.arena_size += -(-self.bytes(buffer) // 64) * 64
 
     def is_local(self, buffer: Buffer) -> bool:
-        """Whether a buffer is memory of the unit's own."""
+        """Tell whether a buffer is memory of the unit's own."""
         given = buffer.source is not None and not buffer.mutations
         return buffer.stored and not given and buffer not in self.ports.memories
 
     def bytes(self, buffer: Buffer) -> int:
-        """The size of a buffer."""
+        """Return the size of a buffer."""
         return max(1, buffer.size) * buffer.dtype.itemsize
 
     # -- which values are needed in memory -----------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class _Writer(ElementWriter):
                 value.buffer.stored = True
 
     def mark_targets(self, results: Sequence[Tensor | Number]) -> None:
-        """Merged tensors are always in memory."""
+        """Note that merged tensors are always in memory."""
         for result in results:
             if isinstance(result, Tensor):
                 result.buffer.stored = True
@@ -204,7 +204,7 @@ class _Writer(ElementWriter):
     # -- items ---------------------------------------------------------------------------------------------------------
 
     def region(self, region: Region, changed: Sequence[Buffer] = ()) -> None:
-        """What a region declares and runs; it works on copies of the inputs that it changes."""
+        """Do what a region declares and runs; it works on copies of the inputs that it changes."""
         for name in region.identities.values():
             self.line(f"const int64_t {name} = count++; (void){name};")
         for buffer in self.buffers:
@@ -219,7 +219,7 @@ class _Writer(ElementWriter):
                 self.line(f"out[{slot}] = {text};")
 
     def item(self, item: Item) -> None:
-        """One item."""
+        """Write one item."""
         if isinstance(item, Group):
             self.group(item.shape, item.statements, item)
         elif isinstance(item, Kernel):
@@ -231,7 +231,7 @@ class _Writer(ElementWriter):
             self.loop(item)
 
     def declare(self, results: Sequence[Tensor | Number]) -> None:
-        """The variables of merged values."""
+        """Declare the variables of merged values."""
         for result in results:
             if isinstance(result, Number):
                 self.line(f"{NUMBERS[result.kind]} {result.name};")
@@ -241,7 +241,7 @@ class _Writer(ElementWriter):
                 self.line(f"int64_t {result.identity}; (void){result.identity};")
 
     def branch(self, item: Branch) -> None:
-        """``if``."""
+        """Do ``if``."""
         self.declare(item.results)
         self.line(f"if ({self.scalar(item.condition)} != 0) {{")
         for position, (region, copies) in enumerate(item.sides):
@@ -252,7 +252,7 @@ class _Writer(ElementWriter):
         self.line("}")
 
     def loop(self, item: Loop) -> None:
-        """``while``, with a look for signals now and then."""
+        """Do ``while``, with a look for signals now and then."""
         self.declare(item.results)
         self.copies(item.first)
         self._staged += 1
@@ -304,7 +304,7 @@ class _Writer(ElementWriter):
             self.line(text)
 
     def stage(self, value: Tensor, target: Tensor) -> Tensor:
-        """A copy of a value that is about to be overwritten."""
+        """Return a copy of a value that is about to be overwritten."""
         self._staged += 1
         size = target.buffer.size
         if size * target.buffer.dtype.itemsize > _STACK // 2:
@@ -321,5 +321,5 @@ class _Writer(ElementWriter):
 
 
 def dense_strides(meta: torch.Tensor) -> bool:
-    """Whether a tensor fills its memory."""
+    """Tell whether a tensor fills its memory."""
     return meta.storage_offset() == 0 and meta.untyped_storage().nbytes() == meta.numel() * meta.element_size()

@@ -33,7 +33,7 @@ _NUMBER = (bool, int, float)
 
 
 def same(one: Value, other: Value) -> bool:
-    """Whether two values are one object in eager, or equal constants."""
+    """Tell whether two values are one object in eager, or equal constants."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one is other
     if isinstance(one, Number) and isinstance(other, Number):
@@ -71,7 +71,7 @@ def branch(builder: Builder, node: fx.Node, args: Sequence[Any]) -> tuple[Value,
 
 
 def _joined(builder: Builder, item: Item, site: Any, sides: Sequence[tuple[Region, Value]]) -> Value:
-    """One result of a branch."""
+    """Return one result of a branch."""
     reached = [value for region, value in sides if not region.ends] or [sides[0][1]]
     if len(reached) == 1 and _outer(builder, reached[0]):
         return reached[0]
@@ -81,12 +81,12 @@ def _joined(builder: Builder, item: Item, site: Any, sides: Sequence[tuple[Regio
 
 
 def _outer(builder: Builder, value: Value) -> bool:
-    """Whether a value is there outside of the region that gave it."""
+    """Tell whether a value is there outside of the region that gave it."""
     return not isinstance(value, (Tensor, Number)) or value.item.region.depth <= builder.region.depth
 
 
 def merged(builder: Builder, item: Item, site: Any, values: Sequence[Value]) -> Value:
-    """What stands for any one of several values."""
+    """Return what stands for any one of several values."""
     tensors = [value for value in values if isinstance(value, Tensor)]
     if tensors:
         return _merged_tensor(builder, item, tensors, values)
@@ -133,7 +133,7 @@ def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether strides leave no gap and share no element."""
+    """Tell whether strides leave no gap and share no element."""
     expected = 1
     for size, step in sorted(((n, s) for n, s in zip(shape, stride) if n > 1), key=lambda pair: pair[1]):
         if step != expected:
@@ -143,7 +143,7 @@ def _dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
 
 
 def copy(builder: Builder, region: Region, target: Tensor | Number, value: Value, carried: Sequence[Buffer] = ()) -> Copy:
-    """How a value gets into a merged one at the end of a region."""
+    """Return how a value gets into a merged one at the end of a region."""
     if isinstance(target, Number):
         return _number_copy(target, value)
     if value is None:
@@ -220,7 +220,7 @@ def _number_copy(target: Number, value: Value) -> Copy:
 
 
 def _settled(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[int, list[Value]]) -> bool:
-    """Whether what an iteration leaves is what it was taken to leave."""
+    """Tell whether what an iteration leaves is what it was taken to leave."""
     converged = True
     for index, (value, output) in enumerate(zip(inputs, outputs)):
         if index not in changing:

@@ -20,7 +20,7 @@ _EXACT = 1 << 53
 
 
 def kind_of(value: Any) -> type:
-    """The Python type of a number."""
+    """Return the Python type of a number."""
     kind = value.kind if isinstance(value, Number) else type(value)
     if kind not in NUMBERS:
         raise Unsupported(f"{kind.__name__} is no number")
@@ -67,7 +67,7 @@ def _truth(builder: Builder, name: str, args: Sequence[Any]) -> Any:
 
 
 def item_kind(value: Tensor) -> type:
-    """The Python type of a tensor's elements."""
+    """Return the Python type of a tensor's elements."""
     dtype = value.buffer.dtype
     return float if dtype.is_floating_point else bool if dtype is torch.bool else int
 
@@ -88,7 +88,7 @@ def _too_large(operand: str) -> str:
 
 
 def _guards(args: Sequence[Any]) -> str:
-    """Statements that give up where an integer among floats is too large for the exact answer."""
+    """Return statements that give up where an integer among floats is too large for the exact answer."""
     return " ".join(_too_large(f"{{{i}}}") for i, value in enumerate(args) if kind_of(value) is int and isinstance(value, Number))
 
 
@@ -163,7 +163,7 @@ def _logical(builder: Builder, name: str, args: Sequence[Any]) -> Number:
 
 
 def _extreme(builder: Builder, name: str, args: Sequence[Any]) -> Number:
-    """``min`` and ``max`` give the first of equal numbers, and a nan only where it comes first."""
+    """Return ``min`` and ``max`` give the first of equal numbers, and a nan only where it comes first."""
     kinds = {kind_of(value) for value in args}
     if len(kinds) != 1:
         raise Unsupported("min or max of numbers of several types")

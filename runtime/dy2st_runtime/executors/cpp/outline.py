@@ -26,7 +26,7 @@ unit is inside of a block that another executor runs."""
 
 
 def outlined(program: Program, make: Make, note: Callable[[fx.Node, str], None]) -> Program:
-    """The program with calls of units in it.
+    """Return the program with calls of units in it.
 
     Args:
         program: any program; it stays as it is.
@@ -93,7 +93,7 @@ def _rewrite_inside(orelse: Block, size: int, make: Make, note: Callable[[fx.Nod
 
 
 def _extracted(run: Sequence[fx.Node], inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], *unused: str) -> Block:
-    """The operations as a block of their own, which may take more inputs than it needs, in front of the others."""
+    """Return the operations as a block of their own, which may take more inputs than it needs, in front of the others."""
     graph = fx.Graph()
     for name in unused:
         graph.placeholder(name)
@@ -109,7 +109,7 @@ def _extracted(run: Sequence[fx.Node], inputs: Sequence[fx.Node], outputs: Seque
 
 
 def _results(inputs: int, outputs: int) -> Block:
-    """What takes the results of a unit apart."""
+    """Return what takes the results of a unit apart."""
     graph = fx.Graph()
     result = graph.placeholder("result")
     for index in range(inputs):

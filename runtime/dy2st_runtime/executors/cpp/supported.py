@@ -21,7 +21,7 @@ _CHECKS = (control.assert_, control.raise_, control.format_)
 
 
 def why_not(node: fx.Node) -> str | None:
-    """What keeps an operation out of a unit; ``None`` when nothing does."""
+    """Return what keeps an operation out of a unit; ``None`` when nothing does."""
     target = node.target
     if target in _BLOCKS:
         for block in node_blocks(node):
@@ -39,19 +39,19 @@ def why_not(node: fx.Node) -> str | None:
 
 
 def is_worth_while(nodes: Sequence[fx.Node]) -> bool:
-    """Whether a call costs less than what these operations cost one by one."""
+    """Tell whether a call costs less than what these operations cost one by one."""
     count = sum(isinstance(node.target, torch._ops.OpOverload) for node in nodes)
     return count >= MIN_OPERATIONS or any(node.target is control.while_ for node in nodes) or any(map(_is_busy, nodes))
 
 
 def _is_busy(node: fx.Node) -> bool:
-    """Whether a branch has something to compute."""
+    """Tell whether a branch has something to compute."""
     inner = [n for block in node_blocks(node) for n in block.graph.nodes if n.op == "call_function"]
     return sum(isinstance(n.target, torch._ops.OpOverload) for n in inner) >= 3 or any(map(_is_busy, inner))
 
 
 def runs_of(block: Block) -> Iterator[list[fx.Node]]:
-    """The runs of operations in a block that can go into a unit together."""
+    """Yield the runs of operations in a block that can go into a unit together."""
     found: list[fx.Node] = []
     for node in block.graph.nodes:
         if node.op == "call_function" and why_not(node) is None:

@@ -30,7 +30,7 @@ from dy2st_runtime.primitives import control, scalars
 
 
 def _replaced(value: Any, values: dict[fx.Node, Value]) -> Any:
-    """An argument with the values of its nodes in their places."""
+    """Return an argument with the values of its nodes in their places."""
     look_up: Any = values.__getitem__
     return fx.node.map_arg(value, look_up)
 
@@ -72,7 +72,7 @@ class Tracer(Builder):
         raise Unsupported(f"{target} has no C++")
 
     def _check(self, target: Any, args: Sequence[Any]) -> None:
-        """What raises leaves the unit; the python executor, which does the same again, raises."""
+        """Do what raises leaves the unit; the python executor, which does the same again, raises."""
         if target is control.raise_:
             self.bail("true", ())
             self.region.ends = True

@@ -83,7 +83,7 @@ class Unit:
         return _DECLINED
 
     def _key(self, values: Sequence[Any]) -> Any:
-        """What the inputs are; numbers count by type, unless a size depends on them."""
+        """Return what the inputs are; numbers count by type, unless a size depends on them."""
         found: list[Any] = [
             (v.dtype, v.shape, v.stride()) if isinstance(v, torch.Tensor) else type(v) for v in values
         ]  # fmt: skip
@@ -93,7 +93,7 @@ class Unit:
         return tuple(found)
 
     def _make(self, key: Any, values: Sequence[Any]) -> Variant | str:
-        """The variant for inputs that were not seen before, or why there is none."""
+        """Return the variant for inputs that were not seen before, or why there is none."""
         with _lock:
             if key in self.variants:
                 return self.variants[key]
@@ -141,7 +141,7 @@ class Unit:
         return (type(value),)
 
     def _conflict(self, variant: Variant, values: Sequence[Any]) -> str | None:
-        """Whether an input that is written to shares its memory with another one."""
+        """Tell whether an input that is written to shares its memory with another one."""
         for position in variant.mutated:
             memory = values[position].untyped_storage().data_ptr()
             for other, value in enumerate(values):
@@ -150,7 +150,7 @@ class Unit:
         return None
 
     def report(self) -> str:
-        """What became of it, on one line."""
+        """Return what became of it, on one line."""
         where = f"{os.path.basename(self.location.file)}:{self.location.line}" if self.location else "?"
         compiled = sum(isinstance(variant, Variant) for variant in self.variants.values())
         parts = [f"{self.ran} runs in C++ ({compiled} sets of sizes, compiled in {self.seconds:.2f} s)"] if self.ran else []

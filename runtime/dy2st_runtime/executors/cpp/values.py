@@ -260,7 +260,7 @@ class Loop(Item):
 
 
 def literal(value: bool | int | float, ctype: str = "") -> str:
-    """A number as C++."""
+    """Return a number as C++."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -80,7 +80,7 @@ Build = Callable[[Sequence[Any], Sequence[torch.Tensor], Any, dict[int, Any]], A
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
-    """The tensors of what an operation gives: one, or a list of them."""
+    """Return the tensors of what an operation gives: one, or a list of them."""
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -122,7 +122,7 @@ class _Made:
         self.slots = len(self.results)
 
     def given(self, position: int, description: Description) -> Any:
-        """The value that stands for an input."""
+        """Return the value that stands for an input."""
         kind, *rest = description
         if kind is None:
             return rest[0]
@@ -147,12 +147,12 @@ class _Made:
                     raise Unsupported("two results that share memory on some path")
 
     def slot(self, text: str) -> int:
-        """A number that the unit gives."""
+        """Return a number that the unit gives."""
         self.results.append(text)
         return len(self.results) - 1
 
     def builder(self, value: Any) -> Build:
-        """What makes one output."""
+        """Return what makes one output."""
         if isinstance(value, Opaque):
             raise Unsupported("a text is a result")
         if isinstance(value, Number):
@@ -167,7 +167,7 @@ class _Made:
         return self.tensor_builder(value)
 
     def number_builder(self, value: Number) -> Build:
-        """A number, or ``None`` in the place of one."""
+        """Return a number, or ``None`` in the place of one."""
         build = self.present_number_builder(value)
         if not value.absent:
             return build
@@ -175,7 +175,7 @@ class _Made:
         return lambda values, memories, numbers, known: None if numbers[absent] else build(values, memories, numbers, known)
 
     def present_number_builder(self, value: Number) -> Build:
-        """A number."""
+        """Return a number."""
         if value.kind is float:
             slot = self.slot(f"([](double x) {{ int64_t y; __builtin_memcpy(&y, &x, 8); return y; }})({value.name})")
             convert = struct.Struct("=d").unpack_from
@@ -186,7 +186,7 @@ class _Made:
         return lambda values, memories, numbers, known: numbers[slot]
 
     def input_builder(self, value: Tensor) -> Build:
-        """An input, or a view of one."""
+        """Return an input, or a view of one."""
         position = value.buffer.source
         assert position is not None
         if value.identity == str(position):
@@ -204,7 +204,7 @@ class _Made:
         return build
 
     def tensor_builder(self, value: Tensor) -> Build:
-        """A tensor in new memory, or the object that it turned out to be."""
+        """Return a tensor in new memory, or the object that it turned out to be."""
         buffer = value.buffer
         if buffer not in self.memory_buffers:
             self.memory_buffers.append(buffer)

@@ -37,7 +37,7 @@ TRIPS = 8
 
 
 def runner(program: Program) -> Runs:
-    """What runs a program with Inductor; see :data:`dy2st_runtime.executors.BACKENDS`."""
+    """Return what runs a program with Inductor; see :data:`dy2st_runtime.executors.BACKENDS`."""
     return InductorRunner(program)
 
 
@@ -72,7 +72,7 @@ class InductorRunner:
         return split.run(values)
 
     def report(self) -> str:
-        """Which way the program goes, and why."""
+        """Return which way the program goes, and why."""
         return "\n".join(dict.fromkeys(line for whole in self.wholes.values() if (line := whole.report())))
 
     @property
@@ -133,7 +133,7 @@ class _Split:
 
 
 def _kinds(values: Sequence[Any]) -> Any:
-    """What compiled code takes for granted about tensors, besides sizes; ``None`` when one of them is no plain tensor."""
+    """Return what compiled code takes for granted about tensors, besides sizes; ``None`` when one of them is no plain tensor."""
     found = []
     for value in values:
         if type(value) in PLAIN:
@@ -149,5 +149,5 @@ def _apart(values: Sequence[Any]) -> frozenset[str]:
 
 
 def _is_watched() -> bool:
-    """Whether somebody wants to see every operation: a dispatch mode, a transform of ``torch.func``."""
+    """Tell whether somebody wants to see every operation: a dispatch mode, a transform of ``torch.func``."""
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._functorch.peek_interpreter_stack() is not None

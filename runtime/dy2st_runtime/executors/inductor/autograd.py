@@ -14,7 +14,7 @@ Replay = Callable[..., Sequence[Any]]
 
 
 def step_of(compiled: Compiled, replay: Replay, unstable: bool, read: Sequence[int]) -> Callable[..., tuple[Any, ...]]:
-    """The function that runs a region so that gradients flow through it.
+    """Return the function that runs a region so that gradients flow through it.
 
     Args:
         compiled: the region, compiled with gradients.
@@ -64,12 +64,12 @@ def step_of(compiled: Compiled, replay: Replay, unstable: bool, read: Sequence[i
 
 
 def _without_gradient(compiled: Compiled, wanted: Sequence[bool]) -> tuple[int, ...]:
-    """The outputs that no gradient flows through, when only some inputs want one."""
+    """Return the outputs that no gradient flows through, when only some inputs want one."""
     return tuple(i for i, reached in enumerate(compiled.reaches) if not any(wanted[position] for position in reached))
 
 
 def _coercing(compiled: Compiled) -> Callable[[list[Any]], list[Any]]:
-    """Gives gradients the layout that the generated function takes them in."""
+    """Give gradients the layout that the generated function takes them in."""
     from torch._functorch._aot_autograd.runtime_wrappers import coerce_to_expected_memory_format
 
     wanted = [(layout, getattr(layout, "stride", None)) for layout in compiled.layouts]
@@ -84,7 +84,7 @@ def _coercing(compiled: Compiled) -> Callable[[list[Any]], list[Any]]:
 
 
 def _stable(kept: Sequence[Any], visible: Sequence[Any]) -> list[Any]:
-    """Copies of what the program may still change."""
+    """Copy what the program may still change."""
     seen = {value.untyped_storage().data_ptr() for value in visible if isinstance(value, torch.Tensor)}
     return [value.clone() if value.untyped_storage().data_ptr() in seen else value for value in kept]
 
@@ -99,7 +99,7 @@ def _filled(compiled: Compiled, shapes: Sequence[Any], given: Sequence[Any]) -> 
 
 
 def _only_reached(compiled: Compiled, grads: Sequence[Any], result: Sequence[Any]) -> tuple[Any, ...]:
-    """An input that no gradient flows to has none, as in eager; not zero."""
+    """Return an input that no gradient flows to has none, as in eager; not zero."""
     reached = frozenset[int]().union(*(compiled.reaches[i] for i in compiled.tangents if grads[i] is not None))
     return tuple(grad if position in reached else None for position, grad in enumerate(result))
 

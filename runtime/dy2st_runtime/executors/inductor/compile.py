@@ -126,7 +126,7 @@ def compile_region(
 
 
 def autocast_state() -> Any:
-    """What autocast does now; ``None`` when it is off."""
+    """Return what autocast does now; ``None`` when it is off."""
     if not torch._C._is_any_autocast_enabled():
         return None
     kinds = ("cpu", "cuda")
@@ -135,7 +135,7 @@ def autocast_state() -> Any:
 
 @contextlib.contextmanager
 def _settings(training: bool, whole: bool) -> Iterator[None]:
-    """Inductor's settings; they are part of the key of its disk cache.
+    """Apply Inductor's settings; they are part of the key of its disk cache.
 
     Loops are worth the C++ around the kernels, which takes longer to compile.
     """
@@ -155,7 +155,7 @@ def _settings(training: bool, whole: bool) -> Iterator[None]:
 
 
 def _fake(mode: FakeTensorMode, index: int, value: Any, dynamic: frozenset[int], requires_grad: bool) -> Any:
-    """An abstract value for an argument, with symbols for what may differ."""
+    """Return an abstract value for an argument, with symbols for what may differ."""
     from torch._dynamo.source import ConstantSource
 
     source, env = ConstantSource(f"a{index}"), mode.shape_env
@@ -221,7 +221,7 @@ def _refuse(metadata: Any, found: dict[str, Boxed], training: bool) -> None:
 
 
 def _outputs(graph: fx.Graph, fakes: Sequence[Any], mode: FakeTensorMode) -> tuple[torch.Tensor, ...]:
-    """The results of a region on abstract values."""
+    """Return the results of a region on abstract values."""
     with mode, torch.enable_grad():
         return tuple(fx.Interpreter(fx.GraphModule({}, _copy(graph))).run(*fakes))
 
@@ -256,7 +256,7 @@ def _leaves(node: Any, leaves: dict[int, int], known: dict[Any, frozenset[int]])
 
 
 def _described(fakes: Sequence[Any]) -> _CheckWriter:
-    """The sizes and strides of arguments; their symbols get their values there."""
+    """Return the sizes and strides of arguments; their symbols get their values there."""
     from torch.utils._sympy.printers import PythonPrinter
 
     writer = _CheckWriter(PythonPrinter())
@@ -269,7 +269,7 @@ def _described(fakes: Sequence[Any]) -> _CheckWriter:
 
 
 def _check(writer: _CheckWriter, env: ShapeEnv) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """What must hold for arguments so that the generated functions are right for them."""
+    """Return what must hold for arguments so that the generated functions are right for them."""
     from torch._C._dynamo.guards import assert_size_stride
 
     for symbol in list(writer.bound):
@@ -288,7 +288,7 @@ class _CheckWriter:
         self._printer = printer
 
     def bind(self, value: Any, text: str) -> str:
-        """The expression of a size; a symbol that is new takes its value from the text."""
+        """Return the expression of a size; a symbol that is new takes its value from the text."""
         expr = value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
         if isinstance(expr, sympy.Symbol) and expr not in self.bound:
             self.bound[expr] = str(expr)

@@ -54,7 +54,7 @@ def own_results(graph: fx.Graph, count: int | None = None) -> None:
 
 
 def _base(value: fx.Node) -> fx.Node:
-    """What a tensor is a view of."""
+    """Return what a tensor is a view of."""
     while isinstance(value.target, torch._ops.OpOverload) and value.target.is_view and isinstance(value.args[0], fx.Node):
         value = value.args[0]
     return value

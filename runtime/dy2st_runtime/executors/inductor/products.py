@@ -44,14 +44,14 @@ def join_sums(graph: fx.Graph) -> None:
 
 
 def _is_sum(node: fx.Node) -> bool:
-    """Whether a node adds two matrices of its own shape and dtype."""
+    """Tell whether a node adds two matrices of its own shape and dtype."""
     if node.target is not aten.add.Tensor or node.kwargs:
         return False
     return all(isinstance(term, fx.Node) and _kind(term) is not None and _kind(term) == _kind(node) for term in node.args)
 
 
 def _terms(node: fx.Node) -> Iterator[fx.Node]:
-    """What a sum adds up, from left to right."""
+    """Yield what a sum adds up, from left to right."""
     waiting = [node]
     while waiting:
         current = waiting.pop()
@@ -62,7 +62,7 @@ def _terms(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _pays(products: Sequence[fx.Node]) -> bool:
-    """Whether laying operands side by side moves less memory than adding up results does."""
+    """Tell whether laying operands side by side moves less memory than adding up results does."""
     operands = [tuple(map(_kind, term.args)) for term in products]
     if any(kind is None for pair in operands for kind in pair):
         return False
@@ -72,7 +72,7 @@ def _pays(products: Sequence[fx.Node]) -> bool:
 
 
 def _kind(node: Any) -> tuple[tuple[int, ...], torch.dtype] | None:
-    """The shape and dtype of a matrix whose sizes are known; ``None`` for any other value."""
+    """Return the shape and dtype of a matrix whose sizes are known; ``None`` for any other value."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     if not isinstance(value, torch.Tensor) or value.dim() != 2 or not all(isinstance(size, int) for size in value.shape):
         return None
@@ -98,7 +98,7 @@ def _side_by_side(graph: fx.Graph, parts: Sequence[Any], dim: int, made: dict[An
 
 
 def _call(graph: fx.Graph, target: Any, *args: Any) -> fx.Node:
-    """An operation with an abstract value for its value."""
+    """Return an operation with an abstract value for its value."""
     node = graph.call_function(target, args)
     values: Any = fx.node.map_arg(args, lambda used: used.meta["val"])
     first = next(value for value in torch.utils._pytree.tree_leaves(values) if isinstance(value, torch.Tensor))

@@ -90,7 +90,7 @@ class Region:
         return variant.run(*args)
 
     def _fits_plain(self, args: Sequence[Any]) -> bool:
-        """Whether compiled code may run at all: nothing is empty, and what is changed shares no memory."""
+        """Tell whether compiled code may run at all: nothing is empty, and what is changed shares no memory."""
         for index in self.writes:
             own = args[index].untyped_storage().data_ptr()
             others = [value for position, value in enumerate(args) if position != index and isinstance(value, torch.Tensor)]
@@ -123,7 +123,7 @@ class Region:
         return variant
 
     def _learn(self, args: Sequence[Any]) -> None:
-        """A size that differs from that of an earlier call is dynamic from now on."""
+        """Note that a size that differs from that of an earlier call is dynamic from now on."""
         now = [tuple(value.shape) if isinstance(value, torch.Tensor) else () for value in args]
         if self._seen is not None:
             for index, (old, new) in enumerate(zip(self._seen, now)):
@@ -164,7 +164,7 @@ class Compilable(Protocol):
     unstable: bool
 
     def select(self, *args: Any) -> Any:
-        """What takes arguments that do not fit."""
+        """Return what takes arguments that do not fit."""
 
     def replay(self, *args: Any) -> Sequence[Any]:
         """Run it once more, for the gradient of its gradient."""
@@ -240,7 +240,7 @@ def _runner(region: Compilable, compiled: Compiled, training: bool) -> Function:
 
 
 def _without_autocast(run: Function) -> Function:
-    """What autocast would do is compiled in; it must not be done twice."""
+    """Return what autocast would do is compiled in; it must not be done twice."""
 
     def without(*args: Any) -> Sequence[Any]:
         with torch._C._DisableAutocast():
@@ -250,7 +250,7 @@ def _without_autocast(run: Function) -> Function:
 
 
 def _counting_writes(run: Function, writes: Sequence[int]) -> Function:
-    """Generated code changes tensors without telling autograd."""
+    """Return generated code changes tensors without telling autograd."""
 
     def counting(*args: Any) -> Sequence[Any]:
         results = run(*args)
@@ -273,7 +273,7 @@ def _as_program(graph: fx.Graph, name: str, location: Location | None) -> Progra
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Return what an error says, in one line."""
     text = str(error).strip().partition("\n")[0]
     return text if isinstance(error, CannotCompile) else f"{type(error).__name__}: {text}"
 

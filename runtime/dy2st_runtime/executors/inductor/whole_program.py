@@ -59,14 +59,14 @@ class Whole:
             self._refuse(str(error))
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The values of the outputs; ``None`` if the regions have to run."""
+        """Return the values of the outputs; ``None`` if the regions have to run."""
         if self._closed is None:
             return None
         made = self.entry(*values)
         return None if made is None else self._closed.results(values, made)
 
     def quick(self, values: Sequence[Any]) -> Quick | None:
-        """What runs calls that are like this one in everything; ``None`` where sizes may differ."""
+        """Return what runs calls that are like this one in everything; ``None`` where sizes may differ."""
         if self._closed is None or not self._is_static:
             return None
         fitting = next((variant for variant in self.variants if variant.fits(*values)), None)
@@ -122,7 +122,7 @@ class Whole:
             self._closed, self.entry = None, _nothing
 
     def report(self) -> str:
-        """Which way the program goes."""
+        """Return which way the program goes."""
         if self.reason == STRAIGHT:
             return f"{self._name}: compiled whole: {STRAIGHT}"
         if self.reason is not None:
@@ -131,7 +131,7 @@ class Whole:
 
 
 def _closed(program: Program) -> Closed:
-    """The program for the compiler; without the questions that earlier branches have answered, where that helps."""
+    """Return the program for the compiler; without the questions that earlier branches have answered, where that helps."""
     try:
         return closed(thread_jumps(program))
     except NotClosedError:
@@ -161,7 +161,7 @@ class Quick:
         self._grad = torch.is_grad_enabled()
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The values of the outputs; ``None`` if the call is another one."""
+        """Return the values of the outputs; ``None`` if the call is another one."""
         if torch.is_grad_enabled() is not self._grad or torch._C._is_any_autocast_enabled() or not self._fits(*values):
             return None
         return self._results(values, self._forward(list(values)))
@@ -172,7 +172,7 @@ def _nothing(*values: Any) -> None:
 
 
 def _asked(program: Program) -> Program:
-    """The program, if it is worth a try.
+    """Return the program, if it is worth a try.
 
     Raises:
         NotClosedError: it is not.
@@ -190,7 +190,7 @@ def _asked(program: Program) -> Program:
 
 
 def _fits(values: Sequence[Any]) -> bool:
-    """Whether compiled code may run at all."""
+    """Tell whether compiled code may run at all."""
     if torch._C._is_any_autocast_enabled():
         return False
     gradients = torch.is_grad_enabled()

@@ -41,12 +41,12 @@ _by_block: weakref.WeakKeyDictionary[Block, Running] = weakref.WeakKeyDictionary
 
 
 def running() -> list[Running]:
-    """Every program that has a runner now."""
+    """Return every program that has a runner now."""
     return list(_running)
 
 
 def left_to_python(program: Program) -> list[tuple[str, Location | None]]:
-    """The operators that a program calls by way of Python, with the user's lines.
+    """Return the operators that a program calls by way of Python, with the user's lines.
 
     Args:
         program: any program; one that the executor did not run yet has none.
@@ -59,13 +59,13 @@ def left_to_python(program: Program) -> list[tuple[str, Location | None]]:
 
 
 def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`."""
+    """Return what runs a program; see :data:`dy2st_runtime.executors.BACKENDS`."""
     library = build.library()
     return python.runner(program) if library is None else runner_in(library, program, {})
 
 
 def runner_in(library: Any, program: Program, lines: dict[str, dict[int, Location]]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What runs a program, given the extension module.
+    """Return what runs a program, given the extension module.
 
     Args:
         library: what :func:`native_build.library` gives.

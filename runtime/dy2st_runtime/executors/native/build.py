@@ -49,7 +49,7 @@ _library: list[types.ModuleType | None] = []
 
 
 def library() -> types.ModuleType | None:
-    """The extension module, built if need be.
+    """Return the extension module, built if need be.
 
     Returns:
         The module; ``None`` where it cannot be built, after one warning that says why.
@@ -130,7 +130,7 @@ def build_standalone(name: str, main: pathlib.Path, quiet: bool = False) -> path
 
 
 def find_sources(but: pathlib.Path) -> list[pathlib.Path]:
-    """The C++ files outside of one folder, those that take longest first."""
+    """Return the C++ files outside of one folder, those that take longest first."""
     return sorted((source for source in SOURCES.rglob("*.cpp") if but not in source.parents), key=_weight)
 
 
@@ -148,7 +148,7 @@ def _built(what: str, kind: str, name: str, sources: Sequence[pathlib.Path], lin
 
 
 def cache_folder() -> pathlib.Path:
-    """Where what is built is kept: ``DY2ST_CACHE``, or ``dy2st`` in the user's cache folder."""
+    """Return where what is built is kept: ``DY2ST_CACHE``, or ``dy2st`` in the user's cache folder."""
     own = os.environ.get("DY2ST_CACHE")
     if own:
         return pathlib.Path(own)
@@ -157,7 +157,7 @@ def cache_folder() -> pathlib.Path:
 
 
 def find_compiler() -> list[str]:
-    """The command of the C++ compiler: ``CXX``, or the first of ``c++``, ``g++`` and ``clang++`` that is there.
+    """Return the command of the C++ compiler: ``CXX``, or the first of ``c++``, ``g++`` and ``clang++`` that is there.
 
     Raises:
         BuildError: there is none.
@@ -185,12 +185,12 @@ def _compile(
 
 
 def _weight(source: pathlib.Path) -> tuple[bool, str]:
-    """The files with the signatures of operators take longest, so they come first."""
+    """Return the files with the signatures of operators take longest, so they come first."""
     return (not source.name.startswith("typed"), source.name)
 
 
 def _object(compiler: Sequence[str], source: pathlib.Path) -> pathlib.Path:
-    """The object of one source file, compiled if need be."""
+    """Return the object of one source file, compiled if need be."""
     parts = [*_environment(compiler), *(file.read_bytes() for file in _with_headers(source))]
     made = cache_folder() / "objects" / f"{source.stem}-{_digest(parts)}.o"
     if not made.exists():
@@ -201,7 +201,7 @@ def _object(compiler: Sequence[str], source: pathlib.Path) -> pathlib.Path:
 
 
 def _with_headers(source: pathlib.Path) -> list[pathlib.Path]:
-    """A source file and the headers of this package that it includes, also through others."""
+    """Return a source file and the headers of this package that it includes, also through others."""
     found, waiting = [source], [source]
     while waiting:
         file = waiting.pop()
@@ -236,7 +236,7 @@ def _cores() -> Sequence[int]:
 
 
 def _contents(sources: Sequence[pathlib.Path]) -> list[bytes]:
-    """The sources, and the headers that they may include."""
+    """Return the sources, and the headers that they may include."""
     files = [*sources, *sorted(SOURCES.rglob("*.h"))]
     if not sources:
         raise BuildError(f"the C++ of the native executor is missing from {SOURCES}")
@@ -244,7 +244,7 @@ def _contents(sources: Sequence[pathlib.Path]) -> list[bytes]:
 
 
 def _environment(compiler: Sequence[str]) -> list[bytes]:
-    """Everything besides the sources that decides what comes out."""
+    """Return everything besides the sources that decides what comes out."""
     version = _version(tuple(compiler))
     abi = f"{sysconfig.get_config_var('SOABI')} {sys.version_info}"
     torch_version = f"{torch.__version__} {torch.version.git_version} {pathlib.Path(torch.__file__).parent}"
@@ -266,7 +266,7 @@ def _digest(parts: Sequence[bytes]) -> str:
 
 @contextlib.contextmanager
 def renamed(file: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A name to write to; it becomes the file when all went well."""
+    """Give a name to write to; it becomes the file when all went well."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
     os.close(handle)
     made = pathlib.Path(name)
@@ -279,7 +279,7 @@ def renamed(file: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def _locked(file: pathlib.Path) -> Iterator[None]:
-    """One process at a time."""
+    """Let one process in at a time."""
     try:
         import fcntl  # not on every system
     except ImportError:

@@ -27,7 +27,7 @@ class Callback:
     node: fx.Node
 
     def make(self, lines: dict[str, dict[int, Location]]) -> Callable[..., Any]:
-        """The function, the same as in the Python executor.
+        """Return the function, the same as in the Python executor.
 
         Args:
             lines: takes the user's line of each line of the function, by the name of its file.

@@ -45,7 +45,7 @@ class Instruction:
     location: Location | None = None
 
     def described(self) -> tuple[Any, ...]:
-        """As the machine takes it."""
+        """Encode as the machine takes it."""
         parts = (self.kind, self.name, tuple(self.outputs), tuple(self.inputs), self.arguments, self.dead, tuple(self.reads))
         return (*parts, self.target, self.spread, self.label)
 
@@ -56,7 +56,7 @@ class Instruction:
         return "" if place is None else f"{place.function or '<module>'} ({os.path.basename(place.file)}:{place.line})"
 
     def read(self) -> set[int]:
-        """Every register that it reads."""
+        """Return every register that it reads."""
         found = {*self.inputs, *self.reads}
         for argument in self.arguments:
             if isinstance(argument, list):
@@ -89,7 +89,7 @@ class Lowered:
     switches_grad: bool
 
     def described(self, resolve: Callable[[int], Callable[..., Any]]) -> dict[str, Any]:
-        """As the machine takes it."""
+        """Encode as the machine takes it."""
         description = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         description["instructions"] = [instruction.described() for instruction in self.instructions]
         return {**description, "resolve": resolve, "leave_autocast": torch.amp.autocast_mode._exit_autocast}

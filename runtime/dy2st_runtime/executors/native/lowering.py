@@ -79,7 +79,7 @@ class _Lowering:
     # -- registers -----------------------------------------------------------------------------------------------------------
 
     def fresh(self, node: fx.Node | None = None) -> int:
-        """A new register, of the block that is lowered now."""
+        """Return a new register, of the block that is lowered now."""
         register, self.count = self.count, self.count + 1
         self._own.append(register)
         if node is not None:
@@ -87,7 +87,7 @@ class _Lowering:
         return register
 
     def constant(self, value: Any) -> int:
-        """The register of a constant."""
+        """Return the register of a constant."""
         plain = value is None or type(value) in (bool, int, float, str)
         key = (type(value), repr(value)) if plain else id(value)
         if key not in self._known:
@@ -96,7 +96,7 @@ class _Lowering:
         return self._known[key]
 
     def register(self, value: Any) -> int:
-        """The register of an argument; a list or tuple of values is made first."""
+        """Return the register of an argument; a list or tuple of values is made first."""
         if isinstance(value, fx.Node):
             return self._registers[value]
         if type(value) in _SEQUENCES:
@@ -108,7 +108,7 @@ class _Lowering:
         return self.constant(value)
 
     def emit(self, instruction: Instruction) -> Instruction:
-        """One more step, from the user's line that is current."""
+        """Return one more step, from the user's line that is current."""
         instruction.location = self._location
         self.instructions.append(instruction)
         return instruction
@@ -116,7 +116,7 @@ class _Lowering:
     # -- blocks --------------------------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[int]:
-        """The operations of a block; gives the registers of its outputs."""
+        """Return the operations of a block; gives the registers of its outputs."""
         outside, self._own = self._own, []
         steps: list[tuple[int, int]] = []
         for node in block.graph.nodes:
@@ -152,7 +152,7 @@ class _Lowering:
         return next((index for index in range(start, end) if self.instructions[index].kind in ("jump", "unless")), end)
 
     def operation(self, node: fx.Node) -> None:
-        """One operation."""
+        """Write one operation."""
         if node.target is control.if_:
             self.branch(node)
         elif node.target is control.while_:
@@ -168,7 +168,7 @@ class _Lowering:
         return node.target is operator.getitem and node.args[0] in self._parts
 
     def branch(self, node: fx.Node) -> None:
-        """``if_``: both branches leave their outputs in the same registers."""
+        """Do ``if_``: both branches leave their outputs in the same registers."""
         pred, then, orelse, operands = node.args
         assert isinstance(then, Block) and isinstance(orelse, Block)
         results = self.results(node, len(then.outputs))
@@ -186,7 +186,7 @@ class _Lowering:
         self.whole(node, results)
 
     def loop(self, node: fx.Node) -> None:
-        """``while_``: carried values live in registers of their own."""
+        """Do ``while_``: carried values live in registers of their own."""
         pred, body, carried, operands = node.args
         assert isinstance(body, Block) and isinstance(carried, tuple) and isinstance(operands, tuple)
         first = [self.register(value) for value in (pred, *carried)]
@@ -205,33 +205,33 @@ class _Lowering:
         self.whole(node, results)
 
     def leave(self, sources: Sequence[int], targets: Sequence[int], dying: Collection[int] = ()) -> None:
-        """All values at once into other registers, so that a swap is a swap."""
+        """Move all values at once into other registers, so that a swap is a swap."""
         pairs = [(source, target) for source, target in zip(sources, targets, strict=True) if source != target]
         if pairs:
             inputs = [source for source, _ in pairs]
             self.emit(Instruction("move", "", [target for _, target in pairs], inputs, dead=sorted(dying)))
 
     def results(self, node: fx.Node, count: int) -> list[int]:
-        """Registers for the results of a control operation."""
+        """Return registers for the results of a control operation."""
         made = [self.fresh() for _ in range(count)]
         self._parts[node] = made
         return made
 
     def whole(self, node: fx.Node, results: Sequence[int]) -> None:
-        """The end of a control operation: the results as a tuple, for a user that takes all of them."""
+        """End a control operation: leave the results as a tuple, for a user that takes all of them."""
         if all(is_part(user) for user in node.users):
             self.emit(Instruction("move"))
         else:
             self.emit(Instruction("list", "tuple", [self.fresh(node)], results))
 
     def alias(self, inputs: Sequence[fx.Node], registers: Sequence[int]) -> None:
-        """The inputs of a block are the registers of the values around it."""
+        """Note that the inputs of a block are the registers of the values around it."""
         self._registers.update(zip(inputs, registers, strict=True))
 
     # -- operations ----------------------------------------------------------------------------------------------------------
 
     def call(self, node: fx.Node) -> None:
-        """An operation without blocks, or one whose blocks Python runs."""
+        """Call an operation without blocks, or one whose blocks Python runs."""
         target = node.target
         if isinstance(target, torch._ops.OpOverload):
             made = self.operator(node, target)
@@ -258,7 +258,7 @@ class _Lowering:
         return True
 
     def operator(self, node: fx.Node, target: torch._ops.OpOverload) -> Instruction:
-        """An operator of torch, or of a library."""
+        """Return an operator of torch, or of a library."""
         schema = target._schema
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         if schema.name in _TRACKING or target.namespace not in ("aten", "prims"):
@@ -273,7 +273,7 @@ class _Lowering:
         return Instruction("operator", name, arguments=tuple(bound)) if None not in bound else Instruction("python", name)
 
     def argument(self, value: Any) -> Any:
-        """An argument of an operator, as :class:`Instruction` has it; ``None`` if only Python can pass it."""
+        """Return an argument of an operator, as :class:`Instruction` has it; ``None`` if only Python can pass it."""
         if isinstance(value, fx.Node):
             return self._registers[value]
         if type(value) in (bool, int, float):
@@ -285,7 +285,7 @@ class _Lowering:
         return None if isinstance(value, (dict, slice)) else (value,)
 
     def control(self, node: fx.Node, target: control.Control) -> Instruction:
-        """A control operation without blocks, or a transform."""
+        """Return a control operation without blocks, or a transform."""
         args: tuple[Any, ...] = node.args
         shown = node.all_input_nodes[1:] if target is control.assert_ else node.all_input_nodes
         if target in _SAFE_CALLS and any(map(value_types.may_have_gradient, shown)):
@@ -301,7 +301,7 @@ class _Lowering:
         return self.on_list(target.name, args)
 
     def number(self, node: fx.Node) -> Instruction:
-        """A function on numbers, or an item of a list."""
+        """Return a function on numbers, or an item of a list."""
         name = scalars.NAMES[node.target]  # type: ignore[index]  # see verify
         if node.kwargs:
             return Instruction("python", name)
@@ -314,7 +314,7 @@ class _Lowering:
         )
 
     def on_list(self, name: str, args: tuple[Any, ...]) -> Instruction:
-        """What is done with a list."""
+        """Return what is done with a list."""
         if name in ("operator.getitem", "list_slice") and len(args) == 2 and isinstance(args[1], slice):
             bounds = (args[1].start, args[1].stop, args[1].step)
             if _is_flat(bounds):
@@ -324,7 +324,7 @@ class _Lowering:
         return Instruction("list", name, inputs=[self.register(value) for value in args])
 
     def mode(self, node: fx.Node) -> Instruction:
-        """A change of the grad mode or of autocast."""
+        """Return a change of the grad mode or of autocast."""
         if node.target is _ENTER:
             return Instruction("enter")
         if node.target is _EXIT:
@@ -338,7 +338,7 @@ def _is_flat(values: Sequence[Any]) -> bool:
 
 
 def _is_made_of_lists(values: Sequence[Any]) -> bool:
-    """Whether lists and tuples are the only arguments that are made of others."""
+    """Tell whether lists and tuples are the only arguments that are made of others."""
     for value in values:
         if isinstance(value, (list, tuple)):
             if type(value) not in _SEQUENCES or not _is_made_of_lists(value):
@@ -356,7 +356,7 @@ def _takes_part(user: fx.Node, node: fx.Node, count: int) -> bool:
 
 
 def _count_of_parts(node: fx.Node) -> int:
-    """How many parts a result always has; 0 if it is a single value, or that is not known."""
+    """Return how many parts a result always has; 0 if it is a single value, or that is not known."""
     if isinstance(node.target, torch._ops.OpOverload):
         count = len(node.target._schema.returns)
         return count if count > 1 else 0

@@ -47,7 +47,7 @@ class Compiled:
         self.function: Callable[..., tuple[Any, ...]] = space["run"]
 
     def line_of(self, step: types.TracebackType) -> Location | None:
-        """The user's line that a part of a traceback stands for."""
+        """Return the user's line that a part of a traceback stands for."""
         return self.lines.get(step.tb_lineno) if step.tb_frame.f_code.co_filename == self.file else None
 
 
@@ -80,12 +80,12 @@ def run(program: Program, values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What runs a program; see :data:`dy2st_runtime.executors.BACKENDS`."""
+    """Return what runs a program; see :data:`dy2st_runtime.executors.BACKENDS`."""
     return functools.partial(run, program)
 
 
 def prepared(program: Program) -> Compiled:
-    """The program as a Python function, compiled if need be."""
+    """Return the program as a Python function, compiled if need be."""
     compiled = _compiled.get(program.block)
     if compiled is None:
         compiled = _compiled.setdefault(program.block, Compiled(program))
@@ -93,5 +93,5 @@ def prepared(program: Program) -> Compiled:
 
 
 def source(program: Program) -> str:
-    """The Python function that runs a program, for people to read."""
+    """Return the Python function that runs a program, for people to read."""
     return prepared(program).text

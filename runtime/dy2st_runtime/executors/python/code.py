@@ -68,7 +68,7 @@ class Writer:
     # -- names -----------------------------------------------------------------------------------------------------------
 
     def fresh(self, base: str) -> str:
-        """An identifier that is not in use."""
+        """Return an identifier that is not in use."""
         base = base if base.isidentifier() and not keyword.iskeyword(base) else "value"
         name, number = base, 0
         while name in self._taken:
@@ -78,19 +78,19 @@ class Writer:
         return name
 
     def register(self, node: fx.Node) -> str:
-        """A new register for the value of a node."""
+        """Return a new register for the value of a node."""
         self._registers[node] = name = self.fresh(node.name)
         return name
 
     def constant(self, value: Any, base: str) -> str:
-        """The global name of an object."""
+        """Return the global name of an object."""
         if id(value) not in self._constants:
             self._constants[id(value)] = name = self.fresh(base)
             self.names[name] = value
         return self._constants[id(value)]
 
     def argument(self, value: Any) -> str:
-        """A value as an expression."""
+        """Return a value as an expression."""
         if isinstance(value, fx.Node):
             return self._registers[value]
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
@@ -111,13 +111,13 @@ class Writer:
     # -- lines -------------------------------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        """One more line, from the user's line that is current."""
+        """Add one more line, from the user's line that is current."""
         self.text.append(" " * self.depth + text)
         if self.location is not None:
             self.lines[len(self.text)] = self.location
 
     def block(self, block: Block) -> list[str]:
-        """The operations of a block; gives the expressions of its outputs."""
+        """Return the operations of a block; gives the expressions of its outputs."""
         last_uses = _last_uses(block)
         for node in block.graph.nodes:
             if node.op == "call_function":
@@ -137,7 +137,7 @@ class Writer:
             self.line(f"del {', '.join(dead)}")
 
     def operation(self, node: fx.Node) -> None:
-        """One operation."""
+        """Write one operation."""
         if node.target is control.if_:
             self.branch(node)
         elif node.target is control.while_:
@@ -161,7 +161,7 @@ class Writer:
             self.line(f"autocasts.remove({self.argument(node.args[0])})")
 
     def call(self, node: fx.Node) -> str:
-        """The expression that computes a node."""
+        """Return the expression that computes a node."""
         target, args = node.target, [self.argument(value) for value in node.args]
         if not all(key.isidentifier() for key in node.kwargs):
             raise ProgramError(f"node {node.name} has a keyword that is no identifier")  # it would become code
@@ -183,7 +183,7 @@ class Writer:
     # -- blocks ------------------------------------------------------------------------------------------------------------
 
     def branch(self, node: fx.Node) -> None:
-        """``if``: both branches leave their outputs in the same registers."""
+        """Do ``if``: both branches leave their outputs in the same registers."""
         pred, then, orelse, operands = node.args
         results = self.results(node, len(_block(then).outputs))
         self.line(f"if {self.argument(pred)}:")
@@ -200,7 +200,7 @@ class Writer:
         self.whole(node, results)
 
     def loop(self, node: fx.Node) -> None:
-        """``while``: carried values live in registers of their own."""
+        """Do ``while``: carried values live in registers of their own."""
         pred, body, carried, operands = node.args
         block = _block(body)
         assert isinstance(carried, tuple)
@@ -221,7 +221,7 @@ class Writer:
         self.whole(node, results)
 
     def transform(self, node: fx.Node) -> None:
-        """A transform of a function: the block becomes one of Python."""
+        """Write a transform of a function: the block becomes one of Python."""
         name, block, inputs, operands = node.args
         assert isinstance(inputs, tuple)
         own, function = _block(block).inputs, self.fresh("block")
@@ -237,7 +237,7 @@ class Writer:
         self.line(f"{self.register(node)} = {apply}({name!r}, {function}, {self.argument(inputs)}{''.join(options)})")
 
     def nested(self, block: Block) -> list[str]:
-        """The operations of a nested block, in a function of their own when they are nested too deep."""
+        """Return the operations of a nested block, in a function of their own when they are nested too deep."""
         if self.depth % _MAX_DEPTH:
             return self.block(block)
         name = self.fresh("block")
@@ -251,7 +251,7 @@ class Writer:
         return made
 
     def results(self, node: fx.Node, count: int) -> list[str]:
-        """Registers for the results of a control node: the node's own name with the position."""
+        """Return registers for the results of a control node: the node's own name with the position."""
         base = self.register(node)
         while any(f"{base}_{index}" in self._taken for index in range(count)):
             base = self.register(node)
@@ -260,24 +260,24 @@ class Writer:
         return names
 
     def own_outputs(self, block: Block) -> list[str]:
-        """The registers of a block's outputs that the block itself computes."""
+        """Return the registers of a block's outputs that the block itself computes."""
         if not self.depth % _MAX_DEPTH:
             return []
         nodes = (value for value in block.outputs if isinstance(value, fx.Node) and value.op == "call_function")
         return [self._registers[node] for node in nodes]
 
     def whole(self, node: fx.Node, results: Sequence[str]) -> None:
-        """The results as a tuple, for a user that takes all of them."""
+        """Leave the results as a tuple, for a user that takes all of them."""
         if not all(is_part(user) for user in node.users):
             self.line(f"{self._registers[node]} = {tuple_text(results)}")
 
     def alias(self, inputs: Sequence[fx.Node], operands: Any) -> None:
-        """The inputs of a block are the registers (or constants) of the values around it."""
+        """Note that the inputs of a block are the registers (or constants) of the values around it."""
         for inner, outer in zip(inputs, operands, strict=True):
             self._registers[inner] = self.argument(outer)
 
     def assign(self, names: Sequence[str], values: Sequence[str], whole: bool = False) -> None:
-        """All at once, so that a swap is a swap."""
+        """Assign all at once, so that a swap is a swap."""
         pairs = [(name, value) for name, value in zip(names, values) if name != value]
         if whole:  # also for no names: what is called may write in place, print or raise
             self.line(f"{tuple_text(names)} = {values[0]}" if names else values[0])
@@ -304,12 +304,12 @@ def _last_uses(block: Block) -> dict[fx.Node, list[fx.Node]]:
 
 
 def is_spread(node: fx.Node) -> bool:
-    """Whether each result of a node has a register of its own."""
+    """Tell whether each result of a node has a register of its own."""
     return node.target in (control.if_, control.while_)
 
 
 def is_part(node: fx.Node) -> bool:
-    """Whether a node takes one of those results."""
+    """Tell whether a node takes one of those results."""
     source = node.args[0] if node.args else None
     return scalars.NAMES.get(node.target) == "operator.getitem" and isinstance(source, fx.Node) and is_spread(source)  # type: ignore[arg-type]
 
@@ -320,7 +320,7 @@ def _block(value: Any) -> Block:
 
 
 def tuple_text(items: Sequence[str]) -> str:
-    """The expression for a tuple of expressions."""
+    """Return the expression for a tuple of expressions."""
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 

@@ -20,7 +20,7 @@ def _bounded(value: Any) -> Any:
 
 
 def slice_of(tensor: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
-    """``aten.slice``, with bounds that may be of any size."""
+    """Return ``aten.slice``, with bounds that may be of any size."""
     try:
         return _slice(tensor, dim, start, end, step)
     except RuntimeError:
@@ -30,7 +30,7 @@ def slice_of(tensor: torch.Tensor, dim: int = 0, start: Any = None, end: Any = N
 
 
 def select_of(tensor: torch.Tensor, dim: int, index: Any) -> Any:
-    """``aten.select``, with the error that indexing raises for an index of any size.
+    """Return ``aten.select``, with the error that indexing raises for an index of any size.
 
     Raises:
         ValueError: the index does not fit into 64 bits.

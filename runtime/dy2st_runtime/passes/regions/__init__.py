@@ -122,7 +122,7 @@ class _Splitter:
         return kind
 
     def _is_fresh(self, node: fx.Node) -> bool:
-        """Whether what an operation changes was made by this region and is not in use outside of it yet."""
+        """Tell whether what an operation changes was made by this region and is not in use outside of it yet."""
         root = self._root(node.args[0])
         return root in self._inside and not any(self._root(used) is root for late in self._after for used in late.all_input_nodes)
 
@@ -146,7 +146,7 @@ class _Splitter:
             self._flush()
 
     def _changed_by(self, node: fx.Node, kind: Kind) -> set[fx.Node]:
-        """The tensors from outside of the region that an operation changes."""
+        """Return the tensors from outside of the region that an operation changes."""
         if kind is Kind.IN_PLACE and self._root(node.args[0]) not in self._inside:
             return {self._root(node.args[0])}
         return set(_statistics(node)) if kind is Kind.STATISTICS else set()
@@ -169,7 +169,7 @@ class _Splitter:
         self._ordered_after = False
 
     def _trim(self) -> None:
-        """What fuses with nothing stays outside where it comes first or last; a compiler would only lay out its memory anew."""
+        """Do what fuses with nothing stays outside where it comes first or last; a compiler would only lay out its memory anew."""
         for end in (-1, 0):
             while self._region and _is_alone(self._region[end]):
                 self._inside.remove(self._region.pop(end))
@@ -185,7 +185,7 @@ class _Splitter:
                     waiting.append(node)
 
     def _is_worth(self, nodes: Sequence[fx.Node]) -> bool:
-        """Whether there is something to fuse: operations one of which takes what another gives, or views of it."""
+        """Tell whether there is something to fuse: operations one of which takes what another gives, or views of it."""
         fusing = {node for node in nodes if kind_of(node) in _FUSED and _name(node) not in _HEAVY}
         if len(fusing) < LEAST:
             return len(fusing) >= self._least
@@ -200,7 +200,7 @@ class _Splitter:
 
 
 def _is_alone(node: fx.Node) -> bool:
-    """Whether an operation is one kernel with nothing to fuse."""
+    """Tell whether an operation is one kernel with nothing to fuse."""
     kind = kind_of(node)
     return (kind is Kind.COMPUTE and _name(node) in _CONVOLUTIONS) or (kind is Kind.IN_PLACE and _is_counter(node))
 
@@ -218,7 +218,7 @@ def _only_parts(node: fx.Node) -> bool:
 
 
 def _is_fresh_part(node: fx.Node) -> bool:
-    """Whether a node takes one of several new tensors."""
+    """Tell whether a node takes one of several new tensors."""
     return node.target is operator.getitem and kind_of(node.args[0]) in (Kind.COMPUTE, Kind.STATISTICS)  # type: ignore[arg-type]
 
 
@@ -227,6 +227,6 @@ def _statistics(node: fx.Node) -> tuple[fx.Node, ...]:
 
 
 def _is_counter(node: fx.Node) -> bool:
-    """Whether an operation counts up an integer of the state, such as the batches that a normalisation has seen."""
+    """Tell whether an operation counts up an integer of the state, such as the batches that a normalisation has seen."""
     target = node.args[0]
     return isinstance(target, fx.Node) and target.op == "placeholder" and (dtype_of(target) or "").startswith("i")

@@ -102,7 +102,7 @@ def outline(block: Block, region: Region, make: Make, is_worth: Callable[[Sequen
 
 
 def _stretches(region: Region) -> list[_Stretch]:
-    """A region in pieces that do the same, where it has such."""
+    """Return a region in pieces that do the same, where it has such."""
     nodes = region.nodes
     pure = not region.changed and all(kind_of(node) in (Kind.COMPUTE, Kind.FACTORY, Kind.ALIAS, Kind.SIZE) for node in nodes)
     found = pieces_of(nodes) if pure else None
@@ -186,7 +186,7 @@ class _Stretch:
         return any(user not in self._inside for user in node.users)
 
     def _results(self, leaving: Sequence[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
-        """What the call gives back, and which views and sizes are made again behind it, in order."""
+        """Return what the call gives back, and which views and sizes are made again behind it, in order."""
         order = {node: index for index, node in enumerate(self.nodes)}
         needed = set(leaving)
         while True:
@@ -218,7 +218,7 @@ class _Stretch:
         return self._roots.get(node, node)
 
     def _is_plain_view(self, node: fx.Node) -> bool:
-        """Whether nothing on the way from its root to a view is in place, and the root has one tensor."""
+        """Tell whether nothing on the way from its root to a view is in place, and the root has one tensor."""
         while node in self._roots:
             if kind_of(node) is Kind.IN_PLACE:
                 return False
@@ -226,14 +226,14 @@ class _Stretch:
         return True
 
     def _chain(self, node: fx.Node) -> Iterator[fx.Node]:
-        """The operations that lead from a root to a view."""
+        """Yield the operations that lead from a root to a view."""
         while node in self._roots and node in self._inside:
             if kind_of(node) is not Kind.IN_PLACE:
                 yield node
             node = node.args[0]  # type: ignore[assignment]  # a node, as regions take them
 
     def _outside(self, node: Any, made: dict[fx.Node, fx.Node]) -> Any:
-        """What stands for a node of the region behind it."""
+        """Return what stands for a node of the region behind it."""
         while node in self._inside and node not in made:
             node = node.args[0]  # an operation in place gives its operand
         return made.get(node, node)

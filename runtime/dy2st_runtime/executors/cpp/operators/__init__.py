@@ -49,7 +49,7 @@ def follow(builder: Builder, node: fx.Node, target: Any, args: Sequence[Any], kw
 
 
 def rule_of(target: Any) -> Rule | None:
-    """What follows an operator; ``None`` where there is no C++ for it."""
+    """Return what follows an operator; ``None`` where there is no C++ for it."""
     namespace, _, name = target._schema.name.partition("::")
     if namespace != "aten":
         return None

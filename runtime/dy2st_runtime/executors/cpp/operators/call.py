@@ -40,15 +40,15 @@ class Call:
         return self.arguments[name]
 
     def get(self, name: str) -> Any:
-        """An argument, or ``None`` where the overload has none of the name."""
+        """Return an argument, or ``None`` where the overload has none of the name."""
         return self.arguments.get(name)
 
     def constant(self, name: str) -> Any:
-        """An argument that must be known now."""
+        """Return an argument that must be known now."""
         return self.builder.constant(self.arguments.get(name))
 
     def meta(self, **other: Any) -> Any:
-        """The result for meta tensors."""
+        """Return the result for meta tensors."""
         table = {**self.arguments, **other}
         schema = self.target._schema.arguments
         args = [as_meta(table[argument.name]) for argument in schema if not argument.kwarg_only]
@@ -61,7 +61,7 @@ class Call:
             raise Unsupported(f"{self.name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
 
     def out(self, meta: torch.Tensor, item: Any, index: int | None = None) -> Tensor:
-        """The tensor of a new result."""
+        """Return the tensor of a new result."""
         return self.builder.tensor(meta, item, self.node if index is None else (self.node, index))
 
 

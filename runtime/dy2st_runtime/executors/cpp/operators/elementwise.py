@@ -14,7 +14,7 @@ from dy2st_runtime.executors.cpp.values import CTYPES, Number, Statement, Tensor
 
 
 def pointwise(call: Call) -> Value:
-    """An operation of the table."""
+    """Return an operation of the table."""
     known = TABLE[call.name]
     operands = [call[name] for name in known.operands]
     kind = known.kind
@@ -28,7 +28,7 @@ def _first_dtype(operands: Sequence[Any]) -> torch.dtype:
 
 
 def elements(call: Call, text: str, operands: Sequence[Any], kind: str = "same", compute: torch.dtype | None = None) -> Tensor:
-    """One statement for each element of the result.
+    """Return one statement for each element of the result.
 
     Args:
         call: the operator.
@@ -59,7 +59,7 @@ def elements(call: Call, text: str, operands: Sequence[Any], kind: str = "same",
 
 
 def _shaped(builder: Builder, value: Any, meta: torch.Tensor) -> Any:
-    """An operand as the loop over the result reads it: a tensor of another shape is broadcast."""
+    """Return an operand as the loop over the result reads it: a tensor of another shape is broadcast."""
     if not isinstance(value, Tensor) or value.shape == tuple(meta.shape) or not value.shape:
         return value
     try:
@@ -77,7 +77,7 @@ def _compute_dtype(operands: Sequence[Any], kind: str) -> torch.dtype:
 
 
 def result_type(operands: Sequence[Any]) -> torch.dtype:
-    """The dtype that tensors and numbers have in common."""
+    """Return the dtype that tensors and numbers have in common."""
     metas = [as_meta(value) for value in operands]
     tensors = [value for value in metas if isinstance(value, torch.Tensor)]
     others = [value for value in metas if not isinstance(value, torch.Tensor)]
@@ -94,7 +94,7 @@ def result_type(operands: Sequence[Any]) -> torch.dtype:
 
 
 def _written(call: Call, value: str, code: Sequence[Any], operands: Sequence[Any]) -> Tensor:
-    """An in-place operation: a barrier, since whatever shares the memory sees it."""
+    """Return an in-place operation: a barrier, since whatever shares the memory sees it."""
     target: Tensor = call["self"]
     builder = call.builder
     builder.used(target)

@@ -99,7 +99,7 @@ def _reduced(call: Call, operation: str, finish: str, dim: Any) -> Value:
 
 
 def _run(dims: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], list[tuple[int, int]]]:
-    """The innermost elements with one distance, as many as there are, and the sizes and strides around them."""
+    """Return the innermost elements with one distance, as many as there are, and the sizes and strides around them."""
     rest = [pair for pair in dims if pair[0] != 1]
     if not rest:
         return (1, 1), []

@@ -27,7 +27,7 @@ def _filled(call: Call) -> Value:
 
 
 def constant_elements(call: Call, value: Any) -> Tensor:
-    """A new tensor with one value everywhere."""
+    """Return a new tensor with one value everywhere."""
     builder, meta = call.builder, call.meta()
     if meta.dtype not in CTYPES:
         raise Unsupported(f"{meta.dtype} has no C++ here")

@@ -20,7 +20,7 @@ VIEWS = frozenset({
 
 
 def view(call: Call) -> Value:
-    """A view; or a copy, where PyTorch makes one."""
+    """Return a view; or a copy, where PyTorch makes one."""
     value = call["self"]
     more = None
     if call.name == "select" and isinstance(call["index"], Number):
@@ -44,7 +44,7 @@ def _viewed(call: Call, value: Tensor, meta: torch.Tensor, more: Number | None) 
 
 
 def copied(call: Call, value: Tensor, meta: torch.Tensor) -> Tensor:
-    """A copy of a tensor's elements in order, in another shape."""
+    """Return a copy of a tensor's elements in order, in another shape."""
     builder = call.builder
     flat = Tensor(value.buffer, value.meta, value.item, value.dynamic, optional=value.optional)
     group = builder.group(value.shape, [flat])
@@ -64,7 +64,7 @@ def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _selected(call: Call, value: Tensor, index: Number) -> Number:
-    """What a run-time index adds to the offset; outside of the tensor, the python executor raises."""
+    """Return what a run-time index adds to the offset; outside of the tensor, the python executor raises."""
     dim = call.builder.constant(call["dim"])
     if not value.shape:
         raise Unsupported("select on a tensor without dimensions")
