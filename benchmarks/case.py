@@ -79,16 +79,16 @@ def leaves_of(case: Case, function: Callable[..., Any]) -> list[Tensor]:
     return [parameter for parameter in parameters if parameter.requires_grad] + list({id(leaf): leaf for leaf in given}.values())
 
 
-def check(case: Case, expected: Sequence[Any], found: Sequence[Any]) -> str | None:
+def check(case: Case, expected: Sequence[Any], results: Sequence[Any]) -> str | None:
     """Return what is wrong with an answer; ``None`` when it is eager's within rounding.
 
     Norms are compared, not elements: rounding takes a single ReLU or maximum to its other side, and some elements of a gradient
     with it. What is small beside the largest tensor may be rounding alone, such as the gradient of a bias before a normalisation.
     """
-    if len(found) != len(expected):
-        return f"{len(found)} results instead of {len(expected)}"
+    if len(results) != len(expected):
+        return f"{len(results)} results instead of {len(expected)}"
     largest = max((_norm(tensor) for tensor in expected if _is_float(tensor)), default=0.0)
-    for position, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+    for position, (ours, theirs) in enumerate(zip(results, expected, strict=True)):
         if not _is_float(theirs):
             same = (
                 torch.equal(ours, theirs)

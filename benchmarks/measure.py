@@ -108,11 +108,11 @@ def _prepare(case: Case, peer: str) -> tuple[Callable[[], Any], list[Any], float
     """Return a peer's step, ready to be timed; what its first one gave, and how long that took."""
     function = copy.deepcopy(case.function)
     start = time.perf_counter()
-    made = PEERS[peer](case, function)
-    step = step_of(case, made)
+    value = PEERS[peer](case, function)
+    step = step_of(case, value)
     result = step()
     first = time.perf_counter() - start
-    answer = answer_of(case, made, result)
+    answer = answer_of(case, value, result)
     for _ in range(_WARM_CALLS):
         step()
     return step, answer, first

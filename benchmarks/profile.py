@@ -60,13 +60,13 @@ def nanoseconds(run: Callable[..., Any]) -> float:
 def _best(run: Callable[..., Any], trips: int) -> float:
     given = _arguments(trips)
     run(*given)
-    found = []
+    results = []
     for _ in range(30):
         start = time.perf_counter_ns()
         for _ in range(5):
             run(*given)
-        found.append((time.perf_counter_ns() - start) / 5)
-    return min(found)
+        results.append((time.perf_counter_ns() - start) / 5)
+    return min(results)
 
 
 def shares(report: str) -> dict[str, float]:
@@ -78,15 +78,15 @@ def shares(report: str) -> dict[str, float]:
     Returns:
         A share for each part, and for ``"other"``.
     """
-    found = dict.fromkeys([*PARTS, "other"], 0.0)
+    result = dict.fromkeys([*PARTS, "other"], 0.0)
     for line in report.splitlines():
         parts = [part.strip() for part in line.split("|", 2)]
         if len(parts) < 3 or not parts[0].endswith("%"):
             continue
         text = " ".join(parts[1:])
         part = next((name for name, pattern in PARTS.items() if re.search(pattern, text)), "other")
-        found[part] += float(parts[0][:-1]) / 100
-    return found
+        result[part] += float(parts[0][:-1]) / 100
+    return result
 
 
 def _sampled(backend: str, seconds: float) -> str:

@@ -40,12 +40,12 @@ def above_eager(row: Row) -> float:
 def matrix(rows: Sequence[Row]) -> str:
     """Workloads x peers: how many times faster than eager each is."""
     peers = list(dict.fromkeys(row.peer for row in rows if row.peer != "eager"))
-    found = {(row.workload, row.peer): row for row in rows}
+    results = {(row.workload, row.peer): row for row in rows}
     lines = ["".join([f"{'times eager':<18}", f"{'eager':>10}", *(f"{peer:>15}" for peer in peers)])]
     for workload in dict.fromkeys(row.workload for row in rows):
-        eager = found[workload, "eager"]
+        eager = results[workload, "eager"]
         cells = [f"{workload:<18}", f"{seconds_text(eager.median) if eager.samples else 'failed':>10}"]
-        cells += [f"{_cell(found.get((workload, peer))):>15}" for peer in peers]
+        cells += [f"{_cell(results.get((workload, peer))):>15}" for peer in peers]
         lines.append("".join(cells))
     return "\n".join(lines)
 
@@ -71,10 +71,10 @@ def environment(threads: int) -> dict[str, Any]:
 
 def _processor() -> str:
     try:
-        found = [text for text in Path("/proc/cpuinfo").read_text().splitlines() if text.startswith("model name")]
+        results = [text for text in Path("/proc/cpuinfo").read_text().splitlines() if text.startswith("model name")]
     except OSError:
-        found = []
-    return found[0].partition(":")[2].strip() if found else platform.processor()
+        results = []
+    return results[0].partition(":")[2].strip() if results else platform.processor()
 
 
 def write_json(path: Path, rows: Sequence[Row], threads: int) -> None:

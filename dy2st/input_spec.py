@@ -95,10 +95,10 @@ def _checked_size(size: Any) -> int | None:
 
 
 def _checked_dtype(dtype: Any) -> torch.dtype:
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(found, torch.dtype):
+    result = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(result, torch.dtype):
         raise SignatureError(f"{dtype!r} is no dtype of torch")
-    return found
+    return result
 
 
 def checked_specs(specs: Any) -> Specs | None:

@@ -59,7 +59,7 @@ class ProgramTranslator:
 
 
 def _static(function: Any) -> StaticFunction:
-    made = function if isinstance(function, StaticFunction) else to_static(function)
-    if not isinstance(made, StaticFunction):
+    result = function if isinstance(function, StaticFunction) else to_static(function)
+    if not isinstance(result, StaticFunction):
         raise SignatureError(f"ProgramTranslator takes functions and methods, not a {type(function).__name__}")
-    return made
+    return result

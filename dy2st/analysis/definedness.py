@@ -79,10 +79,10 @@ def _join(one: Bound | None, other: Bound | None) -> Bound | None:
 
 def unbound_in(body: Sequence[gast.stmt]) -> Bound:
     """Return names that `body` may unbind, through `del` or the end of an `except ... as name`."""
-    found = set(names_in(body).deletes)
+    results = set(names_in(body).deletes)
     for statement in body:
-        found.update(_handler_names(statement))
-    return frozenset(found)
+        results.update(_handler_names(statement))
+    return frozenset(results)
 
 
 def _handler_names(node: gast.AST) -> set[str]:

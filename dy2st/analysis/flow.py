@@ -57,17 +57,17 @@ def thunk_names(node: gast.AST) -> frozenset[str]:
     """Return the names that appear in the uncertain operands inside `node`, itself included."""
     if isinstance(node, NESTED_SCOPES):
         return frozenset()
-    found = names_in(uncertain_parts(node)).mentions
-    return found.union(*(thunk_names(child) for child in children(node)))
+    result = names_in(uncertain_parts(node)).mentions
+    return result.union(*(thunk_names(child) for child in children(node)))
 
 
 def children(node: gast.AST) -> list[gast.AST]:
     """Return the direct children of a node."""
-    found: list[gast.AST] = []
+    results: list[gast.AST] = []
     for field in node._fields:
         value = getattr(node, field, None)
-        found.extend(child for child in (value if isinstance(value, list) else [value]) if isinstance(child, gast.AST))
-    return found
+        results.extend(child for child in (value if isinstance(value, list) else [value]) if isinstance(child, gast.AST))
+    return results
 
 
 def _certain_children(node: gast.AST) -> list[gast.AST]:

@@ -281,10 +281,10 @@ def _known(session: Session, request: Request, arguments: Any) -> Any:
         session.tracker.read(leaf, session.tracker.table.argument(position, name))
         if type(leaf) in session.outside.makers:
             shown[id(leaf)] = session.outside.given(leaf)
-    made = _replaced(arguments, shown) if shown else arguments
-    if made is not arguments:  # tuples are other ones now
-        _know_containers(session, request.given, made, of_arguments)
-    return made
+    result = _replaced(arguments, shown) if shown else arguments
+    if result is not arguments:  # tuples are other ones now
+        _know_containers(session, request.given, result, of_arguments)
+    return result
 
 
 def _replaced(value: Any, shown: Mapping[int, Any]) -> Any:
@@ -292,25 +292,25 @@ def _replaced(value: Any, shown: Mapping[int, Any]) -> Any:
     if id(value) in shown:
         return shown[id(value)]
     parts = (children(value) or ((),))[0]
-    made = [_replaced(part, shown) for part in parts]
-    return value if all(new is old for new, old in zip(made, parts)) else with_parts(value, made)
+    collected = [_replaced(part, shown) for part in parts]
+    return value if all(new is old for new, old in zip(collected, parts)) else with_parts(value, collected)
 
 
-def _know_containers(session: Session, given: Any, made: Any, source: Source) -> None:
+def _know_containers(session: Session, given: Any, value: Any, source: Source) -> None:
     """Remember which container of the caller's each of the arguments stands for: what is written to one, is written there."""
-    parts = children(made)
-    if made is given or parts is None or isinstance(made, AbstractObject):
+    parts = children(value)
+    if value is given or parts is None or isinstance(value, AbstractObject):
         return
-    if not isinstance(made, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
-        session.tracker.know_argument(given, made, source)
+    if not isinstance(value, tuple) or source.parent is not None:  # Python makes that of all arguments at each call
+        session.tracker.know_argument(given, value, source)
     table, kept = session.tracker.table, storage.plain(given)
-    if isinstance(made, (tuple, list)):
-        steps = [(table.item(source, i), kept[i], item) for i, item in enumerate(storage.plain(made))]
-    elif isinstance(made, dict):
-        steps = [(table.item(source, key), kept[key], item) for key, item in storage.plain(made).items()]
+    if isinstance(value, (tuple, list)):
+        steps = [(table.item(source, i), kept[i], item) for i, item in enumerate(storage.plain(value))]
+    elif isinstance(value, dict):
+        steps = [(table.item(source, key), kept[key], item) for key, item in storage.plain(value).items()]
     else:
-        held, own = attributes(given), attributes(made)
-        fields = [field.name for field in dataclasses.fields(made) if field.name in held and field.name in own]
+        held, own = attributes(given), attributes(value)
+        fields = [field.name for field in dataclasses.fields(value) if field.name in held and field.name in own]
         steps = [(table.attribute(source, name), held[name], own[name]) for name in fields]
     for step, before, now in steps:
         if not isinstance(now, torch.Tensor):
@@ -324,9 +324,9 @@ def _identifier(name: str) -> str:
 def _finish(
     session: Session, root: BlockBuilder, request: Request, inputs: list[InputSlot], result: Any, training: bool
 ) -> Captured:
-    found = results.of(session, result)
+    value = results.of(session, result)
     session.outside.guard_kinds()
-    block = root.finish(found.outputs)
+    block = root.finish(value.outputs)
     code = request.function.__code__
     program = Program(
         name=request.function.__qualname__,
@@ -334,8 +334,8 @@ def _finish(
         inputs=tuple(inputs),
         in_structure=_tensors_only(request),
         states=tuple(state.slot for state in session.outside.states),
-        out_structure=found.structure,
-        effects=found.effects,
+        out_structure=value.structure,
+        effects=value.effects,
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
         training=training,
         default_dtype=torch.get_default_dtype(),
@@ -349,14 +349,14 @@ def _finish(
         guards=session.tracker.guards,
         states=[_state_getter(state.source, state.value) for state in session.outside.states],
         state_sources=[state.source for state in session.outside.states],
-        writers=found.writers,
+        writers=value.writers,
         sites=sorted(session.sites.values(), key=lambda site: (site.location.file, site.location.line)),
-        written=found.written,
-        existing=found.existing,
+        written=value.written,
+        existing=value.existing,
         dynamic_state=request.dynamic_state,
         asked=session.asked,
         asked_orders=frozenset(session.blocks.key_orders.asked),
-        marks=found.marks,
+        marks=value.marks,
         writes=bool(session.places.written_at),
         sizes=SizeConditions(
             dict(session.checks.input_sizes), tuple(dict.fromkeys(session.checks.size_conditions)), _fixed_sizes(request)

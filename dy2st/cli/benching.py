@@ -27,7 +27,7 @@ def bench(
     if threads is not None:
         torch.set_num_threads(threads)
     title = f"{path.name}, {torch.get_num_threads()} threads"
-    made = table(title, "executor", ">load", ">first call", ">median", ">fastest", ">calls")
+    result = table(title, "executor", ">load", ">first call", ">median", ">fastest", ">calls")
     for name in [choose(backend) for backend in backends] or available():
         start = time.perf_counter()
         model = loaded(path, namespaces, name, None).eval()
@@ -44,5 +44,5 @@ def bench(
                 begin = time.perf_counter()
                 call(*args, **kwargs)
                 times.append(time.perf_counter() - begin)
-        made.add_row(name, *map(duration, (load, first, statistics.median(times), min(times))), str(len(times)))
-    console().print(made)
+        result.add_row(name, *map(duration, (load, first, statistics.median(times), min(times))), str(len(times)))
+    console().print(result)

@@ -45,9 +45,9 @@ def explain(name: str, specs: Sequence[str], output: Path) -> None:
     Raises:
         SignatureError: there is no such function, or a specification makes no sense.
     """
-    made = [spec(text) for text in specs] or None
+    result = [spec(text) for text in specs] or None
     layer = _found(name)  # a static function does not keep it alive
-    output.write_text(page.html(_explained(name, static_of(layer, made))), encoding="utf-8")
+    output.write_text(page.html(_explained(name, static_of(layer, result))), encoding="utf-8")
     console().print(clean(f"wrote {output}"), markup=False, soft_wrap=True)
 
 
@@ -80,16 +80,16 @@ def _found(name: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module_name)
+        result: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise SignatureError(f"{module_name} cannot be imported: {error}") from error
     for part in path.split("."):
-        if isinstance(found, type) and issubclass(found, torch.nn.Module):
-            found = _instance(found)
-        if not hasattr(found, part):
+        if isinstance(result, type) and issubclass(result, torch.nn.Module):
+            result = _instance(result)
+        if not hasattr(result, part):
             raise SignatureError(f"{module_name} has no {path}")
-        found = getattr(found, part)
-    return _instance(found) if isinstance(found, type) and issubclass(found, torch.nn.Module) else found
+        result = getattr(result, part)
+    return _instance(result) if isinstance(result, type) and issubclass(result, torch.nn.Module) else result
 
 
 def _instance(module: type[torch.nn.Module]) -> torch.nn.Module:
@@ -156,14 +156,14 @@ def _program_lines(program: Program) -> Iterator[page.Line]:
 
 def _sources(places: set[tuple[str, int]], root: tuple[str, int]) -> Iterator[page.Source]:
     """Yield the functions around some places, the root first."""
-    found: dict[tuple[str, int], page.Source] = {}
+    results: dict[tuple[str, int], page.Source] = {}
     for file, line in sorted(places, key=lambda place: (place != root, place)):
         around = _function_around(file, line)
-        if around is not None and (file, around[0]) not in found:
+        if around is not None and (file, around[0]) not in results:
             first, last, name = around
             lines = [page.Line(linecache.getline(file, n).rstrip("\n"), page.place(file, n), n) for n in range(first, last + 1)]
-            found[file, first] = page.Source(name, f"{os.path.basename(file)}:{first}", tuple(_dedented(lines)))
-    yield from found.values()
+            results[file, first] = page.Source(name, f"{os.path.basename(file)}:{first}", tuple(_dedented(lines)))
+    yield from results.values()
 
 
 def _dedented(lines: Sequence[page.Line]) -> list[page.Line]:

@@ -41,10 +41,10 @@ def report() -> bool:
     line(sys.version_info >= (3, 10), "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     line(True, "torch", f"{torch.__version__}, {torch.get_num_threads()} threads" + _devices())
     for name, purpose in _FOR.items():
-        found = _version(name)
-        whole = whole and (found is not None or name not in _NEEDED)
-        good = True if found else (False if name in _NEEDED else None)
-        line(good, name, found or f"not installed{f': needed for {purpose}' if purpose else ''}")
+        result = _version(name)
+        whole = whole and (result is not None or name not in _NEEDED)
+        good = True if result else (False if name in _NEEDED else None)
+        line(good, name, result or f"not installed{f': needed for {purpose}' if purpose else ''}")
     compiler = next(
         (path for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name and (path := shutil.which(name))), None
     )

@@ -33,10 +33,10 @@ def told(error: Exception) -> str:
 
 def table(title: str, *columns: str) -> Table:
     """Return a table whose numbers stand on the right, in columns called ``>name``."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2))
+    result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2))
     for column in columns:
-        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", header_style="dim")
-    return made
+        result.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", header_style="dim")
+    return result
 
 
 def size(count: float) -> str:

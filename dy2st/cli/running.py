@@ -65,15 +65,15 @@ def _collected(given: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
     for entry in given:
         name, sign, file = entry.partition("=")
         path = Path(file if sign and name.isidentifier() else entry)
-        found = _read(path)
+        result = _read(path)
         if sign and name.isidentifier():
-            kwargs[name] = found
+            kwargs[name] = result
         elif path.suffix == ".npy":
-            args.append(found)
-        elif isinstance(found, list):
-            args += found
+            args.append(result)
+        elif isinstance(result, list):
+            args += result
         else:
-            kwargs |= found
+            kwargs |= result
     return args, kwargs
 
 
@@ -84,12 +84,12 @@ def _read(path: Path) -> Any:
             return json.loads(path.read_text(encoding="utf-8"))
         if path.suffix not in _SUFFIXES:
             raise SignatureError(f"arguments come from {', '.join(_SUFFIXES)} files, not from {path.name}")
-        found = numpy.load(path, allow_pickle=False)
+        result = numpy.load(path, allow_pickle=False)
     except ValueError as error:
         raise SignatureError(f"{path} cannot be read: {error}") from None
-    if isinstance(found, numpy.ndarray):
-        return found
-    table = {name: found[name] for name in found.files}
+    if isinstance(result, numpy.ndarray):
+        return result
+    table = {name: result[name] for name in result.files}
     in_order = [f"arr_{index}" for index in range(len(table))]
     return [table[name] for name in in_order] if sorted(table) == sorted(in_order) else table
 
@@ -125,8 +125,8 @@ class _Fit:
             case Leaf(index):
                 return self._leaf(value, self.slots[index])
             case TupleOf(items) | ListOf(items) if isinstance(value, list) and len(value) == len(items):
-                made = [self(item, part) for item, part in zip(value, items, strict=True)]
-                return made if isinstance(expected, ListOf) else tuple(made)
+                results = [self(item, part) for item, part in zip(value, items, strict=True)]
+                return results if isinstance(expected, ListOf) else tuple(results)
             case DictOf(keys, items) if isinstance(value, dict):
                 parts = dict(zip(keys, items, strict=True))
                 return {key: self(item, parts.get(key)) for key, item in value.items()}

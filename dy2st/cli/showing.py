@@ -40,10 +40,10 @@ def show(path: Path, with_program: bool, as_json: bool, namespaces: Collection[s
         out.print(f"\nexample arguments for {', '.join(map(clean, model.examples))}")
     if model.state:
         out.print()
-        made = table("state", "name", "kind", "type", ">size")
+        result = table("state", "name", "kind", "type", ">size")
         for entry in model.state:
-            made.add_row(escape(clean(entry.name)), entry.kind, escape(clean(_type(entry))), _bytes(entry))
-        out.print(made)
+            result.add_row(escape(clean(entry.name)), entry.kind, escape(clean(_type(entry))), _bytes(entry))
+        out.print(result)
         parameters = [e.value for e in model.state if e.kind == "parameter"]
         out.print(f"{sum(p.numel() for p in parameters):,} parameters in {len(parameters)} tensors", style="dim")
     out.print()
@@ -51,11 +51,11 @@ def show(path: Path, with_program: bool, as_json: bool, namespaces: Collection[s
 
 
 def _members(path: Path) -> Any:
-    made = table("members", "name", ">size")
+    result = table("members", "name", ">size")
     with open(path, "rb") as file:
         for member in Container(file).members.values():
-            made.add_row(escape(clean(member.name)), size(member.size))
-    return made
+            result.add_row(escape(clean(member.name)), size(member.size))
+    return result
 
 
 def _inputs(program: Program) -> str:

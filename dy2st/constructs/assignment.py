@@ -41,10 +41,10 @@ def rewrite_assign(node: gast.Assign, context: Context) -> list[gast.stmt]:
     if len(node.targets) == 1 and not waits:
         return store(target, node.value, node, context)
     (value,) = context.namer.numbered(names.VALUE)
-    made = context.statements("name = value", node, name=value, value=node.value)
+    result = context.statements("name = value", node, name=value, value=node.value)
     for target in node.targets:
-        made.extend(store(target, template.load(value, node), node, context))
-    return made
+        result.extend(store(target, template.load(value, node), node, context))
+    return result
 
 
 @rewrites(gast.Assign, Phase.CALLS)

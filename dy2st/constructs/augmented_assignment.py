@@ -85,8 +85,8 @@ def _once(node: gast.expr, base: str, context: Context) -> tuple[list[gast.stmt]
 
 def _once_known(target: gast.expr, owner: gast.expr, context: Context) -> tuple[list[gast.stmt], gast.expr]:
     """Return the same for the key of an item, which is the same one when it is read and when it is written."""
-    made = target.slice.func if isinstance(target.slice, gast.Call) else None
-    is_slice = isinstance(made, gast.Attribute) and context.is_operators(made.value) and made.attr == "slice"
+    result = target.slice.func if isinstance(target.slice, gast.Call) else None
+    is_slice = isinstance(result, gast.Attribute) and context.is_operators(result.value) and result.attr == "slice"
     if isinstance(target.slice, gast.Constant) or is_slice:
         return _once(target.slice, names.KEY, context)
     text = "_dy2st.normalized_key(owner, key)"

@@ -31,9 +31,9 @@ from dy2st.source import template
 @rewrites(gast.GeneratorExp, Phase.ACCESS)
 def rewrite_generator(node: gast.GeneratorExp, context: Context) -> gast.expr:
     """Return a stream, where its targets are names."""
-    made = _as_function(node, context)
+    result = _as_function(node, context)
     loop = _loop("generator", node, context)
-    return made if loop is None else loop
+    return result if loop is None else loop
 
 
 @rewrites(gast.ListComp, Phase.ACCESS)
@@ -88,8 +88,8 @@ def _target_names(target: gast.expr) -> list[str] | None:
         return [target.id]
     if not isinstance(target, gast.Tuple | gast.List):
         return None
-    found = [_target_names(part) for part in target.elts]
-    return None if None in found else [name for inner in found for name in inner or ()]
+    results = [_target_names(part) for part in target.elts]
+    return None if None in results else [name for inner in results for name in inner or ()]
 
 
 def _distinct(targets: list[str], context: Context) -> list[str]:
@@ -99,9 +99,9 @@ def _distinct(targets: list[str], context: Context) -> list[str]:
 
 def _function_of(targets: list[str], body: gast.expr, context: Context) -> gast.expr:
     """Return a lambda whose parameters are the targets."""
-    made = template.expression("lambda: body", body, body=body)
-    made.args.args = [gast.copy_location(gast.Name(name, gast.Param(), None, None), body) for name in targets]
-    return made
+    result = template.expression("lambda: body", body, body=body)
+    result.args.args = [gast.copy_location(gast.Name(name, gast.Param(), None, None), body) for name in targets]
+    return result
 
 
 @rewrites(gast.SetComp, Phase.ACCESS)
@@ -117,9 +117,9 @@ def rewrite_dict(node: gast.DictComp, context: Context) -> gast.expr:
 
 
 def _collection(node: gast.expr, operator_name: str, context: Context) -> gast.expr:
-    made = _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
+    result = _as_function(node, context) if sys.version_info < (3, 12) else _iterated(node, context)
     loop = _loop(operator_name, node, context)
-    return context.expression("_dy2st.own(value)", node, value=made) if loop is None else loop
+    return context.expression("_dy2st.own(value)", node, value=result) if loop is None else loop
 
 
 def _iterated(node: gast.expr, context: Context) -> gast.expr:
@@ -152,9 +152,9 @@ def set_comp(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
     """Return the set."""
-    made: set[Any] = call.call(set)
-    comprehensions.fill(made, lambda item: call.call(made.add, item), Clause(iterable, pattern, bound, element, conditions))
-    return made
+    results: set[Any] = call.call(set)
+    comprehensions.fill(results, lambda item: call.call(results.add, item), Clause(iterable, pattern, bound, element, conditions))
+    return results
 
 
 @operator("dict_comp")
@@ -162,9 +162,9 @@ def dict_comp(
     iterable: Any, pattern: Any, element: Callable[..., Any], *conditions: Callable[..., Any], bound: tuple[str, ...] = ()
 ) -> Any:
     """Return the dict; an element is a key and its value."""
-    made: dict[Any, Any] = {}
-    comprehensions.fill(made, lambda pair: access.set_item(made, *pair), Clause(iterable, pattern, bound, element, conditions))
-    return made
+    results: dict[Any, Any] = {}
+    comprehensions.fill(results, lambda pair: access.set_item(results, *pair), Clause(iterable, pattern, bound, element, conditions))
+    return results
 
 
 @operator("clause")

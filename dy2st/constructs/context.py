@@ -108,8 +108,8 @@ class Context:
 
     def undefined(self, unbound: Sequence[str], at: gast.AST) -> list[gast.stmt]:
         """Return statements that start names as the undefined marker."""
-        made: list[gast.stmt] = []
+        results: list[gast.stmt] = []
         for name in unbound:
             text = template.constant(name, at)
-            made.extend(self.statements("name = _dy2st.undefined(text)", at, name=name, text=text))
-        return made
+            results.extend(self.statements("name = _dy2st.undefined(text)", at, name=name, text=text))
+        return results

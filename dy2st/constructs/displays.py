@@ -117,10 +117,10 @@ def dict_(*parts: tuple[Any, ...]) -> Any:
     session = current()
     if session is not None:
         return tables.display(session, parts)
-    made: dict[Any, Any] = {}
+    results: dict[Any, Any] = {}
     for part in parts:
-        made.update(*part) if len(part) == 1 else made.update([part])
-    return made
+        results.update(*part) if len(part) == 1 else results.update([part])
+    return results
 
 
 @operator("set")

@@ -59,21 +59,21 @@ def _tested(case: gast.match_case, subject: str, context: Context) -> tuple[list
     bound = tuple(dict.fromkeys(_names(at)))
     start: list[gast.stmt] = []
     if _is_value(at):
-        test, found = _value_test(at, subject, context), None
+        test, result = _value_test(at, subject, context), None
     else:
         (pattern,) = context.namer.numbered(names.CASE)
         start = context.statements("pattern = made", at, pattern=pattern, made=_pattern(at, context))
         test = context.expression("_dy2st.matches(pattern, subject)", at, pattern=pattern, subject=subject)
-        found = context.expression("_dy2st.found(pattern, subject)", at, pattern=pattern, subject=subject)
+        result = context.expression("_dy2st.found(pattern, subject)", at, pattern=pattern, subject=subject)
     if case.guard is None:
         targets = [template.store(name, at) for name in bound]
-        return start, test, context.statements("(targets,) = found", at, targets=targets, found=found) if bound else []
+        return start, test, context.statements("(targets,) = found", at, targets=targets, found=result) if bound else []
     if not bound:
         return start, context.expression("test and guard", at, test=test, guard=case.guard), []
     (items,) = context.namer.numbered(names.FOUND)
     setters = [_setter(name, position, items, at, context) for position, name in enumerate(bound)]
     text = "test and (items := found) and (setters,) and guard"
-    return start, context.expression(text, at, test=test, items=items, found=found, setters=setters, guard=case.guard), []
+    return start, context.expression(text, at, test=test, items=items, found=result, setters=setters, guard=case.guard), []
 
 
 def _setter(name: str, position: int, items: str, at: gast.AST, context: Context) -> gast.expr:

@@ -85,9 +85,9 @@ def _returns_in_block(node: gast.stmt) -> bool:
 
 
 def _bodies(node: gast.stmt) -> list[Sequence[gast.stmt]]:
-    found: list[Sequence[gast.stmt]] = []
-    map_bodies(node, lambda body: found.append(body) or list(body))  # type: ignore[func-returns-value]
-    return found
+    results: list[Sequence[gast.stmt]] = []
+    map_bodies(node, lambda body: results.append(body) or list(body))  # type: ignore[func-returns-value]
+    return results
 
 
 def _may_return(node: gast.stmt) -> bool:

@@ -27,13 +27,13 @@ def thunk(node: gast.expr, context: Context) -> gast.expr:
 
 def setter_definitions(context: Context, setters: dict[str, str], node: gast.FunctionDef) -> list[gast.stmt]:
     """Return the setters that the thunks of one function asked for."""
-    made: list[gast.stmt] = []
+    results: list[gast.stmt] = []
     declared = _declared_global(context.root)
     for name, setter in setters.items():
         text = _GLOBAL_SETTER if name in declared else _SETTER
         (value,) = context.namer.numbered(names.VALUE)
-        made.extend(context.statements(text, node.body[0], setter=setter, name=name, names=(name,), value=value))
-    return made
+        results.extend(context.statements(text, node.body[0], setter=setter, name=name, names=(name,), value=value))
+    return results
 
 
 _SETTER = """

@@ -60,23 +60,23 @@ def rewrite_blocks(node: gast.Try, context: Context) -> gast.Try | list[gast.stm
     plan, labels = context.plan.of(node), context.labels[id(node)]
     attempt, otherwise, error, *excepts = labels
     first, *blocks, last = plan.blocks
-    made = context.block_function(attempt, node.body, first, node.body[0])
+    results = context.block_function(attempt, node.body, first, node.body[0])
     kinds = []
     for handler, block, function in zip(node.handlers, blocks, excepts):
-        made += context.block_function(function, _named(handler, block, error, context), block, handler, error)
+        results += context.block_function(function, _named(handler, block, error, context), block, handler, error)
         text = "(lambda: kind, function)" if handler.type is not None else "(None, function)"
         kinds.append(context.expression(text, handler, kind=handler.type, function=function))
     if node.orelse:
-        made += context.block_function(otherwise, node.orelse, last, node.orelse[0])
+        results += context.block_function(otherwise, node.orelse, last, node.orelse[0])
     orelse = template.load(otherwise, node) if node.orelse else template.constant(None, node)
     at = _keyword(node)
-    made += context.statements(
+    results += context.statements(
         "_dy2st.try_stmt(attempt, (kinds,), orelse, names, caught)", at, attempt=attempt, kinds=kinds, orelse=orelse,
         names=template.constant(plan.names, at), caught=template.constant(plan.caught, at),
     )  # fmt: skip
     if not node.finalbody:
-        return made
-    node.body, node.handlers, node.orelse = made, [], []
+        return results
+    node.body, node.handlers, node.orelse = results, [], []
     return node
 
 

@@ -169,10 +169,10 @@ def _folder_beside(target: str) -> Iterator[str]:
     real = os.path.realpath(target)
     try:
         archive.check_target(real)
-        made = tempfile.TemporaryDirectory(prefix=".dy2st-", dir=os.path.dirname(real))
+        result = tempfile.TemporaryDirectory(prefix=".dy2st-", dir=os.path.dirname(real))
     except OSError as error:
         raise ExportError(f"cannot write {target}: {error.strerror or error}") from error
-    with made as folder:
+    with result as folder:
         yield folder
 
 
@@ -236,10 +236,10 @@ def _evaluation(programs: Sequence[Program]) -> Program:
     Raises:
         ExportError: there is none.
     """
-    found = next((program for program in programs if "eval" in program.modes), None)
-    if found is None:
+    result = next((program for program in programs if "eval" in program.modes), None)
+    if result is None:
         raise ExportError(f"{programs[0].name} was saved for training mode only; save it in evaluation mode", programs[0].origin)
-    return found
+    return result
 
 
 # -- the formats -------------------------------------------------------------------------------------------------------------

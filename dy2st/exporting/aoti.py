@@ -97,9 +97,9 @@ def _replace_product(graph: fx.Graph, node: fx.Node) -> None:
         options = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
         nothing = graph.call_function(torch.ops.aten.full.default, ([1, 1, 1], 0), options)
         nothing.meta["val"] = value.new_zeros((1, 1, 1))
-        made = graph.call_function(torch.ops.aten.baddbmm.default, (nothing, *node.args), {"beta": 0})
-    made.meta.update(node.meta)
-    node.replace_all_uses_with(made)
+        result = graph.call_function(torch.ops.aten.baddbmm.default, (nothing, *node.args), {"beta": 0})
+    result.meta.update(node.meta)
+    node.replace_all_uses_with(result)
     graph.erase_node(node)
 
 

@@ -43,7 +43,7 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
 
 
 def compare(
-    found: Sequence[torch.Tensor],
+    results: Sequence[torch.Tensor],
     expected: Sequence[torch.Tensor],
     rtol: float | None,
     atol: float | None,
@@ -57,10 +57,10 @@ def compare(
         rtol, atol: tolerances; by dtype if left out.
         names: of the tensors, for the message.
     """
-    if len(found) != len(expected):
-        return Difference(math.inf, f"{len(found)} results instead of {len(expected)}")
+    if len(results) != len(expected):
+        return Difference(math.inf, f"{len(results)} results instead of {len(expected)}")
     largest = 0.0
-    for number, (mine, theirs) in enumerate(zip(found, expected)):
+    for number, (mine, theirs) in enumerate(zip(results, expected)):
         name = f"result {number}" if names is None else names[number]
         mine, theirs = mine.detach(), theirs.detach()
         if mine.shape != theirs.shape or mine.dtype != theirs.dtype:

@@ -83,10 +83,10 @@ def _tensor(slot: InputSlot, sizes: dict[str, int], number: int, generator: torc
 
 def parameter_names(program: Program) -> list[str]:
     """Return the names of the tensors among the arguments, in order, fit for identifiers and different from each other."""
-    found: list[str] = []
+    results: list[str] = []
     for slot in program.inputs:
-        found.append(distinct(slot.name or "input", found))
-    return found
+        results.append(distinct(slot.name or "input", results))
+    return results
 
 
 def distinct(text: str, taken: Sequence[str]) -> str:

@@ -142,26 +142,26 @@ class _Loop:
 
     def _before(self, operator: str, inputs: Sequence[ir.Value | None]) -> ir.Value:
         """Return an operation before the loop."""
-        made = _named(ir.node(operator, inputs), self.node.outputs[0])
-        self.graph.insert_before(self.node, made)
-        return made.outputs[0]
+        result = _named(ir.node(operator, inputs), self.node.outputs[0])
+        self.graph.insert_before(self.node, result)
+        return result.outputs[0]
 
     def _replace(self, old: ir.Value, operator: str, inputs: Sequence[ir.Value | None]) -> None:
         """Give an operation's result in the place of another value, under its name."""
         _take_place(old, self._before(operator, inputs))
 
     def _initializer(self, name: str, value: numpy.ndarray) -> ir.Value:
-        made = ir.val(name, const_value=ir.tensor(value, name=name))
-        self.graph.register_initializer(made)
-        return made
+        result = ir.val(name, const_value=ir.tensor(value, name=name))
+        self.graph.register_initializer(result)
+        return result
 
     def _write(self) -> None:
         """Put a loop without the variables that are gone in the place of this one."""
         kept = [place for place in range(len(self.first)) if place not in self.gone]
         scans = range(len(self.first), len(self.node.outputs))
         inputs = [self.limit, self.condition, *(self.first[place] for place in kept)]
-        made = ir.node("Loop", inputs, num_outputs=len(kept) + len(scans), name=self.node.name)
-        for new, place in zip(made.outputs, (*kept, *scans)):
+        result = ir.node("Loop", inputs, num_outputs=len(kept) + len(scans), name=self.node.name)
+        for new, place in zip(result.outputs, (*kept, *scans)):
             _take_place(self.node.outputs[place], new)
         for place in sorted(self.gone, reverse=True):
             self.body.inputs.pop(2 + place)
@@ -169,16 +169,16 @@ class _Loop:
             if given.is_initializer() and not _is_used(given):
                 del self.body.initializers[given.name or ""]
         body = self.node.attributes.pop("body")
-        self.graph.insert_before(self.node, made)
+        self.graph.insert_before(self.node, result)
         self.graph.remove(self.node, safe=True)
-        made.attributes.add(body)
+        result.attributes.add(body)
 
 
 def _named(node: ir.Node, like: ir.Value, dtype: ir.DataType = ir.DataType.INT64) -> ir.Node:
     """Return an operation that gives one number, with a name for it."""
-    made = node.outputs[0]
-    made.name = f"{like.name}_{node.op_type.lower()}"
-    made.dtype, made.shape = dtype, ir.Shape(())
+    result = node.outputs[0]
+    result.name = f"{like.name}_{node.op_type.lower()}"
+    result.dtype, result.shape = dtype, ir.Shape(())
     return node
 
 
@@ -193,22 +193,22 @@ def _is_used(value: ir.Value) -> bool:
 
 
 def _producer(value: ir.Value | None, *operators: str) -> ir.Node | None:
-    found = value.producer() if value is not None else None
-    return found if found is not None and found.op_type in operators and found.domain == "" else None
+    result = value.producer() if value is not None else None
+    return result if result is not None and result.op_type in operators and result.domain == "" else None
 
 
 def _less(value: ir.Value | None) -> tuple[ir.Value | None, ir.Value | None] | None:
     """Return what a condition says is less than what."""
-    found = _producer(value, "Less", "Greater")
-    if found is None:
+    result = _producer(value, "Less", "Greater")
+    if result is None:
         return None
-    left, right = found.inputs
-    return (left, right) if found.op_type == "Less" else (right, left)
+    left, right = result.inputs
+    return (left, right) if result.op_type == "Less" else (right, left)
 
 
 def _through_identity(value: ir.Value) -> ir.Value | None:
-    found = _producer(value, "Identity")
-    return found.inputs[0] if found is not None else value
+    result = _producer(value, "Identity")
+    return result.inputs[0] if result is not None else value
 
 
 def _constant(value: ir.Value | None) -> numpy.ndarray | None:
@@ -232,10 +232,10 @@ def _is_whole_number(value: ir.Value) -> bool:
 
 
 def _is_zero(value: ir.Value | None) -> bool:
-    found = _constant(value)
-    return found is not None and not found.any()
+    result = _constant(value)
+    return result is not None and not result.any()
 
 
 def _is_one(value: ir.Value | None) -> bool:
-    found = _constant(value)
-    return found is not None and found.shape == () and bool(found == 1)
+    result = _constant(value)
+    return result is not None and result.shape == () and bool(result == 1)

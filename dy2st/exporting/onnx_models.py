@@ -58,7 +58,7 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
         try:
             inputs = parameter_names(program)
             has_lists = any(_is_of_lists(node) for part in lowered.exported.graph_module.modules() for node in _nodes(part))
-            made = torch.onnx.export(
+            result = torch.onnx.export(
                 lowered.exported,
                 input_names=inputs,
                 output_names=result_names(lowered.exported, inputs),
@@ -68,15 +68,15 @@ def write(lowered: Lowered, program: Program, path: str, opset: int | None) -> N
                 optimize=not has_lists,
                 custom_translation_table=sequences.translations(opset or _OPSET) if has_lists else None,
             )
-            if has_lists and made is not None:
-                sequences.give_types(made.model)
-                made.optimize()
+            if has_lists and result is not None:
+                sequences.give_types(result.model)
+                result.optimize()
         except Exception as error:
             raise _translated(error, program) from error
-        assert made is not None
-        simplify_loops(made.model)
+        assert result is not None
+        simplify_loops(result.model)
         size = sum(tensor.numel() * tensor.element_size() for tensor in lowered.exported.state_dict.values())
-        made.save(path, external_data=size > _LARGEST)
+        result.save(path, external_data=size > _LARGEST)
     onnx.checker.check_model(path, full_check=size <= _LARGEST)
 
 
@@ -101,13 +101,13 @@ def result_names(exported: torch.export.ExportedProgram, taken: Sequence[str]) -
     structure = exported.call_spec.out_spec
     assert structure is not None
     paths, _ = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(len(outputs))), structure))
-    found = list(taken)
+    results = list(taken)
     for path, number in paths:
         if isinstance(outputs[number], str):
             steps = [str(getattr(step, "key", getattr(step, "name", getattr(step, "idx", "")))) for step in path]
             named = bool(steps) and not steps[0][:1].isdigit()
-            found.append(distinct("_".join(steps if named else ["output", *steps]), found))
-    return found[len(taken) :]
+            results.append(distinct("_".join(steps if named else ["output", *steps]), results))
+    return results[len(taken) :]
 
 
 def _translated(error: BaseException, program: Program) -> ExportError:
@@ -115,14 +115,14 @@ def _translated(error: BaseException, program: Program) -> ExportError:
     root = error
     while root.__cause__ is not None:
         root = root.__cause__
-    found = _OPERATOR.search(str(root))
-    if found is None:
+    result = _OPERATOR.search(str(root))
+    if result is None:
         return ExportError(f"{program.name} cannot be told in ONNX: {type(root).__name__}: {brief(root)}", program.origin)
-    operator = found[2]
+    operator = result[2]
     nodes = [node for node in program.nodes() if isinstance(node.target, torch._ops.OpOverload)]
     using = [node for node in nodes if _stem(node) == operator] or [node for node in nodes if operator in _stem(node)]
     where = place(using[0]) if using else f"{program.origin}: {program.name}: "
-    return ExportError(f"{where}{found[1]}.{operator}.{found[3]} has no translation to ONNX; write it with other operators")
+    return ExportError(f"{where}{result[1]}.{operator}.{result[3]} has no translation to ONNX; write it with other operators")
 
 
 def _stem(node: Any) -> str:
@@ -168,8 +168,8 @@ def read(path: str) -> Runner:
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[torch.Tensor]:
         given = [leaf.detach().numpy() for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        found = session.run(None, dict(zip(names, given, strict=True)))
-        items = [item for value in found for item in (value if isinstance(value, list) else [value])]
+        result = session.run(None, dict(zip(names, given, strict=True)))
+        items = [item for value in result for item in (value if isinstance(value, list) else [value])]
         return [torch.from_numpy(numpy.asarray(item)) for item in items]
 
     return Runner(run)

@@ -97,7 +97,7 @@ def verified(program: Program, state: State, live: Any, run: Runner, options: Ex
             if problem is not None:
                 raise ExportError(f"{program.name} differs from eager Python: {problem}; {_shown(args, kwargs)}", program.origin)
         try:
-            found = _results(lambda *args, **kwargs: run.call(*as_tensors(program, args, kwargs)), args, kwargs)
+            result = _results(lambda *args, **kwargs: run.call(*as_tensors(program, args, kwargs)), args, kwargs)
         except Exception as error:
             raise ExportError(
                 f"the exported {program.name} fails where the program does not: {type(error).__name__}: "
@@ -105,7 +105,7 @@ def verified(program: Program, state: State, live: Any, run: Runner, options: Ex
                 program.origin,
             ) from error
         difference = _either(
-            compare(found, expected, options.rtol, options.atol),
+            compare(result, expected, options.rtol, options.atol),
             _compare_states(_held(program, run), _state(program, reference), options),
         )
         if difference.problem is not None:
@@ -176,7 +176,7 @@ def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _state(program: Program, module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the state of a program as a module has it now; constants belong to no module."""
-    found = {}
+    results = {}
     for slot in program.states:
         if slot.kind == "constant":
             continue
@@ -184,8 +184,8 @@ def _state(program: Program, module: torch.nn.Module) -> dict[str, torch.Tensor]
         owner: Any = module
         for name in path.owner:
             owner = getattr(owner, name)
-        (found[slot.name],) = tensors_of(effects.item(getattr(owner, path.name), path.items))
-    return found
+        (results[slot.name],) = tensors_of(effects.item(getattr(owner, path.name), path.items))
+    return results
 
 
 def _held(program: Program, run: Runner) -> dict[str, torch.Tensor]:
@@ -195,10 +195,10 @@ def _held(program: Program, run: Runner) -> dict[str, torch.Tensor]:
     return {name: held[kept] for name, kept in names.items() if kept in held}
 
 
-def _compare_states(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], options: ExportOptions) -> Difference:
-    names = [name for name in expected if name in found]
+def _compare_states(results: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], options: ExportOptions) -> Difference:
+    names = [name for name in expected if name in results]
     return compare(
-        [found[name] for name in names],
+        [results[name] for name in names],
         [expected[name] for name in names],
         options.rtol,
         options.atol,

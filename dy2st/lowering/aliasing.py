@@ -50,10 +50,10 @@ _known: WeakKeyDictionary[Block, Facts] = WeakKeyDictionary()
 
 def facts(block: Block) -> Facts:
     """Return what a block does to its inputs; computed once."""
-    found = _known.get(block)
-    if found is None:
-        found = _known[block] = _Analysis(block).facts()
-    return found
+    result = _known.get(block)
+    if result is None:
+        result = _known[block] = _Analysis(block).facts()
+    return result
 
 
 class _Analysis:
@@ -150,15 +150,15 @@ class _Analysis:
             outer = (*node.args[2], *node.args[3])  # type: ignore[misc]
             carried = len(node.args[2])  # type: ignore[arg-type]
         inner = [facts(block) for block in blocks]
-        for found in inner:
-            self.hazard = self.hazard or (found.hazard and node)
-            for position in found.tensors:
+        for match in inner:
+            self.hazard = self.hazard or (match.hazard and node)
+            for position in match.tensors:
                 self.write(node, self.of(outer[position]))
-            for position in found.lists:
+            for position in match.lists:
                 self.lists |= self.roots.get(outer[position], frozenset())
         shared = frozenset[fx.Node]()
-        for found in inner:
-            for origins in found.origins[1:] if carried else found.origins:
+        for match in inner:
+            for origins in match.origins[1:] if carried else match.origins:
                 shared = shared.union(*(self.of(outer[position]) for position in origins))
         if carried:
             shared = shared.union(*(self.of(value) for value in outer[:carried]))

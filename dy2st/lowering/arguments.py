@@ -29,8 +29,8 @@ def without_defaults(program: Program) -> Program:
     while args and len(args) <= len(positional) and args[-1] == defaults.get(positional[len(args) - 1]):
         args = args[:-1]
     left = [(name, item) for name, item in zip(names, kwargs, strict=True) if item != defaults.get(name)]
-    made = DictOf(tuple(name for name, _ in left), tuple(item for _, item in left))
-    return dataclasses.replace(program, in_structure=TupleOf((TupleOf(args), made)))
+    result = DictOf(tuple(name for name, _ in left), tuple(item for _, item in left))
+    return dataclasses.replace(program, in_structure=TupleOf((TupleOf(args), result)))
 
 
 def bound(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -42,8 +42,8 @@ def bound(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tupl
 def as_tensors(program: Program, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the same with a tensor for each number that is an input."""
     leaves = Binder(program).bind(args, kwargs, lambda: ())
-    made = [leaf if isinstance(leaf, torch.Tensor) else as_tensor(leaf) for leaf in leaves]
-    given, named = unflatten(program.in_structure, made)
+    results = [leaf if isinstance(leaf, torch.Tensor) else as_tensor(leaf) for leaf in leaves]
+    given, named = unflatten(program.in_structure, results)
     return tuple(given), dict(named)
 
 
@@ -55,11 +55,11 @@ def signature(program: Program) -> inspect.Signature:
     args, names, _ = _parts(program)
     positional = _positional(program)
     if len(args) <= len(positional) and not set(positional) & set(names):
-        made = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in positional[: len(args)]]
+        results = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in positional[: len(args)]]
     else:
         free = next(name for name in ("args", "arguments", "positional_arguments") if name not in names)
-        made = [inspect.Parameter(free, inspect.Parameter.VAR_POSITIONAL)]
-    return inspect.Signature([*made, *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names)])
+        results = [inspect.Parameter(free, inspect.Parameter.VAR_POSITIONAL)]
+    return inspect.Signature([*results, *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names)])
 
 
 def _parts(program: Program) -> tuple[tuple[Structure, ...], tuple[str, ...], tuple[Structure, ...]]:

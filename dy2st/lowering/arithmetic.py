@@ -125,14 +125,14 @@ def _compare(base: str, left: Any, right: Any) -> Any:
     """Return a comparison; of sizes it is kept as a condition on them too, which an assertion can tell ``torch.export``."""
     checks: tuple[Any, ...] = ()
     if not any(isinstance(value, Number) or kind_of(value) == "float" for value in (left, right)):
-        made = getattr(operator, base)(left, right)
-        if isinstance(made, bool):
-            return made
-        if surely(lambda: made):
+        outcome = getattr(operator, base)(left, right)
+        if isinstance(outcome, bool):
+            return outcome
+        if surely(lambda: outcome):
             return True
-        if surely(lambda: torch.sym_not(made)):
+        if surely(lambda: torch.sym_not(outcome)):
             return False
-        checks = (made,)
+        checks = (outcome,)
     kind = "float" if "float" in (kind_of(left), kind_of(right)) else "int"
     result = _COMPARISONS[base](as_tensor(left, kind), as_tensor(right, kind))
     return Number("bool", result, implied=_implied(base, form_of(left), form_of(right)), checks=checks)
@@ -208,21 +208,21 @@ def convert(value: Any, kind: str) -> Any:
 def item(tensor: torch.Tensor) -> Number:
     """Return ``tensor.item()``."""
     kind = "float" if tensor.dtype.is_floating_point else "bool" if tensor.dtype is torch.bool else "int"
-    made = convert(tensor, kind)
-    assert isinstance(made, Number)
-    return dataclasses.replace(made, form=new_form()) if kind == "int" else made
+    result = convert(tensor, kind)
+    assert isinstance(result, Number)
+    return dataclasses.replace(result, form=new_form()) if kind == "int" else result
 
 
 def _extreme(values: Sequence[Any], on_sizes: Callable[..., Any], on_tensors: Callable[..., torch.Tensor]) -> Any:
     if len({kind_of(value) for value in values}) > 1:
         raise NoTranslationError("min or max of numbers of different types")
-    found = values[0]
+    number = values[0]
     for value in values[1:]:
-        if isinstance(found, Number) or isinstance(value, Number):
-            found = Number(kind_of(value), on_tensors(as_tensor(found), as_tensor(value)))
+        if isinstance(number, Number) or isinstance(value, Number):
+            number = Number(kind_of(value), on_tensors(as_tensor(number), as_tensor(value)))
         else:
-            found = on_sizes(found, value)
-    return found
+            number = on_sizes(number, value)
+    return number
 
 
 def _where(condition: Any, if_true: Any, if_false: Any) -> Any:
@@ -307,7 +307,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "to_int": lambda value: convert(value, "int"),
     "to_float": lambda value: convert(value, "float"),
     "to_bool": truth,
-    "same_size": lambda found, expected: _compare("eq", found, expected),
+    "same_size": lambda obj, expected: _compare("eq", obj, expected),
     "logical_not": _not,
     "logical_and": _and,
     "logical_or": _or,

@@ -67,14 +67,14 @@ _is_alias_of: Callable[[torch.Tensor, torch.Tensor], bool] = getattr(torch._C, "
 
 def location(node: fx.Node) -> Location | None:
     """Return the user's line of a node."""
-    found: Location | None = node.meta.get("location")
-    return found
+    result: Location | None = node.meta.get("location")
+    return result
 
 
 def place(node: fx.Node) -> str:
     """Return the same as the beginning of a message."""
-    found = location(node)
-    return f"{found}: " if found is not None else ""
+    result = location(node)
+    return f"{result}: " if result is not None else ""
 
 
 def refuse(node: fx.Node, what: str, fix: str = "") -> ExportError:
@@ -98,10 +98,10 @@ def check_hazards(block: Block, node: fx.Node | None = None) -> None:
     Raises:
         ExportError: it does.
     """
-    found = facts(block).hazard
-    if found is not None:
+    result = facts(block).hazard
+    if result is not None:
         raise refuse(
-            found if node is None else node,
+            result if node is None else node,
             "a tensor is changed in place that may be one of several, depending on the way that was taken; which one else sees the "
             "change cannot be exported",
             "change a clone of it",
@@ -114,9 +114,9 @@ def own_copies(node: fx.Node, block: Block, inputs: Sequence[Any]) -> list[Any]:
     Raises:
         ExportError: it changes tensors that are in a list.
     """
-    found = facts(block)
+    result = facts(block)
     copies: dict[int, Any] = {}
-    for position in found.tensors:
+    for position in result.tensors:
         value = inputs[position]
         if isinstance(value, (ListValue, tuple, Unbound)):
             raise refuse(node, "a branch or loop changes in place a tensor that is in a list", "assign a new tensor to its place")
@@ -148,11 +148,11 @@ def apart(tensors: Sequence[Any]) -> list[Any]:
     What torch makes of branches and loops may take no two tensors that do, a row of a matrix and the matrix for one.
     """
     seen: set[int] = set()
-    made = []
+    results = []
     for value in tensors:
         if isinstance(value, torch.Tensor):
             memory = value.untyped_storage()._cdata
             value = value.clone() if memory in seen else value
             seen.add(memory)
-        made.append(value)
-    return made
+        results.append(value)
+    return results

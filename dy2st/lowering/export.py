@@ -112,9 +112,9 @@ def _write_sums_out(graph: fx.Graph) -> None:
         total = first
         with graph.inserting_before(node):
             for size in rest:
-                made = graph.call_function(operator.add, (total, size))
-                made.meta["val"] = sum(part.meta["val"] if isinstance(part, fx.Node) else part for part in (total, size))
-                total = made
+                result = graph.call_function(operator.add, (total, size))
+                result.meta["val"] = sum(part.meta["val"] if isinstance(part, fx.Node) else part for part in (total, size))
+                total = result
         node.replace_all_uses_with(total)
         graph.erase_node(node)
 
@@ -131,11 +131,11 @@ def _dynamic_shapes(program: Program) -> Any:
     dims: dict[str, Any] = {}
 
     def of_slot(slot: InputSlot) -> dict[int, Any]:
-        found = {}
+        results = {}
         for dim, size in enumerate(slot.shape):
             if isinstance(size, str):
-                found[dim] = dims.setdefault(size, torch.export.Dim(_dim_name(size), min=0))
-        return found
+                results[dim] = dims.setdefault(size, torch.export.Dim(_dim_name(size), min=0))
+        return results
 
     by_leaf = [of_slot(slot) for slot in program.inputs]
 
@@ -154,8 +154,8 @@ def _dynamic_shapes(program: Program) -> Any:
 
     match program.in_structure:
         case TupleOf((given, named)):
-            found = arguments.signature(program).bind(*visit(given), **visit(named)).arguments
-            return dict(found)
+            results = arguments.signature(program).bind(*visit(given), **visit(named)).arguments
+            return dict(results)
     raise ExportError(f"the arguments of {program.name} have an unknown structure", program.origin)
 
 

@@ -76,26 +76,26 @@ class Interpreter(Context):
         if target in _ITEMS:
             return None if args[0] is None else arithmetic.item(args[0])
         if target in scalars.NAMES:
-            made = _scalar(target, args)
-            self.defined(node, args, made)
-            return made
+            result = _scalar(target, args)
+            self.defined(node, args, result)
+            return result
         if target is aten.select.int and isinstance(args[2], Number) and args[0] is not None and not self.in_place:
             tensor, dim, index = args
             return lists.at(tensor, dim, index, tensor.shape[dim])
         return operators.call(target, args, kwargs)
 
-    def defined(self, node: fx.Node, args: tuple[Any, ...], made: Any) -> None:
+    def defined(self, node: fx.Node, args: tuple[Any, ...], obj: Any) -> None:
         """Assert that a function on numbers does not raise, where Python's would."""
         name = scalars.NAMES[node.target]  # type: ignore[index]  # a function of scalars, as the caller knows
         if name in _DIVISIONS and isinstance(args[1], Number):
             self.assert_true(node, args[1].tensor != 0, "ZeroDivisionError: division by zero")
-        elif name.startswith("math.") and isinstance(made, Number) and made.kind == "float":
+        elif name.startswith("math.") and isinstance(obj, Number) and obj.kind == "float":
             odd = [
                 torch.logical_not(torch.isfinite(value.tensor))
                 for value in args
                 if isinstance(value, Number) and value.kind == "float"
             ]
-            fine = torch.isfinite(made.tensor)
+            fine = torch.isfinite(obj.tensor)
             for each in odd:
                 fine = torch.logical_or(fine, each)
             if name not in _UNBOUNDED:

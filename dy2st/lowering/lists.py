@@ -25,24 +25,24 @@ def run(target: Any, args: tuple[Any, ...]) -> Any:
     """
     if target is control.list_:
         return ListValue(list(args[0]))
-    found = args[0]
-    if isinstance(found, Unbound) and target in _UNBOUND:
-        return _UNBOUND[target](found, *args[1:])
-    if isinstance(found, (list, tuple)):
-        found = ListValue(list(found))
-    if not isinstance(found, ListValue):
-        raise NoListError(f"{target.name} of a {type(found).__name__}")
-    if target in _JOINING and any(isinstance(value, ListValue) and value.sequence is not None for value in (found, args[1])):
-        return _JOINING[target](found, args[1])
-    if found.sequence is not None:
+    list_value = args[0]
+    if isinstance(list_value, Unbound) and target in _UNBOUND:
+        return _UNBOUND[target](list_value, *args[1:])
+    if isinstance(list_value, (list, tuple)):
+        list_value = ListValue(list(list_value))
+    if not isinstance(list_value, ListValue):
+        raise NoListError(f"{target.name} of a {type(list_value).__name__}")
+    if target in _JOINING and any(isinstance(value, ListValue) and value.sequence is not None for value in (list_value, args[1])):
+        return _JOINING[target](list_value, args[1])
+    if list_value.sequence is not None:
         if target not in _SEQUENCED:
             raise NoListError(f"{target.name} of a list whose length is known only when the program runs")
-        return _SEQUENCED[target](found, *args[1:])
-    if found.items is None:
+        return _SEQUENCED[target](list_value, *args[1:])
+    if list_value.items is None:
         if target not in _BUFFERED:
             raise NoListError(f"{target.name} of a list whose length is known only when the program runs")
-        return _BUFFERED[target](found, *args[1:])
-    return _on_items(target, found, found.items, args[1:])
+        return _BUFFERED[target](list_value, *args[1:])
+    return _on_items(target, list_value, list_value.items, args[1:])
 
 
 def as_sequence(value: ListValue | Unbound) -> Any:
@@ -90,7 +90,7 @@ def at(tensor: torch.Tensor, dim: int, index: Any, size: Any) -> torch.Tensor:
     return torch.index_select(tensor, dim, position.reshape(1).to(tensor.device)).squeeze(dim)
 
 
-def _on_items(target: Any, found: ListValue, items: list[Any], args: tuple[Any, ...]) -> Any:
+def _on_items(target: Any, obj: ListValue, items: list[Any], args: tuple[Any, ...]) -> Any:
     if target is control.list_get and isinstance(args[0], (Number, torch.SymInt)):
         return _chosen(items, args[0])
     if target is control.list_set and isinstance(args[0], (Number, torch.SymInt)):
@@ -102,7 +102,7 @@ def _on_items(target: Any, found: ListValue, items: list[Any], args: tuple[Any, 
         args = (*args[:-1], _known_items(args[-1]))
     if target in _SIMPLE:
         result = _SIMPLE[target](items, *args)
-        found.added = found.added if found.items is None else 0
+        obj.added = obj.added if obj.items is None else 0
         return ListValue(result) if isinstance(result, list) else result
     raise NoListError(f"{target.name}")
 
@@ -124,8 +124,8 @@ def _stacked(items: list[Any]) -> torch.Tensor:
 
 
 def _chosen(items: list[Any], index: Any) -> Any:
-    found = at(_stacked(items), 0, index, len(items))
-    return Number(kind_of(items[0]), found) if is_number(items[0]) else found
+    result = at(_stacked(items), 0, index, len(items))
+    return Number(kind_of(items[0]), result) if is_number(items[0]) else result
 
 
 def _replace(items: list[Any], index: Any, value: Any) -> None:
@@ -138,83 +138,83 @@ def _replace(items: list[Any], index: Any, value: Any) -> None:
             items[number] = torch.where(here, value, item)
 
 
-def _append(found: ListValue, value: Any) -> None:
-    assert found.buffer is not None and found.length is not None
-    if not isinstance(value, torch.Tensor) or value.dtype != found.buffer.dtype or value.dim() != found.buffer.dim() - 1:
+def _append(obj: ListValue, value: Any) -> None:
+    assert obj.buffer is not None and obj.length is not None
+    if not isinstance(value, torch.Tensor) or value.dtype != obj.buffer.dtype or value.dim() != obj.buffer.dim() - 1:
         raise NoListError("a list that grows in a loop, and holds something else than tensors of one size")
-    _check_size(found, value)
-    place = found.length.tensor.reshape(1)
-    found.buffer = torch.index_put(found.buffer, (place,), value.unsqueeze(0))
-    found.length = Number("int", found.length.tensor + 1, None if found.length.form is None else found.length.form + 1)
-    found.added = None if found.added is None else found.added + 1
+    _check_size(obj, value)
+    place = obj.length.tensor.reshape(1)
+    obj.buffer = torch.index_put(obj.buffer, (place,), value.unsqueeze(0))
+    obj.length = Number("int", obj.length.tensor + 1, None if obj.length.form is None else obj.length.form + 1)
+    obj.added = None if obj.added is None else obj.added + 1
 
 
-def _check_size(found: ListValue, value: torch.Tensor) -> None:
+def _check_size(obj: ListValue, value: torch.Tensor) -> None:
     """Check the size of an item: a smaller one would be repeated in its place in the buffer."""
-    assert found.buffer is not None
-    if not all(surely(lambda a=a, b=b: a == b) for a, b in zip(value.shape, found.buffer.shape[1:], strict=True)):  # type: ignore[misc]
+    assert obj.buffer is not None
+    if not all(surely(lambda a=a, b=b: a == b) for a, b in zip(value.shape, obj.buffer.shape[1:], strict=True)):  # type: ignore[misc]
         raise NoListError("a list that grows in a loop, and holds tensors whose sizes may differ")
 
 
-def _get(found: ListValue, index: Any) -> torch.Tensor:
-    assert found.buffer is not None
-    return at(found.buffer, 0, index, found.length)
+def _get(value: ListValue, index: Any) -> torch.Tensor:
+    assert value.buffer is not None
+    return at(value.buffer, 0, index, value.length)
 
 
-def _set(found: ListValue, index: Any, value: torch.Tensor) -> None:
-    assert found.buffer is not None
-    _check_size(found, value)
+def _set(obj: ListValue, index: Any, value: torch.Tensor) -> None:
+    assert obj.buffer is not None
+    _check_size(obj, value)
     position = as_tensor(index, "int")
-    position = torch.where(position < 0, position + as_tensor(found.length, "int"), position)
-    found.buffer = torch.index_put(found.buffer, (position.reshape(1),), value.unsqueeze(0))
+    position = torch.where(position < 0, position + as_tensor(obj.length, "int"), position)
+    obj.buffer = torch.index_put(obj.buffer, (position.reshape(1),), value.unsqueeze(0))
 
 
-def _pop(found: ListValue, index: Any = -1) -> torch.Tensor:
+def _pop(value: ListValue, index: Any = -1) -> torch.Tensor:
     if index != -1:
         raise NoListError("pop from somewhere else than the end, of a list whose length is known only when the program runs")
-    last = _get(found, -1)
-    assert found.length is not None
-    found.length = Number("int", found.length.tensor - 1, new_form())
+    last = _get(value, -1)
+    assert value.length is not None
+    value.length = Number("int", value.length.tensor - 1, new_form())
     return last
 
 
-def _copy(found: ListValue) -> ListValue:
-    return ListValue(None, found.buffer, found.length, found.added)
+def _copy(value: ListValue) -> ListValue:
+    return ListValue(None, value.buffer, value.length, value.added)
 
 
-def _extend(found: ListValue, other: Any) -> None:
+def _extend(value: ListValue, other: Any) -> None:
     for item in _known_items(other):
-        _append(found, item)
+        _append(value, item)
 
 
 # -- sequences ---------------------------------------------------------------------------------------------------------------
 
 
-def _sequence(found: ListValue) -> torch.Tensor:
-    assert found.sequence is not None
-    return found.sequence
+def _sequence(value: ListValue) -> torch.Tensor:
+    assert value.sequence is not None
+    return value.sequence
 
 
-def _sequence_length(found: ListValue) -> Number:
-    return Number("int", sequences.LENGTH(_sequence(found)), new_form())
+def _sequence_length(value: ListValue) -> Number:
+    return Number("int", sequences.LENGTH(_sequence(value)), new_form())
 
 
-def _position(found: ListValue, index: Any) -> torch.Tensor:
+def _position(value: ListValue, index: Any) -> torch.Tensor:
     """Return a position counted from the beginning."""
     position = as_tensor(index, "int")
-    return torch.where(position < 0, position + sequences.LENGTH(_sequence(found)), position)
+    return torch.where(position < 0, position + sequences.LENGTH(_sequence(value)), position)
 
 
-def _sequence_item(found: ListValue, value: Any) -> torch.Tensor:
+def _sequence_item(obj: ListValue, value: Any) -> torch.Tensor:
     """Return an item as the sequence takes it: ONNX would refuse another dtype only when the model is loaded."""
-    if is_number(value) and getattr(found.item, "kind", None) == kind_of(value):
+    if is_number(value) and getattr(obj.item, "kind", None) == kind_of(value):
         return as_tensor(value)
     if (
         isinstance(value, torch.Tensor)
-        and getattr(found.item, "dtype", None) == value.dtype
-        and len(found.item.sizes) == value.dim()
+        and getattr(obj.item, "dtype", None) == value.dtype
+        and len(obj.item.sizes) == value.dim()
     ):
-        found.item = dataclasses.replace(found.item, sizes=_common_sizes(found.item.sizes, value.shape))
+        obj.item = dataclasses.replace(obj.item, sizes=_common_sizes(obj.item.sizes, value.shape))
         return value
     raise NoListError("a list that grows in a loop, and holds something else than tensors or numbers of one kind")
 
@@ -223,51 +223,51 @@ def _common_sizes(left: Any, right: Any) -> tuple[Any, ...]:
     return tuple(a if isinstance(b, int) and a == b else None for a, b in zip(left, right, strict=True))
 
 
-def _sequence_insert(found: ListValue, index: Any, value: Any) -> None:
-    length = sequences.LENGTH(_sequence(found))
-    position = torch.minimum(torch.clamp(_position(found, index), min=0), length)
-    found.sequence = sequences.INSERT(_sequence(found), _sequence_item(found, value), position)
+def _sequence_insert(obj: ListValue, index: Any, value: Any) -> None:
+    length = sequences.LENGTH(_sequence(obj))
+    position = torch.minimum(torch.clamp(_position(obj, index), min=0), length)
+    obj.sequence = sequences.INSERT(_sequence(obj), _sequence_item(obj, value), position)
 
 
-def _sequence_append(found: ListValue, value: Any) -> None:
-    item = _sequence_item(found, value)
-    found.sequence = sequences.INSERT(_sequence(found), item, sequences.LENGTH(_sequence(found)))
+def _sequence_append(obj: ListValue, value: Any) -> None:
+    item = _sequence_item(obj, value)
+    obj.sequence = sequences.INSERT(_sequence(obj), item, sequences.LENGTH(_sequence(obj)))
 
 
 def _concatenated(left: ListValue, right: Any) -> ListValue:
     """Return two lists in a row, of which one may be a sequence."""
     if left.sequence is not None:
-        made = ListValue(None, sequence=left.sequence, item=left.item)
+        list_value = ListValue(None, sequence=left.sequence, item=left.item)
         for value in _known_items(right):
-            _sequence_append(made, value)
-        return made
-    made = ListValue(None, sequence=right.sequence, item=right.item)
+            _sequence_append(list_value, value)
+        return list_value
+    list_value = ListValue(None, sequence=right.sequence, item=right.item)
     for number, value in enumerate(_known_items(left)):
-        _sequence_insert(made, number, value)
-    return made
+        _sequence_insert(list_value, number, value)
+    return list_value
 
 
-def _sequence_get(found: ListValue, index: Any) -> Any:
+def _sequence_get(value: ListValue, index: Any) -> Any:
     if isinstance(index, slice):
         raise NoListError("a slice of a list whose length is known only when the program runs")
-    if not hasattr(found.item, "sizes"):
-        return Number(found.item.kind, sequences.at(_sequence(found), as_tensor(index), (), DTYPES[found.item.kind]), new_form())
-    return sequences.at(_sequence(found), as_tensor(index), found.item.sizes, found.item.dtype)
+    if not hasattr(value.item, "sizes"):
+        return Number(value.item.kind, sequences.at(_sequence(value), as_tensor(index), (), DTYPES[value.item.kind]), new_form())
+    return sequences.at(_sequence(value), as_tensor(index), value.item.sizes, value.item.dtype)
 
 
-def _sequence_set(found: ListValue, index: Any, value: Any) -> None:
-    position = _position(found, index)
-    found.sequence = sequences.INSERT(sequences.ERASE(_sequence(found), position), _sequence_item(found, value), position)
+def _sequence_set(obj: ListValue, index: Any, value: Any) -> None:
+    position = _position(obj, index)
+    obj.sequence = sequences.INSERT(sequences.ERASE(_sequence(obj), position), _sequence_item(obj, value), position)
 
 
-def _sequence_pop(found: ListValue, index: Any = -1) -> Any:
-    last = _sequence_get(found, index)
-    found.sequence = sequences.ERASE(_sequence(found), as_tensor(index))
+def _sequence_pop(value: ListValue, index: Any = -1) -> Any:
+    last = _sequence_get(value, index)
+    value.sequence = sequences.ERASE(_sequence(value), as_tensor(index))
     return last
 
 
-def _sequence_clear(found: ListValue) -> None:
-    found.become(ListValue([]))
+def _sequence_clear(value: ListValue) -> None:
+    value.become(ListValue([]))
 
 
 def _slice(items: list[Any], part: slice) -> list[Any]:
@@ -301,7 +301,7 @@ _BUFFERED: dict[Any, Callable[..., Any]] = {
     control.list_get: _get,
     control.list_set: _set,
     control.list_pop: _pop,
-    control.list_len: lambda found: found.length,
+    control.list_len: lambda value: value.length,
     control.list_copy: _copy,
 }
 
@@ -313,16 +313,16 @@ _SEQUENCED: dict[Any, Callable[..., Any]] = {
     control.list_pop: _sequence_pop,
     control.list_clear: _sequence_clear,
     control.list_len: _sequence_length,
-    control.list_copy: lambda found: ListValue(None, sequence=found.sequence, item=found.item),
+    control.list_copy: lambda value: ListValue(None, sequence=value.sequence, item=value.item),
 }
 
 _JOINING: dict[Any, Callable[..., Any]] = {
     control.list_concat: _concatenated,
-    control.list_extend: lambda found, other: found.become(_concatenated(found, other)),
+    control.list_extend: lambda value, other: value.become(_concatenated(value, other)),
 }
 
 _UNBOUND: dict[Any, Callable[..., Any]] = {
-    control.list_get: lambda found, index: at(found.tensor, found.dim, index, found.tensor.shape[found.dim]),
-    control.list_len: lambda found: found.tensor.shape[found.dim],
-    control.list_copy: lambda found: found,
+    control.list_get: lambda value, index: at(value.tensor, value.dim, index, value.tensor.shape[value.dim]),
+    control.list_len: lambda value: value.tensor.shape[value.dim],
+    control.list_copy: lambda value: value,
 }

@@ -98,8 +98,8 @@ class LoweredModule(nn.Module):
         owner: nn.Module = self
         for part in path.owner:
             owner = owner._modules[part]  # type: ignore[assignment]  # as in the loaded module
-        found: torch.Tensor = getattr(owner, path.name)
-        return found
+        value: torch.Tensor = getattr(owner, path.name)
+        return value
 
     def _write(self, effect: Any, outputs: Sequence[Any]) -> None:
         """Give a buffer its new contents."""

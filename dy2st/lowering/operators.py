@@ -23,8 +23,8 @@ def call(target: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str,
     given = dict(_by_name(target, args, kwargs))
     if any(value is None and str(argument.type) == "Tensor" for argument, value in _paired(target, given)):
         return None
-    if target in (aten.stack.default, aten.cat.default) and (made := _joined(target, given)) is not None:
-        return made
+    if target in (aten.stack.default, aten.cat.default) and (result := _joined(target, given)) is not None:
+        return result
     if target is aten.unbind.int and isinstance(given["self"].shape[given.get("dim", 0)], torch.SymInt):
         return Unbound(given["self"], given.get("dim", 0))
     if target is aten.scaled_dot_product_attention.default and given["query"].dim() != 4:
@@ -39,8 +39,8 @@ def call(target: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str,
 
 def _attention(given: dict[str, Any]) -> torch.Tensor:
     """Attention that is not over batches and heads by the operator that eager takes then, which exporters can take apart."""
-    made: tuple[torch.Tensor, ...] = aten._scaled_dot_product_attention_math.default(**given)
-    return made[0]
+    result: tuple[torch.Tensor, ...] = aten._scaled_dot_product_attention_math.default(**given)
+    return result[0]
 
 
 def size(value: Any) -> Any:
@@ -101,10 +101,10 @@ def _taking_tensors(target: torch._ops.OpOverload, given: dict[str, Any]) -> tup
     packet, name = target.overloadpacket, target._overloadname
     for candidate in (name.replace("Scalar", "Tensor"), "Tensor", name.replace("Scalar_mode", "Tensor_mode")):
         if candidate != name and candidate in packet.overloads():
-            found = getattr(packet, candidate)
-            names = {argument.name for argument in found._schema.arguments}
+            result = getattr(packet, candidate)
+            names = {argument.name for argument in result._schema.arguments}
             if set(given) <= names:
-                return found, given
+                return result, given
     return target, given
 
 

@@ -133,12 +133,12 @@ def _output(program: Program, value: Any) -> Any:
 def with_opaque_sizes(program: Program, leaves: Sequence[Any]) -> list[Any]:
     """Return the arguments cut to their own sizes, which come out of tensors: all that is known of them is that they are sizes."""
     known: dict[str, Any] = {}
-    made = []
+    results = []
     for slot, value in zip(program.inputs, leaves, strict=True):
         for dim, size in enumerate(slot.shape):
             if isinstance(size, str):
                 if size not in known:
                     known[size] = known_later(as_tensor(value.shape[dim]))
                 value = prefix(value, dim, known[size])
-        made.append(value)
-    return made
+        results.append(value)
+    return results

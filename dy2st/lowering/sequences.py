@@ -52,8 +52,8 @@ def _defined(schema: str) -> Callable[[Callable[..., torch.Tensor]], torch._ops.
         name = schema.partition("(")[0]
         _library.define(schema)
         register_fake(f"{_NAMESPACE}::{name}", function, lib=_library)
-        found: torch._ops.OpOverload = getattr(getattr(torch.ops, _NAMESPACE), name).default
-        return found
+        result: torch._ops.OpOverload = getattr(getattr(torch.ops, _NAMESPACE), name).default
+        return result
 
     return register
 
@@ -88,8 +88,8 @@ def at(s: torch.Tensor, index: torch.Tensor, sizes: Sequence[Any], dtype: torch.
         sizes: of the item, as far as they are known.
         dtype: of the item.
     """
-    made: torch.Tensor = AT(s, index, _known(sizes), dtype)
-    return made
+    result: torch.Tensor = AT(s, index, _known(sizes), dtype)
+    return result
 
 
 def joined(s: torch.Tensor, dim: int, new: bool, sizes: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
@@ -109,8 +109,8 @@ def joined(s: torch.Tensor, dim: int, new: bool, sizes: Sequence[Any], dtype: to
     else:
         dim %= len(known)
         known[dim] = _OF_ANY_SIZE
-    made: torch.Tensor = JOINED(s, dim, new, known, dtype)
-    return made
+    result: torch.Tensor = JOINED(s, dim, new, known, dtype)
+    return result
 
 
 def _known(sizes: Sequence[Any]) -> list[int]:

@@ -126,8 +126,8 @@ def as_tensor(value: Any, kind: str | None = None) -> torch.Tensor:
     if isinstance(value, Number):
         return value.tensor.to(dtype)
     if isinstance(value, torch.SymInt):
-        made: torch.Tensor = torch.ops.aten.scalar_tensor.default(value, dtype=torch.int64)
-        return made.to(dtype)
+        result: torch.Tensor = torch.ops.aten.scalar_tensor.default(value, dtype=torch.int64)
+        return result.to(dtype)
     return torch.full((), value, dtype=dtype)
 
 
@@ -194,8 +194,8 @@ def unflatten(recipes: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
                 return dataclasses.replace(number, tensor=leaves[index], checks=())
             case ("list", number, inner, buffer, length, sequence, added, allotted, kind):
                 items = None if inner is None else [make(item) for item in inner]
-                lists[number] = made = ListValue(items, make(buffer), make(length), added, allotted, make(sequence), kind)
-                return made
+                lists[number] = list_value = ListValue(items, make(buffer), make(length), added, allotted, make(sequence), kind)
+                return list_value
             case ("again", number):
                 return lists[number]
             case ("unbound", tensor, dim):

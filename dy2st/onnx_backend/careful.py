@@ -57,12 +57,12 @@ class Careful(Interpreter):
         try:
             outputs = super().run_block(block, inputs)
         finally:
-            found = self._blocks.pop()
+            result = self._blocks.pop()
         if not self._blocks:
-            self.conditions += [condition for _, condition in found]
+            self.conditions += [condition for _, condition in result]
             return outputs
-        self._tied = self._tied or bool(found)
-        return _tied(outputs, found) if found else outputs
+        self._tied = self._tied or bool(result)
+        return _tied(outputs, result) if result else outputs
 
     def assert_true(self, node: fx.Node, condition: torch.Tensor, text: str) -> None:
         self._blocks[-1].append((node, condition))
@@ -74,15 +74,15 @@ class Careful(Interpreter):
             self.assert_true(node, known.tensor, "")
 
     def _operation(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
-        made = self._lowered(node, resolve)
+        result = self._lowered(node, resolve)
         target = node.target
         if not node.users and isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable:
-            self._ask_for(node, made)  # it is there for what it may raise
-        return made
+            self._ask_for(node, result)  # it is there for what it may raise
+        return result
 
-    def _ask_for(self, node: fx.Node, made: Any) -> None:
+    def _ask_for(self, node: fx.Node, obj: Any) -> None:
         """Have what an operation gives computed, whoever uses it."""
-        for value in made if isinstance(made, (tuple, list)) else (made,):
+        for value in obj if isinstance(obj, (tuple, list)) else (obj,):
             tensor = value.tensor if isinstance(value, Number) else value
             if isinstance(tensor, torch.Tensor):
                 one = tensor.reshape(-1)[:1]
@@ -113,12 +113,12 @@ class Careful(Interpreter):
         """Return a branch or loop: what is checked in it is asked for, whoever uses what it gives."""
         around, self._tied = self._tied, False
         try:
-            made = super()._operation(node, resolve)
+            result = super()._operation(node, resolve)
             if self._tied:
-                self._ask_for(node, made)
+                self._ask_for(node, result)
         finally:
             self._tied = around
-        return made
+        return result
 
     def _check_places(self, node: fx.Node, args: tuple[Any, ...]) -> None:
         """Check that items and entries that are taken or replaced are there."""
@@ -155,13 +155,13 @@ class Careful(Interpreter):
                 self.assert_true(node, torch.logical_and(index < size, index >= -size).all(), "")
             dim += 1
 
-    def _bounded(self, node: fx.Node, made: Any, args: Sequence[Any]) -> Any:
+    def _bounded(self, node: fx.Node, obj: Any, args: Sequence[Any]) -> Any:
         """Return a whole number that Python would let grow beyond 64 bits."""
-        if isinstance(made, Number) and made.kind == "int":
+        if isinstance(obj, Number) and obj.kind == "int":
             function: Any = node.target
             about = function(*(as_tensor(value).to(torch.float64) for value in args))
             self.assert_true(node, about.abs() < _LARGEST, "")
-        return made
+        return obj
 
     def _check_place(self, node: fx.Node, index: Any, size: torch.Tensor) -> None:
         position = as_tensor(index, "int")
@@ -199,13 +199,13 @@ def _replaced(value: Any, old: Any, new: Any) -> Any:
     return type(value)(_replaced(item, old, new) for item in value) if isinstance(value, (tuple, list)) else value
 
 
-def _tied(outputs: list[Any], found: Sequence[tuple[fx.Node, torch.Tensor]]) -> list[Any]:
+def _tied(outputs: list[Any], results: Sequence[tuple[fx.Node, torch.Tensor]]) -> list[Any]:
     """Return the outputs of a block, one of which cannot be computed where a condition is false: it takes an item that is not there.
 
     Raises:
         ExportError: the block has no tensor to tie them to.
     """
-    holds = torch.stack([condition.reshape(()) for _, condition in found]).all()
+    holds = torch.stack([condition.reshape(()) for _, condition in results]).all()
     missing = torch.logical_not(holds).to(torch.int64).reshape(1)
     for position, value in enumerate(outputs):
         tensor = value.tensor if isinstance(value, Number) and value.form is None else value
@@ -213,7 +213,7 @@ def _tied(outputs: list[Any], found: Sequence[tuple[fx.Node, torch.Tensor]]) -> 
             continue
         one = torch.index_select(torch.ones(1, dtype=tensor.dtype), 0, missing).reshape(())
         tied = torch.logical_and(tensor, one) if tensor.dtype is torch.bool else tensor * one
-        made = list(outputs)
-        made[position] = tied if tensor is value else dataclasses.replace(value, tensor=tied)
-        return made
-    raise ExportError("what is checked here is in a branch or loop that gives no tensor", location(found[0][0]))
+        collected = list(outputs)
+        collected[position] = tied if tensor is value else dataclasses.replace(value, tensor=tied)
+        return collected
+    raise ExportError("what is checked here is in a branch or loop that gives no tensor", location(results[0][0]))

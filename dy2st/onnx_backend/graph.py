@@ -247,6 +247,6 @@ def to_text(graph: Graph) -> str:
 
 def from_text(model: bytes, text: str) -> Graph:
     """Return the inverse of :func:`to_text`."""
-    found = json.loads(text)
-    results = tuple(Result(*result) for result in found["results"])
-    return Graph(model, results, tuple((a, b) for a, b in found["written"]), found["holds"])
+    value = json.loads(text)
+    results = tuple(Result(*result) for result in value["results"])
+    return Graph(model, results, tuple((a, b) for a, b in value["written"]), value["holds"])

@@ -25,8 +25,8 @@ from dy2st_runtime.ir.program import Program
 def graph(program: Program, values: Sequence[Any]) -> Graph:
     """Return the graph of a program, from the disk if it was made before; see :func:`dy2st.onnx_backend.graph.made`."""
     key = _key(program, values)
-    if key is not None and (found := _read(folder() / key)) is not None:
-        return found
+    if key is not None and (value := _read(folder() / key)) is not None:
+        return value
     result = made(program, values)
     if key is not None:
         _write(folder(), key, result)

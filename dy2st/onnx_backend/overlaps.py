@@ -147,10 +147,10 @@ class _Walk:
 
 
 def _union(parts: Iterable[_Memory]) -> _Memory:
-    found = _Memory()
+    result = _Memory()
     for part in parts:
-        found |= part
-    return found
+        result |= part
+    return result
 
 
 def _paired(node: fx.Node) -> Iterator[tuple[Any, Any]]:

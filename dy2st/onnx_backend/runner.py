@@ -81,8 +81,8 @@ class Runner:
         asks = bound.unusual(values) if bound is not None and known else unusual(values)
         reason = self._refused or (None if asks is None else Reason(asks))
         if reason is None:
-            found = bound if known and bound is not None else self._bind(values)
-            outputs = found if isinstance(found, Reason) else self._outputs(found, values)
+            result = bound if known and bound is not None else self._bind(values)
+            outputs = result if isinstance(result, Reason) else self._outputs(result, values)
             if isinstance(outputs, tuple):
                 self._ran += 1
                 return outputs
@@ -106,17 +106,17 @@ class Runner:
         if graph.written and _conflict(graph, values):
             return Reason("a tensor that is changed in place shares its memory with another one")
         try:
-            found = bound.session(values)
+            value = bound.session(values)
         except Exception as error:  # whatever it is, the other executor computes it, or raises what eager does
             log.info("%s: onnxruntime gives %s", self._program.origin, error)
             return Reason(f"onnxruntime gives {type(error).__name__} (see the log)", has_failed=True)
-        if graph.holds is not None and not bool(found[graph.holds]):
+        if graph.holds is not None and not bool(value[graph.holds]):
             return _RAISES
-        outputs = tuple(_output(result, found, values) for result in graph.results)
+        outputs = tuple(_output(result, value, values) for result in graph.results)
         if graph.written:
             with torch.no_grad():
                 for position, index in graph.written:
-                    values[position].copy_(_typed(found[index], values[position].dtype is torch.bool))
+                    values[position].copy_(_typed(value[index], values[position].dtype is torch.bool))
         return outputs
 
     def _bind(self, values: Sequence[Any]) -> _Bound | Reason:
@@ -132,7 +132,7 @@ class Runner:
                 self._changes.update(bound.changes(values))
             start = time.perf_counter()
             try:
-                self._sessions[threads] = made = self._made(values, threads)
+                self._sessions[threads] = result = self._made(values, threads)
             except ExportError as error:
                 self._refused = Reason(error.message, error.location)
                 return self._refused
@@ -142,7 +142,7 @@ class Runner:
             finally:
                 self._seconds += time.perf_counter() - start
             log.info("%s: ready in %.0f ms", self._program.origin, 1e3 * (time.perf_counter() - start))
-            return made
+            return result
 
     def _made(self, values: Sequence[Any], threads: int) -> _Bound:
         if self._graph is None:
@@ -162,12 +162,12 @@ class Runner:
             self._note(reason)
             return self._rest(values)
         try:
-            found = self._rest(values)
+            result = self._rest(values)
         except Exception:
             self._note(_RAISES)
             raise
         self._note(reason)
-        return found
+        return result
 
     def _note(self, reason: Reason) -> None:
         """Count a call that ran elsewhere, and say why, the first time."""
@@ -229,12 +229,12 @@ class _Bound:
 
     def changes(self, values: Sequence[Any]) -> list[int]:
         """Return which weights have changed, as far as their versions tell; all if that is not known."""
-        found = [
+        results = [
             position
             for position, weight, version, place in zip(self._positions, self._tensors, self._versions, self._places)
             if values[position] is not weight or weight._version != version or weight.data_ptr() != place
         ]
-        return found or [*self._positions]
+        return results or [*self._positions]
 
 
 class _Samples:
@@ -281,17 +281,17 @@ def _constants(program: Program, graph: Graph, values: Sequence[Any]) -> list[in
     ]
 
 
-def _output(result: Any, found: Sequence[torch.Tensor], values: Sequence[Any]) -> Any:
+def _output(result: Any, results: Sequence[torch.Tensor], values: Sequence[Any]) -> Any:
     if result.kind == "tensor":
-        which = MADE if result.which is None else int(found[result.which])
+        which = MADE if result.which is None else int(results[result.which])
         if which != MADE:
             return None if which == NOTHING else values[which]
-        return _typed(found[result.index], result.boolean)
+        return _typed(results[result.index], result.boolean)
     if result.kind == "given":
         return values[result.index]
     if result.kind == "constant":
         return result.value
-    number = found[result.index].item()
+    number = results[result.index].item()
     return bool(number) if result.kind == "bool" else number
 
 

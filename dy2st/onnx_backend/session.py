@@ -31,14 +31,14 @@ class Session:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         loaded = onnx.load_from_string(model)
-        found = self._take(loaded, constants)
-        self._kept = [onnxruntime.OrtValue(ort_value(value)) for value in found.values()]
-        if found:
-            options.add_external_initializers([f"input_{position}" for position in found], self._kept)
-        made = onnxruntime.InferenceSession(loaded.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        self._session = made._sess
-        self._names = {int(given.name.removeprefix("input_")): given.name for given in made.get_inputs()}
-        self._outputs = [given.name for given in made.get_outputs()]
+        result = self._take(loaded, constants)
+        self._kept = [onnxruntime.OrtValue(ort_value(value)) for value in result.values()]
+        if result:
+            options.add_external_initializers([f"input_{position}" for position in result], self._kept)
+        inference_session = onnxruntime.InferenceSession(loaded.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        self._session = inference_session._sess
+        self._names = {int(given.name.removeprefix("input_")): given.name for given in inference_session.get_inputs()}
+        self._outputs = [given.name for given in inference_session.get_outputs()]
         self._run_options = onnxruntime.RunOptions()
         self._run_options.log_severity_level = 4
 
@@ -57,9 +57,9 @@ class Session:
                 continue
             taken[position] = value
             kind = given.type.tensor_type.elem_type
-            made = onnx.TensorProto(name=given.name, data_type=kind, dims=value.shape, data_location=onnx.TensorProto.EXTERNAL)
-            made.external_data.add(key="location", value="memory")
-            model.graph.initializer.append(made)
+            tensor_proto = onnx.TensorProto(name=given.name, data_type=kind, dims=value.shape, data_location=onnx.TensorProto.EXTERNAL)
+            tensor_proto.external_data.add(key="location", value="memory")
+            model.graph.initializer.append(tensor_proto)
         return taken
 
     def __call__(self, values: Sequence[Any]) -> list[torch.Tensor]:

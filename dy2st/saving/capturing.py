@@ -112,10 +112,10 @@ def _settled(captures: Sequence[Capture], modes: Sequence[bool | None], records:
     dynamic: dict[str, Dims] = {}
     while True:
         programs = [capture.taken(mode, dynamic, records) for capture in captures for mode in modes]
-        found = carried(programs)
-        if not found:
+        result = carried(programs)
+        if not result:
             return programs
-        dynamic = {**dynamic, **found}
+        dynamic = {**dynamic, **result}
 
 
 class Capture:
@@ -127,11 +127,11 @@ class Capture:
 
     def taken(self, mode: bool | None, dynamic: Mapping[str, Dims], records: bool) -> Taken:
         """Return the program for one mode, with its recording if that is asked for and keeps anything."""
-        found = self._taken(mode, dynamic, False)
-        if not records or not found.captured.writes:
-            return found
+        result = self._taken(mode, dynamic, False)
+        if not records or not result.captured.writes:
+            return result
         recording = self._taken(mode, dynamic, True)
-        return dataclasses.replace(found, recording=recording) if on_raise.may_leave(recording.captured.program) else found
+        return dataclasses.replace(result, recording=recording) if on_raise.may_leave(recording.captured.program) else result
 
     def _taken(self, mode: bool | None, dynamic: Mapping[str, Dims], records: bool) -> Taken:
         key = (mode, frozenset(dynamic.items()), records)

@@ -86,15 +86,15 @@ def carried(programs: Sequence[Taken]) -> dict[str, Dims]:
     Raises:
         SaveError: an attribute is not after a call what it was before, so that no program is right for both.
     """
-    found: dict[str, Dims] = {}
+    results: dict[str, Dims] = {}
     programs = with_recordings(programs)
     for writing in programs:
         for writer, place in writing.writes():
             for reading in programs:
                 sources = list(_reads(place, reading))
                 for source in sources:
-                    _Fit(reading, writer, sources, found).check(source, writer.written)
-    return found
+                    _Fit(reading, writer, sources, results).check(source, writer.written)
+    return results
 
 
 def _reads(place: Place, program: Taken) -> Iterator[Source]:
@@ -118,9 +118,9 @@ def _reads(place: Place, program: Taken) -> Iterator[Source]:
 class _Fit:
     """Whether what is written at a place can be read by one program at the next call."""
 
-    def __init__(self, program: Taken, writer: Writer, sources: Sequence[Source], found: dict[str, Dims]) -> None:
+    def __init__(self, program: Taken, writer: Writer, sources: Sequence[Source], results: dict[str, Dims]) -> None:
         self.captured, self.values = program.captured, program.values
-        self.writer, self.sources, self.found = writer, sources, found
+        self.writer, self.sources, self.found = writer, sources, results
 
     def check(self, source: Source, written: value_types.Type | None) -> None:
         """Compare what the program found at a source with what will be there; ask for what has to become an input."""

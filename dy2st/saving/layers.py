@@ -29,24 +29,24 @@ _FUNCTIONS = (StaticFunction, types.FunctionType, types.MethodType)
 
 def static_of(layer: Any, specs: Specs | None) -> StaticFunction:
     """Return the static function of a module, function or method; nothing of theirs is changed."""
-    found: Any = layer.forward if isinstance(layer, torch.nn.Module) else layer
-    own_call = None if isinstance(found, (*_FUNCTIONS, type)) else getattr(found, "__call__", None)  # noqa: B004
+    result: Any = layer.forward if isinstance(layer, torch.nn.Module) else layer
+    own_call = None if isinstance(result, (*_FUNCTIONS, type)) else getattr(result, "__call__", None)  # noqa: B004
     if isinstance(own_call, types.MethodType):
-        found = own_call
+        result = own_call
     instance, options = None, Options()
-    if isinstance(found, types.MethodType):
-        instance, found = found.__self__, found.__func__
-    if isinstance(found, StaticFunction):
+    if isinstance(result, types.MethodType):
+        instance, result = result.__self__, result.__func__
+    if isinstance(result, StaticFunction):
         if specs is None and instance is None:
-            return found
-        instance = found.instance if instance is None else instance
-        options, found = found.options, found.function
-    if not isinstance(found, types.FunctionType):
+            return result
+        instance = result.instance if instance is None else instance
+        options, result = result.options, result.function
+    if not isinstance(result, types.FunctionType):
         raise SignatureError(f"save takes an nn.Module, or a function or method of Python, not a {type(layer).__name__}")
     if specs is not None:
-        made = {k: _spec(v) for k, v in specs.items()} if isinstance(specs, Mapping) else [_spec(entry) for entry in specs]
-        options = dataclasses.replace(options, input_spec=made)
-    return StaticFunction(found, options, instance)
+        results = {k: _spec(v) for k, v in specs.items()} if isinstance(specs, Mapping) else [_spec(entry) for entry in specs]
+        options = dataclasses.replace(options, input_spec=results)
+    return StaticFunction(result, options, instance)
 
 
 def _spec(entry: Any) -> Any:
@@ -65,15 +65,15 @@ def methods_of(layer: Any, specs: Specs | None, methods: Mapping[str, Specs | No
         raise SignatureError("with methods, each has its own specifications: leave input_spec out")
     if not isinstance(layer, torch.nn.Module) or not methods:
         raise SignatureError("methods names at least one method of an nn.Module")
-    found = {}
+    results = {}
     for name in sorted(methods, key=lambda name: name != FORWARD):
         method = layer if name == FORWARD else getattr(layer, name, None)
         if method is None or (isinstance(method, torch.nn.Module) and name != FORWARD):
             raise SignatureError(f"{type(layer).__qualname__} has no method {name}")
-        found[name] = static_of(method, methods[name])
-        if found[name].instance is not layer:
+        results[name] = static_of(method, methods[name])
+        if results[name].instance is not layer:
             raise SignatureError(f"{name} is no method of this {type(layer).__qualname__}")
-    return found
+    return results
 
 
 @contextlib.contextmanager
@@ -97,12 +97,12 @@ def _runs_eager(static: StaticFunction, reason: str) -> str:
 
 def description(layer: Any, statics: Mapping[str, StaticFunction]) -> dict[str, str]:
     """Return the documentation of a model, and what it is saved with."""
-    made = {}
+    results = {}
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # run from a folder
-        made["dy2st"] = importlib.metadata.version("dy2st")
-    found = {"documentation": type(layer).__doc__ if isinstance(layer, torch.nn.Module) else None}
-    found |= {f"documentation of {name}": static.function.__doc__ for name, static in statics.items()}
-    return made | {key: inspect.cleandoc(text) for key, text in found.items() if text}
+        results["dy2st"] = importlib.metadata.version("dy2st")
+    collected = {"documentation": type(layer).__doc__ if isinstance(layer, torch.nn.Module) else None}
+    collected |= {f"documentation of {name}": static.function.__doc__ for name, static in statics.items()}
+    return results | {key: inspect.cleandoc(text) for key, text in collected.items() if text}
 
 
 def device_of(module: torch.nn.Module | None) -> torch.device | None:

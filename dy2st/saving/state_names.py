@@ -68,23 +68,23 @@ class Names:
         names = {slot.name for slot in slots}
         effects = self._effects(captured.outside, taken, names)
         arguments = _ordered(captured.program.in_structure, captured.asked_orders)
-        made = dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
-        existing = self._existing(captured.existing, (made.out_structure, *(effect.value for effect in effects)), taken)
-        made = self._with_leaves(made, taken, names) if on_raise.may_leave(made) else made
+        result = dataclasses.replace(captured.program, states=slots, effects=effects, in_structure=arguments)
+        existing = self._existing(captured.existing, (result.out_structure, *(effect.value for effect in effects)), taken)
+        result = self._with_leaves(result, taken, names) if on_raise.may_leave(result) else result
         recording = None if taken.recording is None else self.program(taken.recording)
-        return dataclasses.replace(made, existing=existing, distinct=tuple(self._distinct(taken)), recording=recording)
+        return dataclasses.replace(result, existing=existing, distinct=tuple(self._distinct(taken)), recording=recording)
 
     def _with_leaves(self, program: Program, taken: Taken, slots: Collection[str]) -> Program:
-        made = dataclasses.replace(program, block=copy_block(program.block))
-        for node in on_raise.nodes(made):
+        result = dataclasses.replace(program, block=copy_block(program.block))
+        for node in on_raise.nodes(result):
             kept: Any = node.args[0]
             leave: Any = self._leave(kept.written, taken, slots)
             node.args = (leave, *node.args[1:])
-        return made
+        return result
 
     def _effects(self, written: Written, taken: Taken, slots: Collection[str]) -> tuple[Effect, ...]:
-        found = (self._effect(effect, writer, place, taken, slots) for writer, place, effect in taken.effects(written))
-        return tuple(sorted(found, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
+        result = (self._effect(effect, writer, place, taken, slots) for writer, place, effect in taken.effects(written))
+        return tuple(sorted(result, key=lambda effect: -_depth(effect)))  # by path, so before the container is replaced
 
     def _existing(
         self, numbers: Mapping[int, int], values: Sequence[Structure], taken: Taken
@@ -138,7 +138,7 @@ class Names:
         """Return the containers, and the tensors in them."""
         self._check_apart()
         numbers = {path for taken in self.programs for path in _number_paths(taken)}
-        found: list[StateValue] = []
+        results: list[StateValue] = []
         for name, (value, line) in self.holders.items():
             items: list[StateValue] = []
             try:
@@ -146,8 +146,8 @@ class Names:
                 structure_json.to_json(described)
             except SaveError as error:
                 raise SaveError(f"{line}self.{name}: {error}") from None
-            found += [*items, StateValue(name, "container", described)]
-        return found
+            results += [*items, StateValue(name, "container", described)]
+        return results
 
     def _check_apart(self) -> None:
         """Refuse a list or dict that stands in two places of the state: a loaded model would have two."""
@@ -255,11 +255,11 @@ def _containers_in(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str,
 
 def _steps(source: Source) -> tuple[Any, ...] | None:
     """Return the way to a part of the arguments; ``None`` for what is none."""
-    found: list[Any] = []
+    results: list[Any] = []
     while source.parent is not None:
-        found.append(source.key[-1])
+        results.append(source.key[-1])
         source = source.parent
-    return tuple(reversed(found)) if source.key == ("argument", -1) else None
+    return tuple(reversed(results)) if source.key == ("argument", -1) else None
 
 
 def _without_self(steps: tuple[Any, ...], taken: Taken) -> tuple[Any, ...]:
@@ -340,12 +340,12 @@ def _describe(value: Any, name: str, numbers: Collection[str], items: list[State
     parts = children(value)
     if parts is None:
         return Const(value)
-    made = parts[1](tuple(Leaf(index) for index in range(len(parts[0]))))
-    if not isinstance(made, (TupleOf, ListOf, DictOf)):
+    result = parts[1](tuple(Leaf(index) for index in range(len(parts[0]))))
+    if not isinstance(result, (TupleOf, ListOf, DictOf)):
         raise SaveError(f"a {type(value).__qualname__} that changes from call to call cannot be written to an archive")
-    keys: Sequence[Any] = made.keys if isinstance(made, DictOf) else range(len(parts[0]))
+    keys: Sequence[Any] = result.keys if isinstance(result, DictOf) else range(len(parts[0]))
     for key in keys:
         if not paths.is_key(key):
             raise SaveError(f"the key {key!r} cannot be written to an archive; use numbers and names")
     inner = (_describe(part, name + paths.step(key), numbers, items) for key, part in zip(keys, parts[0], strict=True))
-    return dataclasses.replace(made, items=tuple(inner))
+    return dataclasses.replace(result, items=tuple(inner))

@@ -90,15 +90,15 @@ def _save(
     about: Mapping[str, str],
     records: bool,
 ) -> None:
-    found = _collected(statics, layer, records)
-    _check_examples(examples, dict(zip(found.methods, found.programs, strict=True)))
+    result = _collected(statics, layer, records)
+    _check_examples(examples, dict(zip(result.methods, result.programs, strict=True)))
     save_programs(
         path,
-        found.programs,
-        found.values,
-        found.module,
-        found.attributes,
-        methods=found.methods,
+        result.programs,
+        result.values,
+        result.module,
+        result.attributes,
+        methods=result.methods,
         about=about,
         examples=examples,
     )
@@ -114,20 +114,20 @@ def save_inference_model(
     module = layer if isinstance(layer, torch.nn.Module) else static.instance
     evaluated = evaluating(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
     with without_eager(static), evaluated:
-        found = _collected({FORWARD: static}, layer, records=False)
-    at = next(index for index, program in enumerate(found.programs) if "eval" in program.modes)
-    program = found.programs[at] if fetch is None else inference.fetched(found.programs[at], fetch)
-    program, values = inference.folded(program, found.values[at])
+        result = _collected({FORWARD: static}, layer, records=False)
+    at = next(index for index, program in enumerate(result.programs) if "eval" in program.modes)
+    program = result.programs[at] if fetch is None else inference.fetched(result.programs[at], fetch)
+    program, values = inference.folded(program, result.values[at])
     program = dataclasses.replace(program, training=False, any_mode=False)
-    save_programs(path, [program], [values], None, found.attributes, about=description(layer, {FORWARD: static}))
+    save_programs(path, [program], [values], None, result.attributes, about=description(layer, {FORWARD: static}))
 
 
 def traced(layer: Any, inputs: Sequence[Any]) -> runtime.LoadedModule:
     """See :func:`dy2st.trace`."""
     static = static_of(layer, list(inputs))
     with without_eager(static):
-        found = _collected({FORWARD: static}, layer)
-    for program in found.programs:
+        result = _collected({FORWARD: static}, layer)
+    for program in result.programs:
         for node in program.nodes():
             if node.target in (control.if_, control.while_):
                 kind = "a branch" if node.target is control.if_ else "a loop"
@@ -136,7 +136,7 @@ def traced(layer: Any, inputs: Sequence[Any]) -> runtime.LoadedModule:
                     f"{where}: {program.name} has {kind} that depends on the data, and a trace has one way only; "
                     "use dy2st.to_static or dy2st.save, which keep all of them"
                 )
-    programs, values = state.collect(found.programs, found.values, found.module, found.attributes)
+    programs, values = state.collect(result.programs, result.values, result.module, result.attributes)
     return runtime.LoadedModule(programs, values, about=description(layer, {FORWARD: static}))
 
 
@@ -170,11 +170,11 @@ def _with_names(program: Program, specs: Specs | None) -> Program:
     """Return a program whose inputs are called what the specifications call them."""
     if isinstance(specs, Mapping):
         specs = [specs[parameter.name] for parameter in program.parameters if parameter.name in specs]
-    found, _ = flatten(tuple(specs or ()), lambda part: isinstance(part, (InputSpec, type)))
+    result, _ = flatten(tuple(specs or ()), lambda part: isinstance(part, (InputSpec, type)))
     if program.recording is not None:
         program = dataclasses.replace(program, recording=_with_names(program.recording, specs))
-    if len(found) != len(program.inputs):
+    if len(result) != len(program.inputs):
         return program
-    names = [getattr(spec, "name", None) for spec in found]
+    names = [getattr(spec, "name", None) for spec in result]
     inputs = [dataclasses.replace(slot, name=name or slot.name) for slot, name in zip(program.inputs, names, strict=True)]
     return dataclasses.replace(program, inputs=tuple(inputs))

@@ -46,19 +46,19 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
         definitions = _definitions(code.co_filename, text)
     except SyntaxError as error:
         raise SourceNotFoundError(code, "the file no longer parses") from error
-    found = [located for located in definitions if _may_be(located.node, code)]
-    if len(found) > 1:
-        found = _narrow(found, code)
-    if not found:
+    results = [located for located in definitions if _may_be(located.node, code)]
+    if len(results) > 1:
+        results = _narrow(results, code)
+    if not results:
         line = code.co_firstlineno
         edited = _is_recent(code.co_filename)
         raise SourceNotFoundError(code, f"line {line} of the file holds no such definition; was it edited?", edited)
-    if len({ast.dump(located.node) for located in found}) > 1:
+    if len({ast.dump(located.node) for located in results}) > 1:
         raise SourceNotFoundError(code, "several look-alike functions share its line; put each on its own line")
     is_certain = _known_text(code) is not None or not _is_recent(code.co_filename)
     if not is_certain and not any(_same(code, compiled) for compiled in _compiled(code.co_filename, text)):
         raise SourceNotFoundError(code, "its file was edited after it was imported; restart, or reload the module", edited=True)
-    return found[0]
+    return results[0]
 
 
 def compiled_from(code: types.CodeType, text: str) -> None:
@@ -70,8 +70,8 @@ def compiled_from(code: types.CodeType, text: str) -> None:
 
 
 def _known_text(code: types.CodeType) -> str | None:
-    found = _texts.get(id(code))
-    return found[1] if found is not None and found[0]() is code else None
+    result = _texts.get(id(code))
+    return result[1] if result is not None and result[0]() is code else None
 
 
 def source_line(filename: str, line: int) -> str:
@@ -114,10 +114,10 @@ def _is_recent(filename: str) -> bool:
 @functools.lru_cache(maxsize=64)
 def _compiled(filename: str, text: str) -> tuple[types.CodeType, ...]:
     """Return every code object in a file as it is now."""
-    found = [compile(text, filename, "exec", dont_inherit=True)]
-    for code in found:
-        found += filter(_is_code, code.co_consts)
-    return tuple(found)
+    results = [compile(text, filename, "exec", dont_inherit=True)]
+    for code in results:
+        results += filter(_is_code, code.co_consts)
+    return tuple(results)
 
 
 def _walk(node: ast.AST, class_name: str | None) -> Iterator[Located]:
@@ -156,12 +156,12 @@ def _is_private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def _narrow(found: list[Located], code: types.CodeType) -> list[Located]:
+def _narrow(results: list[Located], code: types.CodeType) -> list[Located]:
     columns = _columns(code)
     if columns is None:
-        return [located for located in found if _compiles_to(located.node, code)]
+        return [located for located in results if _compiles_to(located.node, code)]
     first, last = columns
-    spans = [(_span(located.node), located) for located in found]
+    spans = [(_span(located.node), located) for located in results]
     around = [(span, located) for span, located in spans if span[0] <= first and last <= span[1]]
     innermost = max((span[0] for span, _ in around), default=None)
     return [located for span, located in around if span[0] == innermost]

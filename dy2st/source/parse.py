@@ -32,15 +32,15 @@ def parse_function(code: types.CodeType, module_globals: dict[str, Any] | None =
 
 def identifiers(tree: gast.AST) -> frozenset[str]:
     """Return every identifier that appears anywhere in a tree, in any role."""
-    found: set[str] = set()
+    results: set[str] = set()
     for node in gast.walk(tree):
         for field in ("id", "attr", "name", "asname", "arg", "rest"):
             value = getattr(node, field, None)
             if isinstance(value, str):
-                found.add(value)
+                results.add(value)
         if isinstance(node, gast.Global | gast.Nonlocal):
-            found.update(node.names)
-    return frozenset(found)
+            results.update(node.names)
+    return frozenset(results)
 
 
 def _as_function(node: gast.Lambda) -> gast.FunctionDef:

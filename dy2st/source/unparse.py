@@ -36,18 +36,18 @@ def user_lines(tree: gast.AST, text: str) -> list[int | None]:
         tree: the tree.
         text: what :func:`unparse` gives for it.
     """
-    found: list[int | None] = [None] * (text.count("\n") + 1)
+    results: list[int | None] = [None] * (text.count("\n") + 1)
     before, after = (
         [node for node in ast.walk(module) if isinstance(node, ast.stmt)] for module in (gast.gast_to_ast(tree), ast.parse(text))
     )
     if [type(node) for node in after][-len(before) :] != [type(node) for node in before]:
-        return found
+        return results
     for old, new in zip(before, after[-len(before) :]):
         body = getattr(new, "body", None)  # a compound statement gives its own lines to those inside it
         head = body[0].lineno - 1 if isinstance(body, list) else new.end_lineno
         for line in range(new.lineno, (head or new.lineno) + 1):
-            found[line - 1] = getattr(old, "lineno", None)
-    return found
+            results[line - 1] = getattr(old, "lineno", None)
+    return results
 
 
 def _known_to_astor(tree: ast.AST) -> bool:

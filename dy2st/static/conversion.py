@@ -97,11 +97,11 @@ def convert(function: types.FunctionType) -> ConvertedFunction:
     """Return the converted form of a Python function; raises ConversionError when there is none."""
     code = function.__code__
     with _lock:
-        found = _cache.get(id(code))  # by identity: code objects of different files may compare equal
-        if found is None or found.original() is not code:
-            found = _cache[id(code)] = _convert(function)
+        result = _cache.get(id(code))  # by identity: code objects of different files may compare equal
+        if result is None or result.original() is not code:
+            result = _cache[id(code)] = _convert(function)
             logs.transform.info("converted %s (%s:%d)", function.__qualname__, code.co_filename, code.co_firstlineno)
-        return found
+        return result
 
 
 def convert_callee(function: types.FunctionType) -> ConvertedFunction | None:

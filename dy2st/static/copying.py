@@ -43,12 +43,12 @@ def _reduced(module: Any) -> Any:
     reduced = module.__reduce_ex__(4)
     if not isinstance(reduced, tuple) or len(reduced) < 3 or not isinstance(reduced[2], dict):
         return reduced
-    made, arguments, state, *more = reduced
+    result, arguments, state, *more = reduced
     forward = state.get("forward")
     if not isinstance(forward, StaticFunction) or forward.instance is not module:
         return reduced
     rest = {name: value for name, value in state.items() if name != "forward"}
-    return _made, (made, arguments, forward.__reduce__()[1][1:]), rest, *more
+    return _made, (result, arguments, forward.__reduce__()[1][1:]), rest, *more
 
 
 def _made(make: Any, arguments: tuple[Any, ...], parts: tuple[Any, ...]) -> Any:

@@ -45,13 +45,13 @@ def _changed(left: Sequence[str], right: Sequence[str]) -> Iterator[_Row]:
     done = 0
     for before in left:
         similar = (n for n in range(done, len(right)) if _similarity(before, right[n]) > _SIMILAR)
-        found = next(similar, None)
-        if found is None:
+        result = next(similar, None)
+        if result is None:
             yield before, None
             continue
-        yield from ((None, after) for after in right[done:found])
-        yield before, right[found]
-        done = found + 1
+        yield from ((None, after) for after in right[done:result])
+        yield before, right[result]
+        done = result + 1
     yield from ((None, after) for after in right[done:])
 
 

@@ -94,12 +94,12 @@ class DynamicState:
 
     def miss(self, call: Call, lookup: Lookup) -> Miss:
         """Return what is known of a call that a lookup has found no program for."""
-        found = []
+        results = []
         for key, captured in self._cache.items():
             if key[2:] == call.key[2:]:
                 pairs = _differences(key, call.key, Part(key[0]), Part(call.key[0]))
-                found += [Difference(captured, part, before) for part, before in pairs]
-        return Miss(call, lookup, found)
+                results += [Difference(captured, part, before) for part, before in pairs]
+        return Miss(call, lookup, results)
 
     def capture(self, miss: Miss, capture: Capture) -> tuple[Call, Captured]:
         """Capture a call that has no program yet, with as much dynamic state as its code allows.
@@ -116,41 +116,41 @@ class DynamicState:
         """
 
         dynamic = self._changed(miss)
-        found, refused = _attempt(miss.call, dynamic, capture), frozenset[str | Path]()
-        if isinstance(found, Exception) and dynamic and not hasattr(found, READ_ONCE):
-            found, refused = _largest(miss.call, dynamic, capture)
-        if isinstance(found, Exception):
+        result, refused = _attempt(miss.call, dynamic, capture), frozenset[str | Path]()
+        if isinstance(result, Exception) and dynamic and not hasattr(result, READ_ONCE):
+            result, refused = _largest(miss.call, dynamic, capture)
+        if isinstance(result, Exception):
             try:
-                raise found
+                raise result
             finally:
-                del found  # its traceback holds this frame
+                del result  # its traceback holds this frame
         self._constant |= refused
         self._places = (self._places | {name for name in dynamic if isinstance(name, tuple)}) - self._constant
-        return found
+        return result
 
     def _changed(self, miss: Miss) -> dict[str | Path, Dims]:
         """Return state that a program of this function writes and that is another now."""
-        places, found = self._written_arguments(miss) - self._constant, dict[str, Dims]()
+        places, result = self._written_arguments(miss) - self._constant, dict[str, Dims]()
         for mismatch in self._cache.look_up(miss.call.with_numbers(places), miss.lookup).mismatches:
             if mismatch.guard is None:
                 continue
             captured, values = mismatch.entry.captured, mismatch.values
-            found.update(captured.dynamic_state)
+            result.update(captured.dynamic_state)
             for guard in captured.guards:
                 if guard.source.name in captured.written:
-                    _note(guard, values[guard.source.index], found)
-            found.update(_beside(captured, values, found))
+                    _note(guard, values[guard.source.index], result)
+            result.update(_beside(captured, values, result))
         changed: dict[str | Path, Dims] = dict.fromkeys(places)
-        changed.update((name, dims) for name, dims in found.items() if name not in self._constant)
+        changed.update((name, dims) for name, dims in result.items() if name not in self._constant)
         return changed
 
     def _written_arguments(self, miss: Miss) -> set[Path]:
         """Return the places of numbers in the arguments that a program writes and that are others now."""
-        found = set(self._places)
+        results = set(self._places)
         for captured, part, before in miss.differences:
             if part.name in captured.written and _kind(part.structure) is not None and _kind(part.structure) is _kind(before):
-                found.add(part.path)
-        return found | {path for part in _lists(Part(miss.call.structure)) for path in _together(part, found)}
+                results.add(part.path)
+        return results | {path for part in _lists(Part(miss.call.structure)) for path in _together(part, results)}
 
 
 def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Captured] | Exception:
@@ -164,15 +164,15 @@ def _attempt(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[Call, Capt
 
 def _largest(call: Call, dynamic: Dynamic, capture: Capture) -> tuple[tuple[Call, Captured] | Exception, frozenset[str | Path]]:
     """Capture a call with the state as constants that cannot be dynamic; gives that, too."""
-    found = _attempt(call, {}, capture)
-    if isinstance(found, Exception) or found[1].guards.once or len(dynamic) == 1:
-        return found, frozenset(dynamic)
+    result = _attempt(call, {}, capture)
+    if isinstance(result, Exception) or result[1].guards.once or len(dynamic) == 1:
+        return result, frozenset(dynamic)
     taken: dict[str | Path, Dims] = {}
     for name, dims in dynamic.items():
         tried = _attempt(call, {**taken, name: dims}, capture)
         if not isinstance(tried, Exception):
-            found, taken[name] = tried, dims
-    return found, frozenset(dynamic.keys() - taken.keys())
+            result, taken[name] = tried, dims
+    return result, frozenset(dynamic.keys() - taken.keys())
 
 
 def _differences(one: Any, other: Any, before: Part, now: Part) -> Iterator[tuple[Part, Structure]]:
@@ -205,9 +205,9 @@ def _lists(part: Part) -> Iterator[Part]:
         yield from _lists(inner)
 
 
-def _together(part: Part, found: Collection[Path]) -> list[Path]:
+def _together(part: Part, results: Collection[Path]) -> list[Path]:
     """Return the numbers of a list of which two differ: in a ring, each has its turn."""
-    kinds = [_kind(inner.structure) for inner in part.parts() if inner.path in found]
+    kinds = [_kind(inner.structure) for inner in part.parts() if inner.path in results]
     if len(kinds) < 2 or len(part.parts()) > _MOST:
         return []
     return [inner.path for inner in part.parts() if _kind(inner.structure) is kinds[0]]
@@ -218,17 +218,17 @@ def _kind(structure: Structure) -> type | None:
     return type(structure.value) if isinstance(structure, Const) and _is_number(structure.value) else None
 
 
-def _note(guard: Guard, now: Any, found: dict[str, Dims]) -> None:
+def _note(guard: Guard, now: Any, results: dict[str, Dims]) -> None:
     """Note what a condition of a program knows as it was, and is another now."""
     name, before = guard.source.name, guard.value
     if guard.kind == "equal" and _is_number(now) and type(before) is type(now) and not guard.check(now):
-        found[name] = None
+        results[name] = None
     elif guard.kind == "tensor" and isinstance(now, torch.Tensor) and now.dim() == len(before):
         dims = frozenset(dim for dim, (a, b) in enumerate(zip(now.shape, before)) if a != b)
         if dims:
-            found[name] = (found.get(name) or frozenset()) | dims
+            results[name] = (results.get(name) or frozenset()) | dims
     elif guard.kind == "contents" and not guard.check(now):
-        found.update(_in_table(name, before, now))
+        results.update(_in_table(name, before, now))
 
 
 def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
@@ -244,7 +244,7 @@ def _in_table(name: str, before: Any, now: Any) -> Iterable[tuple[str, None]]:
         yield from ((f"{name}[{key!r}]", None) for key in pairs)
 
 
-def _beside(captured: Captured, values: list[Any], found: Mapping[str, Dims]) -> Iterator[tuple[str, None]]:
+def _beside(captured: Captured, values: list[Any], results: Mapping[str, Dims]) -> Iterator[tuple[str, None]]:
     """Yield the other numbers of a list of which two differ already: in a ring, each has its turn."""
     items: dict[Source, list[Source]] = {}
     for source in captured.sources:
@@ -255,7 +255,7 @@ def _beside(captured: Captured, values: list[Any], found: Mapping[str, Dims]) ->
         ):
             items.setdefault(source.parent, []).append(source)
     for sources in items.values():
-        changed = [source for source in sources if source.name in found]
+        changed = [source for source in sources if source.name in results]
         if len(changed) > 1:
             kind = type(values[changed[0].index])
             yield from ((source.name, None) for source in sources if type(values[source.index]) is kind)

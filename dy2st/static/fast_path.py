@@ -69,11 +69,11 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
             on_raise.miss()
         raise
     written = captured.outside
-    made = written.known(values)
+    result = written.known(values)
     if written.effects:
         with CAPTURE_LOCK.writing():
-            outputs = written.write(values, outputs, made)
-    return unflatten(captured.program.out_structure, outputs, made)
+            outputs = written.write(values, outputs, result)
+    return unflatten(captured.program.out_structure, outputs, result)
 
 
 def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:

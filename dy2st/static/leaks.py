@@ -77,10 +77,10 @@ def _check(function: Any, instance: Any, roots: list[Step], error: Exception | N
     if find(roots) is None:
         return
     with CAPTURE_LOCK:  # what another thread's capture has written is gone when that ends
-        found = find(roots)
-    if found is None:
+        result = find(roots)
+    if result is None:
         return
-    path, value = found
+    path, value = result
     code = function.__code__
     raise LeakError(
         f"after a call of {function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) {path} is {_words(value)}, "

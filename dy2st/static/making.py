@@ -17,9 +17,9 @@ def make_static(given: Any, options: Options) -> Any:
     """See :func:`dy2st.to_static`."""
     function = _uncompiled(given)
     if isinstance(function, StaticFunction):
-        made = StaticFunction(function.function, options, function.instance)
-        made.keeps = function.instance
-        return made
+        static_function = StaticFunction(function.function, options, function.instance)
+        static_function.keeps = function.instance
+        return static_function
     if isinstance(function, torch.nn.Module):
         function.forward = StaticFunction(_plain(function.forward), options, function)
         bind_copies(function)
@@ -45,9 +45,9 @@ def _uncompiled(function: Any) -> Any:
 
 
 def _of_method(method: types.MethodType, options: Options) -> StaticFunction:
-    made = StaticFunction(_plain(method), options, method.__self__)
-    made.keeps = method.__self__  # as a bound method does
-    return made
+    static_function = StaticFunction(_plain(method), options, method.__self__)
+    static_function.keeps = method.__self__  # as a bound method does
+    return static_function
 
 
 def _plain(method: Any) -> types.FunctionType:

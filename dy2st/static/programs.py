@@ -83,9 +83,9 @@ class Programs:
     def find(self, call: Call) -> Found:
         """Return the program for a call, which is captured if there is none."""
         lookup = self.look_up(call)
-        found = lookup if lookup.entry is not None else self.capture(call, lookup)
-        assert found.entry is not None
-        return Found(found.call, found.entry)
+        result = lookup if lookup.entry is not None else self.capture(call, lookup)
+        assert result.entry is not None
+        return Found(result.call, result.entry)
 
     def capture(self, call: Call, lookup: Lookup) -> Lookup:
         """Capture a call that a lookup has found no program for, unless another thread does so meanwhile."""

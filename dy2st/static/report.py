@@ -39,7 +39,7 @@ class Report:
     def of(cls, name: str, programs: Sequence[Captured], eager: tuple[EagerCalls, ...] = ()) -> Report:
         """Return the report on some programs."""
         sites = dict.fromkeys(site for captured in programs for site in captured.sites)
-        operators = dict.fromkeys(found for captured in programs for found in left_to_python(captured.program))
+        operators = dict.fromkeys(match for captured in programs for match in left_to_python(captured.program))
         runners = [runner for captured in programs for runner in captured.program.block.runners.values()]
         uncompiled = dict.fromkeys(part for runner in runners for part in getattr(runner, "uncompiled", ()))
         runs = [line for runner in runners if hasattr(runner, "report") for line in runner.report().splitlines()]

@@ -81,15 +81,15 @@ def _check_examples(pattern: Any, replacement: Any, examples: Sequence[Any]) -> 
     if not any(isinstance(example, torch.Tensor) for example in examples):
         raise RewriteError("rewrite takes example arguments after the two functions, at least one of them a tensor")
     with torch.no_grad():
-        expected, found = pattern(*examples), replacement(*examples)
-    for what, value in (("pattern", expected), ("replacement", found)):
+        expected, result = pattern(*examples), replacement(*examples)
+    for what, value in (("pattern", expected), ("replacement", result)):
         if not isinstance(value, torch.Tensor):
             raise RewriteError(f"the {what} of a rule must return one tensor, not a {type(value).__name__}")
-    if (expected.dtype, expected.shape) != (found.dtype, found.shape):
-        given, wanted = (f"{value.dtype}{list(value.shape)}" for value in (found, expected))
+    if (expected.dtype, expected.shape) != (result.dtype, result.shape):
+        given, wanted = (f"{value.dtype}{list(value.shape)}" for value in (result, expected))
         raise RewriteError(f"the replacement returns a {given}, the pattern a {wanted}")
     try:
-        torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-3, equal_nan=True)
+        torch.testing.assert_close(result, expected, rtol=1e-2, atol=1e-3, equal_nan=True)
     except AssertionError as error:
         raise RewriteError(f"the replacement computes something else than the pattern for the examples: {error}") from None
 
@@ -187,10 +187,10 @@ def _merged_value(program: Program, a: Any, b: Any, twins: dict[fx.Node, fx.Node
         return type(a)(_merged_value(program, x, y, twins, table) for x, y in _pairs(program, a, b))
     if type(a) is type(b) and a == b:
         return a
-    found = table.get((a, b)) if isinstance(a, (int, float)) else None
-    if found is None:
+    result = table.get((a, b)) if isinstance(a, (int, float)) else None
+    if result is None:
         raise _Computed(f"{program.name} computes with a size or number of its arguments")
-    return found
+    return result
 
 
 def _pairs(program: Program, a: Any, b: Any) -> Sequence[tuple[Any, Any]]:

@@ -130,10 +130,10 @@ class StaticFunction:
             return self
         holds = isinstance(self, BoundStatic) or id(self.instance) not in memo  # else it is a part of the object that is copied
         instance = copy.deepcopy(self.instance, memo)
-        made = self._bind(instance)
-        made._unbound = self._unbound
-        made.keeps = None if self.keeps is None else instance
-        return _holding(made, instance) if holds else made
+        result = self._bind(instance)
+        result._unbound = self._unbound
+        result.keeps = None if self.keeps is None else instance
+        return _holding(result, instance) if holds else result
 
     def __reduce__(self) -> Any:
         if self._instance is None:
@@ -202,10 +202,10 @@ class StaticFunction:
         other_tracers.refuse_jit_trace(self.__qualname__)
         call = self._call(args, kwargs)
         lookup = self._programs.look_up(call)
-        found = lookup if lookup.entry is not None else self._capture(call, lookup)
-        if isinstance(found, Exception):
-            return self._run_eager(call, args, kwargs, found)
-        call, _, entry, values, _ = found
+        result = lookup if lookup.entry is not None else self._capture(call, lookup)
+        if isinstance(result, Exception):
+            return self._run_eager(call, args, kwargs, result)
+        call, _, entry, values, _ = result
         assert entry is not None
         captured = entry.captured
         run = with_marks(runner(captured.program, self._options.backend), captured.marks)
@@ -355,10 +355,10 @@ class BoundStatic(StaticFunction):
 
 def _holding(static: StaticFunction, instance: Any) -> BoundStatic:
     """Return what holds an object, of what is bound to it and does not."""
-    made = _new(BoundStatic)
-    made.__dict__ = static.__dict__
-    made._object = instance
-    return made
+    result = _new(BoundStatic)
+    result.__dict__ = static.__dict__
+    result._object = instance
+    return result
 
 
 _new = object.__new__
@@ -384,9 +384,9 @@ def restore(instance: Any, name: str, function: types.FunctionType | None, optio
     of_class = getattr(type(instance), name, None)
     if function is None:
         function = of_class.function if isinstance(of_class, StaticFunction) else of_class
-    made = StaticFunction(cast(Any, function), options, instance)
-    made._unbound = of_class if isinstance(of_class, StaticFunction) else None
-    return made
+    static_function = StaticFunction(cast(Any, function), options, instance)
+    static_function._unbound = of_class if isinstance(of_class, StaticFunction) else None
+    return static_function
 
 
 def restore_bound(instance: Any, *parts: Any) -> StaticFunction:

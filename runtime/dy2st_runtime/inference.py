@@ -44,8 +44,8 @@ def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
         SaveError: there is no such result.
     """
     items = tuple(_part(program.out_structure, item, program.name) for item in fetch)
-    made = remove_dead_code(_with_results(program, TupleOf(items)), _has_no_effect)
-    return without_unused_arguments(made)
+    result = remove_dead_code(_with_results(program, TupleOf(items)), _has_no_effect)
+    return without_unused_arguments(result)
 
 
 def _part(structure: Structure, item: Fetch, name: str) -> Structure:
@@ -203,7 +203,7 @@ def _replaced(
 ) -> tuple[Program, list[Any]]:
     """Return the program with constants in the place of some nodes, and without what only these needed."""
     results = _computed(program, values, kept)
-    made, states = list(values), list(program.states)
+    result, states = list(values), list(program.states)
     names = {slot.name for slot in states}
     block = copy_block(program.block)
     table = dict(zip(program.block.graph.nodes, block.graph.nodes, strict=True))
@@ -221,11 +221,11 @@ def _replaced(
         placeholder.meta.update(node.meta)
         table[node].replace_all_uses_with(placeholder)
         states.append(StateSlot(name, "constant", value.dtype, tuple(value.shape)))
-        made.append(value.detach())
+        result.append(value.detach())
     for node in reversed([node for node in known if node.op == "call_function"]):
         if not table[node].users:
             block.graph.erase_node(table[node])
-    return dataclasses.replace(program, block=block, states=tuple(states)), made
+    return dataclasses.replace(program, block=block, states=tuple(states)), result
 
 
 def _names(base: str) -> Iterator[str]:

@@ -59,8 +59,8 @@ def load(
         torch.Size([3, 2])
     """
     choose(backend)
-    found = archive.read_model(path, namespaces)
-    return LoadedModule(found.methods, found.state, backend, max_steps, about=found.about, examples=found.examples)
+    model = archive.read_model(path, namespaces)
+    return LoadedModule(model.methods, model.state, backend, max_steps, about=model.about, examples=model.examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,31 +231,31 @@ class LoadedModule(nn.Module):
     @other_tracers.left_to_itself
     def _run(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         other_tracers.refuse_jit_trace(method)
-        found = self._entry(method)
-        entry = found.running
+        value = self._entry(method)
+        entry = value.running
         state = [self._value(path) for path in entry.paths]
         containers: dict[tuple[Any, ...], Any] = {}
         leaves = entry.binder.bind(args, kwargs, lambda: _casts(entry.program, state), containers)
-        made = self._existing(entry.program, containers) if entry.program.object_places else {}
+        results = self._existing(entry.program, containers) if entry.program.object_places else {}
         on_raise.begin()
         with _default_dtype(entry.program.default_dtype):
             try:
                 outputs = runner(entry.moved, self._dy2st_backend)([*leaves, *state])
             except BaseException as error:
-                if self._has_left(found, leaves, error):
-                    self._leave(found.recording, containers)
+                if self._has_left(value, leaves, error):
+                    self._leave(value.recording, containers)
                 if isinstance(error, Exception):
                     other_tracers.explain(error)
                 raise
-        effects.apply(self, entry.program, outputs, made)
-        result = unflatten(entry.program.out_structure, outputs, made)
-        self._keep(entry.program, made)
+        effects.apply(self, entry.program, outputs, results)
+        result = unflatten(entry.program.out_structure, outputs, results)
+        self._keep(entry.program, results)
         return result
 
-    def _keep(self, program: Program, made: Mapping[int, Any]) -> None:
+    def _keep(self, program: Program, results: Mapping[int, Any]) -> None:
         """Remember the containers that later calls find again."""
         self._dy2st_kept |= {
-            place.path: made[number] for number, place in program.existing if place.kind == "kept" and number in made
+            place.path: results[number] for number, place in program.existing if place.kind == "kept" and number in results
         }
 
     def _leave(self, recording: _Entry | None, containers: Mapping[tuple[Any, ...], Any]) -> None:
@@ -263,9 +263,9 @@ class LoadedModule(nn.Module):
         kept = on_raise.taken()
         if kept is not None and recording is not None:
             written = on_raise.written(recording.program, kept[0])
-            made = self._existing(written, containers)
-            effects.apply(self, written, kept[1], made)
-            self._keep(written, made)
+            result = self._existing(written, containers)
+            effects.apply(self, written, kept[1], result)
+            self._keep(written, result)
 
     def _has_left(self, entry: _Entry, leaves: Sequence[Any], raised: BaseException) -> bool:
         """Tell whether a recording has run up to where a call has raised; if not so far, it does now: nothing has been written yet."""
@@ -282,12 +282,12 @@ class LoadedModule(nn.Module):
     def _existing(self, program: Program, containers: Mapping[tuple[Any, ...], Any]) -> dict[int, Any]:
         """Return the containers that were there before the call, by number."""
         for one, other in program.distinct:
-            found = self._object(one, containers)
-            if found is not None and found is self._object(other, containers):
+            results = self._object(one, containers)
+            if results is not None and results is self._object(other, containers):
                 where = " and ".join(map(_place_text, (one, other)))
                 raise SignatureError(f"{program.name}() was captured with two objects as {where}, and is called with one")
-        found = {number: self._object(place, containers) for number, place in program.existing}
-        return {number: held for number, held in found.items() if held is not None}
+        results = {number: self._object(place, containers) for number, place in program.existing}
+        return {number: held for number, held in results.items() if held is not None}
 
     def _object(self, place: ObjectPlace, containers: Mapping[tuple[Any, ...], Any]) -> Any:
         """Return the container at a place; ``None`` where there is none yet."""

@@ -88,15 +88,15 @@ class Profile:
         _active.release()
 
     def _collect(self) -> None:
-        found: dict[Location, Line] = {}
+        results: dict[Location, Line] = {}
         for running in native.running():
             counts, events = running.machine.taken()
             for instruction, (runs, skips, nanoseconds) in zip(running.instructions, counts):
                 place = instruction.location
                 if place is not None and runs:
-                    _count(found.setdefault(place, Line(place)), instruction, runs, skips, nanoseconds)
+                    _count(results.setdefault(place, Line(place)), instruction, runs, skips, nanoseconds)
             self._events += [_event(running.instructions[index], *rest) for index, *rest in events]
-        self.lines = sorted(found.values(), key=lambda line: -line.seconds)
+        self.lines = sorted(results.values(), key=lambda line: -line.seconds)
 
     def table(self, limit: int = 40) -> str:
         """Return the slowest lines, one a row.

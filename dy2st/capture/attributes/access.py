@@ -159,14 +159,14 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
         return item_or_put(session, value, key, lambda: session.call(value.default_factory))
     if makes and user_method(type(value), "__missing__") is None:  # the user's own writes where it says so
         session.places.write(ItemPlace(value, key))
-    found = get(value, key)
-    if type(found) is Cell:
-        return cells.read(session, found)
-    if isinstance(value, dict) and may_be_undefined(found):
-        return _or_made(session, value, key, found) if hasattr(type(value), "__missing__") else unions.certain(found)
-    if isinstance(found, list) and (makes or isinstance(key, slice)):
-        session.lists.own(found)
-    return found
+    result = get(value, key)
+    if type(result) is Cell:
+        return cells.read(session, result)
+    if isinstance(value, dict) and may_be_undefined(result):
+        return _or_made(session, value, key, result) if hasattr(type(value), "__missing__") else unions.certain(result)
+    if isinstance(result, list) and (makes or isinstance(key, slice)):
+        session.lists.own(result)
+    return result
 
 
 def has_factory(table: Any) -> bool:
@@ -186,29 +186,29 @@ def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]
         put()
 
 
-def _or_made(session: Session, table: Any, key: Any, found: Any) -> Any:
+def _or_made(session: Session, table: Any, key: Any, value: Any) -> Any:
     """Return an item that is there on some ways only, of a dict that makes what is missing."""
     makes = has_factory(table)
     if not makes and type(table).__missing__ is collections.defaultdict.__missing__:
-        return unions.certain(found)
+        return unions.certain(value)
     default: Any = (lambda: session.call(table.default_factory)) if makes else (lambda: type(table).__missing__(table, key))
     if makes:
         return item_or_put(session, table, key, default)
-    there = unions.presence(found)
-    return default() if there is False else capture_if_exp(there, found.without_unbound, default)
+    there = unions.presence(value)
+    return default() if there is False else capture_if_exp(there, value.without_unbound, default)
 
 
 def item_or_put(session: Session, table: Any, key: Any, make: Callable[[], Any]) -> Any:
     """Return the item of a dict under a key; where none is there, one is made and put in."""
     if lookup.is_runtime(key):  # one of those that are there
         return lookup.find(session, table, key, lambda known: dict.__getitem__(table, known), lambda: _refuse_new(session, key))
-    found = dict.get(table, key, MISSING)
-    there = found is not MISSING and unions.presence(found)
+    result = dict.get(table, key, MISSING)
+    there = result is not MISSING and unions.presence(result)
     if there is True:
-        return found
-    made = capture_if_exp(there, found.without_unbound, make) if there is not False else make()
-    _set_in_container(session, table, key, made)
-    return made
+        return result
+    value = capture_if_exp(there, result.without_unbound, make) if there is not False else make()
+    _set_in_container(session, table, key, value)
+    return value
 
 
 def _refuse_new(session: Session, key: Any) -> NoReturn:
@@ -381,9 +381,9 @@ def inplace(function: Callable[[Any, Any], Any], target: Any, value: Any) -> Any
     if function is python.iadd and tuples.are(target, value):
         return tuples.concat(session, target, value)
     if isinstance(target, (list, collections.deque)) and function is python.imul and not isinstance(target, AbstractObject):
-        made = lists.repeat(session, target, value) if isinstance(target, list) else target * value
+        result = lists.repeat(session, target, value) if isinstance(target, list) else target * value
         session.call(target.clear)
-        session.call(target.extend, made)
+        session.call(target.extend, result)
         return target
     if isinstance(target, dict) and function is python.ior and not isinstance(target, collections.Counter):
         session.call(dict.update, target, value)

@@ -121,19 +121,19 @@ def call_of_class(session: Session, table: Any, name: str, args: Any, kwargs: An
 
 def _as_it_was(session: Session, owner: Any, table: dict[str, Any]) -> dict[str, Any]:
     """Return what the dict held when the program was called."""
-    found = dict(table)
+    results = dict(table)
     for entry in session.blocks.entries():
         place = entry.place
         if not isinstance(place, AttributePlace) or place.owner is not owner:
             continue
         names = entry.names[0] if entry.names else ()
         if entry.raw is MISSING or (names and place.name not in names):
-            found.pop(place.name, None)
+            results.pop(place.name, None)
         else:
-            found[place.name] = entry.raw
-            kept = {name: found.pop(name) for name in names if name in found}
-            found = {**kept, **found}
-    return found
+            results[place.name] = entry.raw
+            kept = {name: results.pop(name) for name in names if name in results}
+            results = {**kept, **results}
+    return results
 
 
 def holder(session: Session, value: Any) -> Any:
@@ -153,10 +153,10 @@ def holder(session: Session, value: Any) -> Any:
 
 def item(session: Session, table: dict[str, Any], key: Any) -> Any:
     """Return ``vars(obj)[key]``."""
-    found = table[key]
-    if type(found) is Cell:
-        return cells.read(session, found)
-    return unions.certain(_as_key(found, key)) if may_be_undefined(found) else found
+    result = table[key]
+    if type(result) is Cell:
+        return cells.read(session, result)
+    return unions.certain(_as_key(result, key)) if may_be_undefined(result) else result
 
 
 def put(session: Session, table: dict[str, Any], key: Any, value: Any) -> None:
@@ -221,11 +221,11 @@ def replace(session: Session, owner: Any, table: Any) -> None:
     session.places.tables[id(table)] = table, owner
 
 
-def _as_key(found: Any, key: Any) -> Any:
+def _as_key(value: Any, key: Any) -> Any:
     """Return an attribute that may not be there, in the words of an item that may not."""
     missing = Undefined("key", KeyError, (key,))
-    if isinstance(found, Undefined):
+    if isinstance(value, Undefined):
         return missing
-    assert isinstance(found, TaggedUnion)
-    options = {tag: missing if isinstance(option, Undefined) else option for tag, option in found.options.items()}
-    return TaggedUnion(found.session, found.tag, options)
+    assert isinstance(value, TaggedUnion)
+    options = {tag: missing if isinstance(option, Undefined) else option for tag, option in value.options.items()}
+    return TaggedUnion(value.session, value.tag, options)

@@ -54,12 +54,12 @@ def attr(value: Any, name: str) -> Any:
     if isinstance(value, TaggedUnion):
         return session.over(value, lambda option: attr(option, name))
     try:
-        found = _attr(session, value, name)
+        result = _attr(session, value, name)
     except AttributeError as error:
         if error.name is None and error.obj is None:  # as each read of an attribute in Python does
             error.name, error.obj = name, value
         raise
-    return found.fail() if isinstance(value, AttributeError) and isinstance(found, Stale) else found
+    return result.fail() if isinstance(value, AttributeError) and isinstance(result, Stale) else result
 
 
 def _attr(session: Session, value: Any, name: str) -> Any:

@@ -54,8 +54,8 @@ def of_class(session: Session, value: Any, name: str) -> None:
             step = table.attribute(table.held(kind, kind.__qualname__), name)
         else:
             step = table.attribute(table.held(definition(kind, name), f"{kind.__qualname__}.{name}"), "method")
-        found = written or inspect.getattr_static(kind, name)
-        session.tracker.guards.same(step, getattr(kind, name) if isinstance(found, (classmethod, staticmethod)) else found)
+        result = written or inspect.getattr_static(kind, name)
+        session.tracker.guards.same(step, getattr(kind, name) if isinstance(result, (classmethod, staticmethod)) else result)
 
 
 def call_own(session: Session, value: Any, name: str, *args: Any) -> Any:

@@ -43,9 +43,9 @@ def over_names(session: Session, name: Any, use: Callable[[Any], Any]) -> Any:
 
 def own_method(value: Any, name: str) -> Any:
     """Return the method with which the user's class of a value follows its attributes, if there is one: ``__getattr__ = dict.get`` too."""
-    found = as_written(storage.of_class(type(value), name))
-    of_container = isinstance(found, _IN_C) and found.__name__ != name and issubclass(found.__objclass__, _CONTAINERS)
-    return found if of_container or is_users_function(found) else None
+    result = as_written(storage.of_class(type(value), name))
+    of_container = isinstance(result, _IN_C) and result.__name__ != name and issubclass(result.__objclass__, _CONTAINERS)
+    return result if of_container or is_users_function(result) else None
 
 
 def is_librarys(function: Any) -> bool:

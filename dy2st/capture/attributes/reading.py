@@ -126,26 +126,26 @@ def _of_bases(session: Session, kind: type, name: str) -> Any:
     if base is None or not written:
         return _read_plainly(session, kind, name)
     described = vars(base)[name]
-    made = described.__get__(None, kind) if hasattr(type(described), "__get__") else described
-    return unions.certain(made, name=name, obj=kind) if may_be_undefined(made) else made
+    result = described.__get__(None, kind) if hasattr(type(described), "__get__") else described
+    return unions.certain(result, name=name, obj=kind) if may_be_undefined(result) else result
 
 
 def _read_plainly(session: Session, value: Any, name: str) -> Any:
     source = None if isinstance(value, AbstractObject) else source_of(session, value)
     try:
-        found = getattr(value, name)
+        result = getattr(value, name)
     except AttributeError:
         guard_missing(session, value, name)
         if isinstance(value, torch.Tensor):
             raise raised(absent_attributes.error(value, name)) from None
         raise
     if source is not None and not was_written(session, value, name):
-        _read_given(session, value, name, found, source)
-        found = getattr(value, name)  # a number that is an input stands there by now
-    return found
+        _read_given(session, value, name, result, source)
+        result = getattr(value, name)  # a number that is an input stands there by now
+    return result
 
 
-def _read_given(session: Session, value: Any, name: str, found: Any, source: Source) -> None:
+def _read_given(session: Session, value: Any, name: str, obj: Any, source: Source) -> None:
     """Note that an attribute is read that comes from outside, be it the object's own or one of its class."""
     place, table = AttributePlace(value, name), session.tracker.table
     given = table.attribute(source, name)
@@ -154,7 +154,7 @@ def _read_given(session: Session, value: Any, name: str, found: Any, source: Sou
     if given.name in session.tracker.dynamic and kind is not None and place.read() is MISSING:
         session.tracker.guards.missing(table.item(table.attribute(source, "__dict__"), name, given.name))
         place = AttributePlace(kind, name)  # an object that gets one of its own on some ways only has none on the others
-    session.outside.read_at(place, found, given)
+    session.outside.read_at(place, obj, given)
 
 
 def from_class(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -187,11 +187,11 @@ def _read_held(session: Session, value: Any, described: Any, name: str) -> Any:
     if source is None and not isinstance(value, types.ModuleType) and described is not MISSING:
         return _of_made_object(session, value, described, name)
     get = getattr if own_method(value, "__getattribute__") is None else object.__getattribute__
-    found = get(value, name)
+    result = get(value, name)
     if source is not None:
-        _read_given(session, value, name, found, source)
-        found = get(value, name) if type(found) in (bool, int, float) else found  # an input may stand there by now
-    return unions.certain(found, name=name, obj=value) if may_be_undefined(found) else found
+        _read_given(session, value, name, result, source)
+        result = get(value, name) if type(result) in (bool, int, float) else result  # an input may stand there by now
+    return unions.certain(result, name=name, obj=value) if may_be_undefined(result) else result
 
 
 def _of_made_object(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -202,8 +202,8 @@ def _of_made_object(session: Session, value: Any, described: Any, name: str) -> 
     if hasattr(type(described), "__get__"):
         of_class(session, value, name)
         return getattr(value, name)
-    found = plain(session, type(value), name)
-    return unions.certain(found, name=name, obj=value) if may_be_undefined(found) else found
+    result = plain(session, type(value), name)
+    return unions.certain(result, name=name, obj=value) if may_be_undefined(result) else result
 
 
 def _read_from_class(session: Session, value: Any, described: Any, name: str) -> Any:
@@ -215,8 +215,8 @@ def _read_from_class(session: Session, value: Any, described: Any, name: str) ->
         read_classes(session, type(value).__mro__, name)
         now = vars(kind)[name]
         described = described if isinstance(now, TaggedUnion) else now  # an input may stand there by now
-    found = described.__get__(value, type(value)) if hasattr(type(described), "__get__") else described
-    return unions.certain(found, name=name, obj=value) if may_be_undefined(found) else found
+    result = described.__get__(value, type(value)) if hasattr(type(described), "__get__") else described
+    return unions.certain(result, name=name, obj=value) if may_be_undefined(result) else result
 
 
 def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
@@ -226,9 +226,9 @@ def _described(session: Session, descriptor: Any, value: Any, name: str) -> Any:
         session.outside.read(AttributePlace(value, name))
     if not isinstance(descriptor, functools.cached_property):
         return session.call(types.MethodType(type(descriptor).__get__, descriptor), value, type(value))
-    made = session.call(types.MethodType(descriptor.func, value))
-    put(session, value, name, made)
-    return made
+    result = session.call(types.MethodType(descriptor.func, value))
+    put(session, value, name, result)
+    return result
 
 
 def sometimes(value: Any, name: str) -> Any:

@@ -48,15 +48,15 @@ def marks_of(session: Session, outputs: Sequence[Any]) -> dict[int, Marks]:
         CaptureError: an attribute of one is known only when the program runs.
         NeedsApart: a tensor decides of which class one is.
     """
-    found = {}
+    results = {}
     for position, value in enumerate(outputs):
         if isinstance(value, torch.Tensor) and session.outside.behind(value) is value:
             if tensor_traits.CLASS in tensor_traits.mixed(value) and tensor_traits.CLASS not in session.traits.apart:
                 raise NeedsApart(tensor_traits.CLASS)  # the caller can see whether it gets a parameter
-            made = _with_flags(Marks(tensor_traits.class_of(value), _attributes(session, value)), value)
-            if made.attributes or made.kind is not torch.Tensor:
-                found[position] = made
-    return found
+            result = _with_flags(Marks(tensor_traits.class_of(value), _attributes(session, value)), value)
+            if result.attributes or result.kind is not torch.Tensor:
+                results[position] = result
+    return results
 
 
 def _with_flags(marks: Marks, value: torch.Tensor) -> Marks:

@@ -57,14 +57,14 @@ def _capture(test: Any, then: Any, orelse: Any, live: Sequence[str] | None) -> A
                 run_branch(session, then, cells, fact, live),
                 run_branch(session, orelse, cells, None if fact is None else sympy.Not(fact), live),
             ]
-            made = join(session, test, outcomes, live)
+            result = join(session, test, outcomes, live)
         except NeedsRuntimeList as need_list:
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
             items = need_list.items
         else:
             rests.go_on(session, cells)
-            return made
+            return result
         session.lists.make(items)
     raise errors.CaptureError("too many lists change length in one branch", session.here())
 
@@ -105,7 +105,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     }
     pairs[None] = then.value, orelse.value, None
     joiner.tell_apart(pairs.values())
-    made = {key: joiner.join(*pair) for key, pair in sorted(pairs.items(), key=lambda item: not joiner.are_objects(*item[1]))}
+    results = {key: joiner.join(*pair) for key, pair in sorted(pairs.items(), key=lambda item: not joiner.are_objects(*item[1]))}
     places = {key: _one_place(session, write, outcomes) for key, write in left.items()}
     blocks = [
         outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh) if outcome.has_left else leaves))
@@ -119,8 +119,8 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     if then.dead and orelse.dead:
         raise Unreachable
     for key, place in places.items():
-        session.places.put(place, made[key])
-    return made[None]
+        session.places.put(place, results[key])
+    return results[None]
 
 
 def _one_place(session: Session, write: Write, outcomes: Sequence[Outcome]) -> Place:
@@ -162,6 +162,6 @@ def _tells_nothing(place: AttributePlace, told: Sequence[tuple[str, Any]]) -> bo
 def _any_numbers(leaves: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
     """Return numbers for those that nobody looks at: what is computed of them must not fail."""
     return [
-        ZEROS[number_kind(made)] if leaf is None and isinstance(made, SYMBOLIC_NUMBERS) else leaf
-        for leaf, made in zip(leaves, fresh)
+        ZEROS[number_kind(result)] if leaf is None and isinstance(result, SYMBOLIC_NUMBERS) else leaf
+        for leaf, result in zip(leaves, fresh)
     ]

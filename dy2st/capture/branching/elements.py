@@ -84,9 +84,9 @@ def _list(session: Session, items: list[Any]) -> RuntimeList:
         session.lists.own(items)  # code that was not converted has just made it: the __init__ of a dataclass
     if not session.lists.owner_is_here(items):
         raise NeedsRuntimeList(items)
-    made = session.lists.make(items)
-    made.alone = False
-    return made
+    result = session.lists.make(items)
+    result.alone = False
+    return result
 
 
 def _is_constant(value: Any) -> bool:
@@ -190,11 +190,11 @@ def type_of(value: Any) -> value_types.Type:
             kind = lattice.join_elements(kind, type_of(option))
         assert kind is not None
         return kind
-    found = lattice.type_of(value)
-    if isinstance(found, value_types.ContainerType):
-        return value_types.ContainerType(found.structure, tuple(map(type_of, shallow(value)[0])))
-    plain = isinstance(found, value_types.SameType) and is_number(value) and not isinstance(value, enum.Enum)
-    return value_types.NumberType(number_kind(value)) if plain else found
+    result = lattice.type_of(value)
+    if isinstance(result, value_types.ContainerType):
+        return value_types.ContainerType(result.structure, tuple(map(type_of, shallow(value)[0])))
+    plain = isinstance(result, value_types.SameType) and is_number(value) and not isinstance(value, enum.Enum)
+    return value_types.NumberType(number_kind(value)) if plain else result
 
 
 def argument(session: Session, value: Any) -> Any:
@@ -226,7 +226,7 @@ def _lists_in(session: Session, value: Any) -> list[RuntimeList]:
     if known is not None:
         return [known]
     parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
-    return [found for part in parts for found in _lists_in(session, part)]
+    return [match for part in parts for match in _lists_in(session, part)]
 
 
 def taken(session: Session, items: RuntimeList, node: fx.Node) -> Any:
@@ -256,10 +256,10 @@ def _taken(builder: BlockBuilder, session: Session, kind: value_types.Type, node
                 what = structure if is_plain_object(structure) else len(items)
                 parts = builder.call_raw(control.item_parts, (node, what))
                 nodes = [builder.call_raw(operator.getitem, (parts, i)) for i in range(len(items))]
-            made = unflatten(structure, [_taken(builder, session, item, n, certain) for item, n in zip(items, nodes)])
-            if _is_object(made):
-                builder.stands_for(made, node)
-            return made
+            result = unflatten(structure, [_taken(builder, session, item, n, certain) for item, n in zip(items, nodes)])
+            if _is_object(result):
+                builder.stands_for(result, node)
+            return result
         case value_types.TaggedUnionType(options):
             return _option(builder, session, options, node)
     value = session.new_value(kind)
@@ -274,13 +274,13 @@ def _option(builder: BlockBuilder, session: Session, options: tuple[value_types.
     kinds = tuple(_kind(options[i]) for i in order)
     tag = session.new_value(value_types.NumberType("int"))
     builder.bind(tag, builder.call_raw(control.item_kind, (node, kinds)))
-    made: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     for position, i in enumerate(order):
         own = node
         if not isinstance(options[i], value_types.SameType):
             own = builder.call_raw(control.item_of_kind, (node, kinds[position]))
-        made[position] = _taken(builder, session, options[i], own, certain=False)
-    return session.new_union(tag, made)
+        results[position] = _taken(builder, session, options[i], own, certain=False)
+    return session.new_union(tag, results)
 
 
 def _kind(kind: value_types.Type) -> tuple[Any, ...]:

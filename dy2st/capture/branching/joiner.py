@@ -98,21 +98,21 @@ class Joiner:
 
     def _one_of_objects(self, a: Any, b: Any) -> TaggedUnion:
         """Return one of the objects that the branches leave in a place, each of which stays itself."""
-        made: list[Any] = []
+        results: list[Any] = []
         tags: list[Any] = []
         for value, builder, is_first in ((a, self.builders[0], True), (b, self.builders[1], False)):
             options = value.options if isinstance(value, TaggedUnion) else {} if value is ABSENT else {0: value}
             places = {}
             for tag, option in options.items():
                 alone = self._alone(option, is_first)
-                places[tag] = next((place for place, other in enumerate(made) if _is_one(other, alone)), len(made))
-                made += [alone] * (places[tag] == len(made))
+                places[tag] = next((place for place, other in enumerate(results) if _is_one(other, alone)), len(results))
+                results += [alone] * (places[tag] == len(results))
             with self.session.blocks.recording_into(builder):
                 tags.append(value.retagged(places) if isinstance(value, TaggedUnion) else places.get(0))
         self.fresh.append(self.session.new_value(value_types.NumberType("int")))
         for leaves, tag in zip(self.leaves, tags):
             leaves.append(tag)
-        return self.session.new_union(self.fresh[-1], dict(enumerate(made)))
+        return self.session.new_union(self.fresh[-1], dict(enumerate(results)))
 
     def _alone(self, value: Any, is_first: bool) -> Any:
         """Return what stands for a value of one branch, and for nothing of the other."""
@@ -203,14 +203,14 @@ class Joiner:
 
     def _give_deques_lists(self, *values: Any) -> None:
         """Deques that branches make differ in their length: they have lists of the program in them then."""
-        made = [
+        results = [
             (builder, option.items)
             for builder, value in zip(self.builders, values)
             for option in options_of(value)
             if isinstance(option, AbstractDeque) and not self._is_older(option)
         ]
-        kinds = {None if self.session.lists.of(items) is not None else len(items) for _, items in made}
-        for builder, items in made if len(kinds) > 1 else ():
+        kinds = {None if self.session.lists.of(items) is not None else len(items) for _, items in results}
+        for builder, items in results if len(kinds) > 1 else ():
             if self.session.lists.of(items) is None:
                 with self.session.blocks.recording_into(builder):
                     self.session.lists.make(items)
@@ -224,12 +224,12 @@ class Joiner:
             raise self._mismatch(place, a, b, error) from None
         except mismatches.Mismatch as error:
             raise self._mismatch(place, a, b, error) from None
-        made: list[Any] = []
-        value = abstract_values.fresh(kind, self.session, made)
+        results: list[Any] = []
+        value = abstract_values.fresh(kind, self.session, results)
         for builder, leaves, given in zip(self.builders, self.leaves, (a, b)):
             with self.session.blocks.recording_into(builder):
                 self._take_apart(kind, given, leaves, place)
-        self.fresh += made
+        self.fresh += results
         if isinstance(value, torch.SymInt):
             self.session.shapes.one_of(value, *(given for given in (a, b) if given is not ABSENT))
         given = [part for part in (a, b) if part is not ABSENT]
@@ -258,10 +258,10 @@ class Joiner:
             return value
         parts = shallow(value)[0]
         rows = zip(*(shallow(option)[0] for option in options))
-        made = [self._united(item, part, row) for item, part, row in zip(kind.items, parts, rows)]
-        if all(new is old for new, old in zip(made, parts)):
+        results = [self._united(item, part, row) for item, part, row in zip(kind.items, parts, rows)]
+        if all(new is old for new, old in zip(results, parts)):
             return value
-        return with_parts(value, made)
+        return with_parts(value, results)
 
     def _replace(self, gone: Iterable[Any], value: Any) -> None:
         for one in gone:
@@ -284,14 +284,14 @@ class Joiner:
         by_option: dict[int, list[Any]] = {}
         for option in given:
             by_option.setdefault(abstract_values.place(kind.options, option), []).append(option)
-        made = {
+        results = {
             tag: self._united(item, value.options[tag], by_option.get(tag, ())) if tag in by_option else value.options[tag]
             for tag, item in enumerate(kind.options)
         }
         return (
             value
-            if all(made[tag] is option for tag, option in value.options.items())
-            else TaggedUnion(value.session, value.tag, made)
+            if all(results[tag] is option for tag, option in value.options.items())
+            else TaggedUnion(value.session, value.tag, results)
         )
 
     def _kind(self, a: Any, b: Any, single: tuple[type, ...]) -> value_types.Type:

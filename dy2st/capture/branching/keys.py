@@ -139,7 +139,7 @@ def _replaced(key: Any, part: Any, option: Any) -> Any:
     changed = {name: _replaced(getattr(key, name, None), part, option) for name in _fields(key)}
     if all(value is getattr(key, name, None) for name, value in changed.items()):
         return key
-    made = copy.copy(key)
+    result = copy.copy(key)
     for name, value in changed.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(result, name, value)
+    return result

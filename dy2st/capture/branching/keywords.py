@@ -61,13 +61,13 @@ def _split(session: Session, function: Any, mapping: Any, use: Callable[[dict[st
 
 def _with_items(function: Any, kwargs: dict[str, Any], key: str, items: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments with the items of a mapping in its place."""
-    made: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, value in kwargs.items():
         for item, given in items.items() if name == key else [(name, value)]:
-            if item in made:
+            if item in results:
                 raise raised(TypeError(f"{_name(function)} got multiple values for keyword argument {item!r}"))
-            made[item] = given
-    return made
+            results[item] = given
+    return results
 
 
 def _name(function: Any) -> str:

@@ -171,9 +171,9 @@ def equal(session: Session, key: Any, other: Any) -> Any:
     if isinstance(key, Text):
         return operator.eq(key, other) if isinstance(other, str) else False
     if isinstance(key, SYMBOLIC_NUMBERS):
-        made = key == other if is_number(other) else False
-        known = session.shapes.known(made)
-        return made if known is None else known
+        result = key == other if is_number(other) else False
+        known = session.shapes.known(result)
+        return result if known is None else known
     return key is other or bool(key == other)
 
 

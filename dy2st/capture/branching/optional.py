@@ -66,16 +66,16 @@ def case_split(session: Session, table: Any, use: Callable[[Any], Any], *, order
 
 def _alike(session: Session, table: Any) -> Any:
     """Return what stands for a dict on one of the ways; no method of its class makes it."""
-    made = storage.copy_of(table)
-    session.allocations.own(made)
-    return made
+    copy = storage.copy_of(table)
+    session.allocations.own(copy)
+    return copy
 
 
 def copied(session: Session, table: Any) -> Any:
     """Return ``table.copy()``, with its items as they are and its keys in their order."""
-    made = table.copy()
-    session.allocations.own(made)
-    return session.blocks.key_orders.follow(made, table)
+    result = table.copy()
+    session.allocations.own(result)
+    return session.blocks.key_orders.follow(result, table)
 
 
 def method(session: Session, table: dict[Any, Any], name: str, args: Any, kwargs: Any) -> Any:

@@ -78,12 +78,12 @@ class Sides:
             together = {place}.union(*(groups.get(one, ()) for one in _objects(place)))
             for one in {one for other in together for one in _objects(other)}:
                 groups[one] = together
-        found = {one for one, together in groups.items() if not _are_one(together)}
+        results = {one for one, together in groups.items() if not _are_one(together)}
         known = -1
-        while known != len(found):
-            known = len(found)
-            found |= {one for holders, place in self._holders if not found.isdisjoint(_objects(place)) for one in holders}
-        return found
+        while known != len(results):
+            known = len(results)
+            results |= {one for holders, place in self._holders if not results.isdisjoint(_objects(place)) for one in holders}
+        return results
 
 
 def _objects(place: Place) -> tuple[int, ...]:

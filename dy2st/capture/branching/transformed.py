@@ -94,8 +94,8 @@ def capture(session: Session, function: Any, call: Call, has_aux: bool = False) 
     def body() -> tuple[Any, Any]:
         leaves = list(call.leaves)
         for position, kind in call.kinds.items():
-            leaves[position] = made = session.new_value(kind)
-            session.builder.bind(made, session.builder.placeholder("given", made))
+            leaves[position] = value = session.new_value(kind)
+            session.builder.bind(value, session.builder.placeholder("given", value))
         args, kwargs = tree_unflatten(leaves, call.spec)
         result = session.call(function, *args, **kwargs)
         return _parted(call.name, result) if has_aux else (result, ())
@@ -124,17 +124,17 @@ def _finished(session: Session, call: Call, outcome: Outcome, mode: bool) -> Cap
         nothing = Captured(builder.finish(()), align_operands(builder), (), (), call.spec, call.spec, False)
         record(session, call, nothing, ())
         raise Unreachable
-    (found, spec), (aux, aux_spec) = map(tree_flatten, outcome.result)
-    for leaf in (*found, *aux):
+    (result, spec), (aux, aux_spec) = map(tree_flatten, outcome.result)
+    for leaf in (*result, *aux):
         _check_tensor(session, call.name, leaf)
     around = [*call.inputs, *builder.lifted()]
     has_gradient = mode and any(tensor.requires_grad for tensor in around)
-    given = [[session.outside.adopted(leaf) for leaf in part] for part in (found, aux)]
+    given = [[session.outside.adopted(leaf) for leaf in part] for part in (result, aux)]
     outputs, besides = (
         [outside(session, kind_of(leaf), has_gradient if call.differentiable else leaf.requires_grad) for leaf in part]
         for part in given
     )
-    block = builder.finish((*found, *aux))
+    block = builder.finish((*result, *aux))
     return Captured(block, align_operands(builder), outputs, besides, spec, aux_spec, has_gradient)
 
 
@@ -188,9 +188,9 @@ def record(
     session: Session, call: Call, captured: Captured, kinds: Kinds, others: tuple[Any, ...] = (), **options: Any
 ) -> list[Any]:
     """Record the operation; gives its results, of these types. There may be others after them."""
-    made = [session.new_value(dataclasses.replace(kind, kind=torch.Tensor)) for kind in kinds]
+    results = [session.new_value(dataclasses.replace(kind, kind=torch.Tensor)) for kind in kinds]
     builder = session.builder
     arguments = (call.name, captured.block, builder.argument(call.inputs), captured.operands)
     node = builder.call_raw(control.transform_, arguments, builder.argument({**call.options, **options}))
-    builder.bind((*made, *others), node)
-    return made
+    builder.bind((*results, *others), node)
+    return results

@@ -79,9 +79,9 @@ def handle(session: Session, attempt: Attempt, handlers: Handlers, live: Sequenc
 
 def _enter(session: Session, attempt: Attempt, left: Any) -> None:
     session.places.put(session.in_flight.left, None)
-    found = departure(left)
-    assert found is not None
-    error = registered(session, found.error(left))
+    result = departure(left)
+    assert result is not None
+    error = registered(session, result.error(left))
     session.in_flight.raised.append(error)
     try:
         raise error

@@ -62,9 +62,9 @@ def presence(value: Any) -> Any:
     tags = [tag for tag, option in value.options.items() if isinstance(option, Undefined)]
     if not tags:
         return True
-    made = value.tag != tags[0]
-    known = need().shapes.known(made)
-    return made if known is None else known
+    result = value.tag != tags[0]
+    known = need().shapes.known(result)
+    return result if known is None else known
 
 
 def is_option(union: TaggedUnion, holds: Callable[[Any], bool]) -> Any:
@@ -76,11 +76,11 @@ def is_option(union: TaggedUnion, holds: Callable[[Any], bool]) -> Any:
     wanted = [tag for tag, option in union.options.items() if holds(option)]
     if len(wanted) in (0, len(union.options)):
         return bool(wanted)
-    made: Any = union.tag == wanted[0]
+    result: Any = union.tag == wanted[0]
     for tag in wanted[1:]:
-        made = session.number(scalars.logical_or, (made, union.tag == tag), "bool")
-    known = session.shapes.known(made)
-    return made if known is None else known
+        result = session.number(scalars.logical_or, (result, union.tag == tag), "bool")
+    known = session.shapes.known(result)
+    return result if known is None else known
 
 
 def where_there(value: Any, there: Any, missing: Any) -> Any:
@@ -91,9 +91,9 @@ def where_there(value: Any, there: Any, missing: Any) -> Any:
     return capture_if_exp(present, lambda: there, lambda: missing)
 
 
-def check_answered(session: Session, found: Any, method: Any) -> None:
+def check_answered(session: Session, value: Any, method: Any) -> None:
     """Raise CaptureError where a tensor decides whether an operator's method is for its operand: Python asks another one then."""
-    if isinstance(found, TaggedUnion) and any(option is NotImplemented for option in found.options.values()):
+    if isinstance(value, TaggedUnion) and any(option is NotImplemented for option in value.options.values()):
         raise CaptureError(
             f"{method.__qualname__} gives NotImplemented where a tensor decides",
             session.here(),

@@ -68,8 +68,8 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         return call_container(session, owner, method, args, kwargs)
     if isinstance(owner, BaseException) and method.__name__ == "add_note":
         return session.call(getattr(BaseException, method.__name__), owner, *args, **kwargs)
-    made = call_plain(session, method, args, kwargs)
-    return construction.registered(session, made) if method.__name__ == "__new__" and isinstance(owner, type) else made
+    result = call_plain(session, method, args, kwargs)
+    return construction.registered(session, result) if method.__name__ == "__new__" and isinstance(owner, type) else result
 
 
 def _connected(session: Session, separator: str, items: Any) -> Any:

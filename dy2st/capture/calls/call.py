@@ -159,11 +159,11 @@ def _call_alias(session: Session, alias: Any, args: Any, kwargs: Any) -> Any:
     """Return ``typing.Counter[str]()``: what the class makes remembers the alias, if it can."""
     if type(alias) is not types.GenericAlias and not getattr(alias, "_inst", True):
         return alias(*args, **kwargs)  # raises what eager raises
-    made = call(alias.__origin__, *args, **kwargs)
-    for option in options_of(made):
+    result = call(alias.__origin__, *args, **kwargs)
+    for option in options_of(result):
         if storage.table_of(option) is not None:
             call(setattr, option, "__orig_class__", alias)
-    return made
+    return result
 
 
 def _call_partial(session: Session, function: functools.partial[Any], args: Any, kwargs: Any) -> Any:
@@ -264,8 +264,8 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     table = tables.made(session, kind, args, kwargs)
     if table is not None:
         return construction.registered(session, table)
-    made = construction.construct(session, kind, args, kwargs, call_plain)
-    return sets.owned(session, made) if kind is set else made
+    result = construction.construct(session, kind, args, kwargs, call_plain)
+    return sets.owned(session, result) if kind is set else result
 
 
 def _member(session: Session, kind: type[enum.Enum], args: tuple[Any, ...], kwargs: Any) -> Any:

@@ -89,10 +89,10 @@ def _of_generator(session: Session, manager: Any) -> Any:
     """Return what ``@contextlib.contextmanager`` has made: its generator runs converted, if it can be."""
     if not inspect.isgenerator(manager.gen) or inspect.getgeneratorstate(manager.gen) != inspect.GEN_CREATED:
         return manager
-    made = session.call(manager.func, *manager.args, **manager.kwds)
-    if not isinstance(made, UserGenerator):
+    result = session.call(manager.func, *manager.args, **manager.kwds)
+    if not isinstance(result, UserGenerator):
         return manager
-    manager.gen = made
+    manager.gen = result
     return Managed(session, manager)
 
 

@@ -104,21 +104,21 @@ def _with_settings(session: Session, module: torch.nn.Module, forward: Callable[
 
 def _watch_inputs(session: Session, module: torch.nn.Module, args: Any) -> tuple[fx.Node, tuple[Any, ...]]:
     """Set up backward hooks when the program runs: the arguments go through a node of autograd's that calls them."""
-    made = tuple(_alias(session, argument) for argument in args)
-    node = session.builder.call(control.call_, (watch_inputs, (weakref.ref(module), tuple(args)), {}), {}, (None, *made))
-    return session.builder.call_raw(operator.getitem, (node, 0)), made
+    results = tuple(_alias(session, argument) for argument in args)
+    node = session.builder.call(control.call_, (watch_inputs, (weakref.ref(module), tuple(args)), {}), {}, (None, *results))
+    return session.builder.call_raw(operator.getitem, (node, 0)), results
 
 
 def _watch_outputs(session: Session, hook: fx.Node, result: Any) -> Any:
     results = result if isinstance(result, tuple) else (result,)
     if not any(isinstance(part, torch.Tensor) for part in results):
         return result
-    made = tuple(_alias(session, part) for part in results)
+    collected = tuple(_alias(session, part) for part in results)
     node = session.builder.call_raw(control.call_, (watch_outputs, (hook, *session.builder.argument(results)), {}))
-    session.builder.bind(made, node)
+    session.builder.bind(collected, node)
     if not isinstance(result, tuple):
-        return made[0]
-    return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
+        return collected[0]
+    return type(result)(*collected) if hasattr(result, "_fields") else type(result)(collected)
 
 
 def _alias(session: Session, value: Any) -> Any:
@@ -170,8 +170,8 @@ def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any)
     finally:
         session.blocks.roll_back(attempt)
     grad = torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
-    made: list[Any] = []
-    return abstract_values.fresh(_unsized(kind, grad), session, made)
+    results: list[Any] = []
+    return abstract_values.fresh(_unsized(kind, grad), session, results)
 
 
 def _unsized(kind: value_types.Type, grad: bool) -> value_types.Type:

@@ -56,5 +56,5 @@ def _are_numbers(values: Iterable[Any]) -> bool:
 
 def _name(function: Any) -> str:
     """Return what a function or class is called; the call of a class comes as one of ``type``."""
-    made = function.args[0] if isinstance(function, functools.partial) and function.args else function
-    return getattr(made, "__qualname__", None) or type(made).__qualname__
+    result = function.args[0] if isinstance(function, functools.partial) and function.args else function
+    return getattr(result, "__qualname__", None) or type(result).__qualname__

@@ -46,12 +46,12 @@ def look(session: Session, function: types.FunctionType, args: tuple[Any, ...], 
     """Guard what a function may read: its variables and arguments, and the attributes of them that it names."""
     for part in _with_helpers(function):
         variables.track(session, part, _names(part.__code__), session.tracker.source_of(part) is not None)
-    found = [*args, *kwargs.values(), *reached(function)]
-    access.look_into(session, *found)
+    results = [*args, *kwargs.values(), *reached(function)]
+    access.look_into(session, *results)
     names = _attributes(function.__code__)
     if not _ASKING.isdisjoint(names):
-        _check_there(session, function, found)
-    for value in found:
+        _check_there(session, function, results)
+    for value in results:
         if session.tracker.source_of(value) is None or isinstance(value, (torch.Tensor, type, types.ModuleType)):
             continue
         for name in names:
@@ -59,9 +59,9 @@ def look(session: Session, function: types.FunctionType, args: tuple[Any, ...], 
                 access.look_into(session, attr(value, name))
 
 
-def _check_there(session: Session, function: types.FunctionType, found: list[Any]) -> None:
+def _check_there(session: Session, function: types.FunctionType, results: list[Any]) -> None:
     """Refuse that code which is not converted asks whether an attribute is there that is there on some ways only."""
-    for value in found:
+    for value in results:
         for name, item in (storage.table_of(value) or {}).items():
             if may_be_undefined(item):
                 raise errors.CaptureError(
@@ -81,10 +81,10 @@ def reached(function: Callable[..., Any]) -> list[Any]:
 
 def _with_helpers(function: Any) -> list[types.FunctionType]:
     """Return a function, and those of the user's that it finds: none of them is converted where it calls them."""
-    found = [function]
-    for part in found:
-        found += [value for value in _held(part) if is_users_function(value) and value not in found]
-    return found
+    results = [function]
+    for part in results:
+        results += [value for value in _held(part) if is_users_function(value) and value not in results]
+    return results
 
 
 def _held(function: types.FunctionType) -> Iterator[Any]:
@@ -102,8 +102,8 @@ def _names(code: types.CodeType) -> _Names:
 
 def _attributes(code: types.CodeType) -> dict[str, None]:
     """Return the globals and attributes that code names, that of its inner functions too."""
-    found = dict.fromkeys(code.co_names)
+    results = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _attributes(constant)
-    return found
+            results |= _attributes(constant)
+    return results

@@ -41,7 +41,7 @@ class Pattern:
         """Tell whether the pattern fits: a Python bool, or a symbolic one."""
         return True
 
-    def bind(self, subject: Any, found: Found) -> None:
+    def bind(self, subject: Any, value: Found) -> None:
         """Put the values of the names into ``found``; the pattern fits."""
 
 
@@ -89,8 +89,8 @@ class Anything(Pattern):
     def __init__(self, name: str | None) -> None:
         self.names = () if name is None else (name,)
 
-    def bind(self, subject: Any, found: Found) -> None:
-        found.update(dict.fromkeys(self.names, subject))
+    def bind(self, subject: Any, value: Found) -> None:
+        value.update(dict.fromkeys(self.names, subject))
 
 
 class Star(Anything):
@@ -126,9 +126,9 @@ class As(Pattern):
     def fits(self, subject: Any) -> Any:
         return matches(self.inner, subject)
 
-    def bind(self, subject: Any, found: Found) -> None:
-        _bind_part(self.inner, subject, found)
-        found[self.name] = subject
+    def bind(self, subject: Any, value: Found) -> None:
+        _bind_part(self.inner, subject, value)
+        value[self.name] = subject
 
 
 class Or(Pattern):
@@ -304,11 +304,11 @@ class Class(_Parts):
         if len(known) < self.count:
             patterns = f"{len(known)} positional sub-pattern{'' if len(known) == 1 else 's'} ({self.count} given)"
             raise TypeError(f"{self.kind.__name__}() accepts {patterns}")
-        made = [*known[: self.count], *self.keywords]
-        twice = next((name for position, name in enumerate(made) if name in made[:position]), None)
+        results = [*known[: self.count], *self.keywords]
+        twice = next((name for position, name in enumerate(results) if name in results[:position]), None)
         if twice is not None:
             raise TypeError(f"{self.kind.__name__}() got multiple sub-patterns for attribute {twice!r}")
-        return made
+        return results
 
     def _positional(self) -> tuple[str | None, ...]:
         if hasattr(self.kind, "__match_args__"):

@@ -92,24 +92,24 @@ def _members(module: torch.nn.Module) -> dict[str, Any]:
 
 def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
     """Return the objects that can be reached, with copies of what they hold."""
-    found: list[tuple[Any, Any]] = []
+    results: list[tuple[Any, Any]] = []
     waiting, seen = collections.deque(values), set[int]()
-    while waiting and len(found) < _MOST:
+    while waiting and len(results) < _MOST:
         value = waiting.popleft()
         if isinstance(value, _LEAVES) or id(value) in seen:
             continue
         seen.add(id(value))
         if isinstance(value, _CONTAINERS):
             held = ContentsPlace(value).read()
-            found.append((value, held))
+            results.append((value, held))
             waiting.extend(held.values() if isinstance(held, dict) else held)
         elif isinstance(value, tuple):
             waiting.extend(value)
         elif (table := _attributes(value)) is not None:
-            found.append((value, table))
+            results.append((value, table))
             waiting.extend(table.values())
             waiting.extend(item for kind in type(value).__mro__ for item in vars(kind).values() if isinstance(item, _CONTAINERS))
-    return found
+    return results
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:

@@ -46,9 +46,9 @@ class CapturedDeque(AbstractDeque):
     @classmethod
     def of_list(cls, items: list[Any], maxlen: int | None) -> CapturedDeque:
         """Return a deque of what is in a list, which is its own."""
-        made = cls()
-        made.items, made.maxlen = items, maxlen
-        return made
+        result = cls()
+        result.items, result.maxlen = items, maxlen
+        return result
 
     def length(self) -> Any:
         """Return ``len(self)``, known only at run time or before."""
@@ -172,9 +172,9 @@ class CapturedDeque(AbstractDeque):
         return self
 
     def __imul__(self, times: Any) -> Any:
-        made = self * times
+        result = self * times
         self.clear()
-        self.extend(made)
+        self.extend(result)
         return self
 
     def __mul__(self, times: Any) -> Any:

@@ -40,26 +40,26 @@ def in_order(session: Session, items: list[Any], key: Callable[..., Any] | None,
     if any(map(relations.has_own_order, keys)):
         keys = _ranks(session, keys)
     if not any(map(_is_runtime, keys)) and not is_symbolic(reverse):
-        made = [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
-        session.lists.own(made)
-        return made
+        results = [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
+        session.lists.own(results)
+        return results
     session.lists.own(keys)
     count = len(keys)
     if any(elements.is_changeable(session, item) for item in items) and not any(isinstance(item, TaggedUnion) for item in items):
         return _permuted(session, items, keys, reverse)
     taken = _in_order(session, items, keys, reverse)
-    made = [lists.get(session, taken, position) for position in range(count)]
-    session.lists.own(made)
-    return made
+    results = [lists.get(session, taken, position) for position in range(count)]
+    session.lists.own(results)
+    return results
 
 
 def _permuted(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> list[Any]:
     """Return objects in order: each is one of those that there are, and not a copy in a list of the program."""
     order = _order(session, session.lists.of(keys) or session.lists.make(keys), reverse)
     at = dict(enumerate(items))
-    made = [session.new_union(lists.get(session, order, position), at) for position in range(len(items))]
-    session.lists.own(made)
-    return made
+    results = [session.new_union(lists.get(session, order, position), at) for position in range(len(items))]
+    session.lists.own(results)
+    return results
 
 
 def _is_runtime(key: Any) -> bool:
@@ -98,9 +98,9 @@ def _is_less(session: Session, key: Any, other: Any) -> Any:
 def _in_order(session: Session, items: list[Any], keys: list[Any], reverse: Any) -> RuntimeList:
     known_keys, known_items = (session.lists.of(part) or session.lists.make(part) for part in (keys, items))
     order = _order(session, known_keys, reverse)
-    made = session.lists.new(known_items.element)
-    session.builder.call(control.list_take, (known_items, order), {}, made)
-    return made
+    result = session.lists.new(known_items.element)
+    session.builder.call(control.list_take, (known_items, order), {}, result)
+    return result
 
 
 def _order(session: Session, keys: RuntimeList, reverse: Any) -> RuntimeList:
@@ -173,10 +173,10 @@ def _known(session: Session, target: list[Any]) -> RuntimeList:
 
 
 def _index(session: Session, target: list[Any], value: Any) -> Any:
-    found = position(session, target, value) if session.lists.of(target) is not None else _first(session, value, target, 0)
+    result = position(session, target, value) if session.lists.of(target) is not None else _first(session, value, target, 0)
     message = Text(((value, "r", ""), " is not in list"))
-    check(session, found >= 0, ValueError, message)
-    return found
+    check(session, result >= 0, ValueError, message)
+    return result
 
 
 def _first(session: Session, value: Any, items: list[Any], start: int) -> Any:
@@ -204,19 +204,19 @@ def _count(session: Session, target: list[Any], value: Any) -> Any:
 
 def _remove(session: Session, target: list[Any], value: Any) -> None:
     known = _known(session, target)
-    found = position(session, target, value)
-    check(session, found >= 0, ValueError, "list.remove(x): x not in list")
-    lists.del_item(session, known, found)
+    result = position(session, target, value)
+    check(session, result >= 0, ValueError, "list.remove(x): x not in list")
+    lists.del_item(session, known, result)
 
 
 def _sort(session: Session, target: list[Any], *, key: Callable[..., Any] | None = None, reverse: Any = False) -> None:
-    made = in_order(session, iteration.collected(target), key, reverse)
+    result = in_order(session, iteration.collected(target), key, reverse)
     known = session.lists.of(target)
     if known is not None:
-        lists.set_item(session, known, slice(None), made)
+        lists.set_item(session, known, slice(None), result)
         return
     session.places.write(ContentsPlace(target))
-    list.__setitem__(target, slice(None), made)
+    list.__setitem__(target, slice(None), result)
 
 
 _COMPARING: dict[str, Callable[..., Any]] = {"index": _index, "count": _count, "remove": _remove, "sort": _sort}

@@ -119,9 +119,9 @@ class CapturedSet(AbstractSet):
         return self._changed(CapturedSet.symmetric_difference_update, other)
 
     def _changed(self, change: Callable[..., None], *others: Any) -> CapturedSet:
-        made = self.copy()
-        change(made, *others)
-        return made
+        result = self.copy()
+        change(result, *others)
+        return result
 
     # -- questions ---------------------------------------------------------------------------------------------------------
 
@@ -179,23 +179,23 @@ def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
 
 def display(session: Session, items: Sequence[Any]) -> CapturedSet:
     """Return the set that a display makes."""
-    made = _made({})
+    result = _made({})
     for item in items:
-        made.add(item)
-    return made
+        result.add(item)
+    return result
 
 
 def collected(session: Session, kind: type, items: Any) -> Any:
     """Return ``set(items)``, ``frozenset(items)``."""
     if not isinstance(items, (set, frozenset, dict)):
-        found = iteration.collected(items)
-        if session.lists.of(found) is not None:
+        result = iteration.collected(items)
+        if session.lists.of(result) is not None:
             raise errors.CaptureError(
                 f"a {kind.__name__} of a size that is known only at run time",
                 session.here(),
                 fix="keep the items in a list; torch.unique gives distinct numbers",
             )
-        items = found
+        items = result
     if kind is set:
         return display(session, items) if keys.any_open(items) else owned(session, set(items))
     return keys.over_all(session, items, lambda known: _frozen(session, known)) if keys.any_open(items) else frozenset(items)
@@ -213,22 +213,22 @@ def _nothing() -> None:
 
 def of_outside(members: set[Any]) -> CapturedSet:
     """Return what stands for a set that was there before the capture."""
-    made = CapturedSet()
-    made.table = dict.fromkeys(members)
-    return made
+    captured_set = CapturedSet()
+    captured_set.table = dict.fromkeys(members)
+    return captured_set
 
 
-def _followed(made: Any) -> Any:
-    return owned(need(), made) if type(made) is set else made
+def _followed(value: Any) -> Any:
+    return owned(need(), value) if type(value) is set else value
 
 
 def _made(table: dict[Any, Any]) -> CapturedSet:
-    session, made = need(), CapturedSet()
-    made.table = table
-    for part in (made, table):
+    session, result = need(), CapturedSet()
+    result.table = table
+    for part in (result, table):
         session.allocations.own(part)
         session.allocations.created[id(part)] = part
-    return made
+    return result
 
 
 def check_member(session: Session, item: Any) -> None:

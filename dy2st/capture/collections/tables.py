@@ -125,12 +125,12 @@ def merged(session: Session, left: Any, right: Any) -> Any:
     if known or isinstance(left, collections.Counter) or type(left) not in FAMILY:
         for table in (left, right):
             session.blocks.key_orders.check(table, session.here())
-        made = left | right
-        session.allocations.own(made)
-        return made
-    made = optional.copied(session, left)
-    update(session, made, right)
-    return made
+        result = left | right
+        session.allocations.own(result)
+        return result
+    result = optional.copied(session, left)
+    update(session, result, right)
+    return result
 
 
 def move_to_end(session: Session, table: Any, key: Any, last: bool = True) -> None:
@@ -204,11 +204,11 @@ def _counted(table: Any, key: Any, sign: int, times: Any) -> Any:
     return access.item(table, key) + sign * times
 
 
-def _put_one(session: Session, table: Any, key: Any, value: Any, made: Callable[[Any], Any] = lambda known: known) -> None:
+def _put_one(session: Session, table: Any, key: Any, value: Any, obj: Callable[[Any], Any] = lambda known: known) -> None:
     """Put in what is made of an item of another dict, which may be there on some ways only."""
     there = unions.presence(value)
     known = value.without_unbound() if there is not False and may_be_undefined(value) else value
-    put: Any = lambda: _store(session, table, key, made(known))  # noqa: E731
+    put: Any = lambda: _store(session, table, key, obj(known))  # noqa: E731
     if is_symbolic(there):
         session.allocations.own_variables(put)
         capture_if(there, put, lambda: None, ())

@@ -140,11 +140,11 @@ def made(session: Session, items: list[Any]) -> RuntimeList:
         normalized.append(elements.normalized(session, item))
         element = _common(session, element, elements.type_of(normalized[-1]))
         arguments.append(elements.item_node(session, item, normalized[-1]))
-    found = session.lists.turn(items, element)
+    result = session.lists.turn(items, element)
     for item in normalized:
-        elements.stands_in(session, found, item)
-    session.builder.bind(found, session.builder.call_raw(control.list_, (arguments,)))
-    return found
+        elements.stands_in(session, result, item)
+    session.builder.bind(result, session.builder.call_raw(control.list_, (arguments,)))
+    return result
 
 
 def _take_in(session: Session, items: RuntimeList, kind: value_types.Type | None) -> None:

@@ -37,18 +37,18 @@ def restored(outputs: Sequence[Any], originals: Mapping[int, list[Any]]) -> list
         >>> rows[0] is row, rows
         (True, [[1, 2], [3]])
     """
-    found = {id(outputs[position]): original for position, original in originals.items()}
+    results = {id(outputs[position]): original for position, original in originals.items()}
     seen = set[int]()
-    made = [_restored(value, found, seen) for value in outputs]
+    collected = [_restored(value, results, seen) for value in outputs]
     for position, original in originals.items():
         original[:] = outputs[position]
-    return made
+    return collected
 
 
 def _restored(value: Any, originals: Mapping[int, list[Any]], seen: set[int]) -> Any:
     if isinstance(value, tuple):
-        made = [_restored(part, originals, seen) for part in value]
-        return value if all(new is old for new, old in zip(made, value)) else unflatten(shallow(value)[1], made)
+        results = [_restored(part, originals, seen) for part in value]
+        return value if all(new is old for new, old in zip(results, value)) else unflatten(shallow(value)[1], results)
     if id(value) not in seen and not isinstance(value, _WITHOUT_PARTS):
         seen.add(id(value))
         if type(value) is list:

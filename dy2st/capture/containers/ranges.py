@@ -52,10 +52,10 @@ class RuntimeRange(AbstractObject):
         known = self.__dict__.get("_length")
         if known is not None and session.builder.is_inside(known[0]):
             return known[1]
-        made = session.number(scalars.range_length, (self.start, self.stop, self.step), "int")
-        session.shapes.constrain_size(made)
-        self.__dict__["_length"] = session.builder, made
-        return made
+        result = session.number(scalars.range_length, (self.start, self.stop, self.step), "int")
+        session.shapes.constrain_size(result)
+        self.__dict__["_length"] = session.builder, result
+        return result
 
     def positions(self) -> RuntimeIterable:
         """Return its numbers by position."""

@@ -106,7 +106,7 @@ def is_defect(error: Exception) -> bool:
 
 def _is_about_kinds(error: Exception) -> bool:
     """Tell whether it says that no number takes part in what was asked, whatever its value; it gets the words of eager then."""
-    known = _KINDS_OF_NUMBERS.sub(lambda found: found[1].lower(), str(error))
+    known = _KINDS_OF_NUMBERS.sub(lambda value: value[1].lower(), str(error))
     if not isinstance(error, TypeError) or known == str(error) or _NO_NUMBER.fullmatch(known) is None:
         return False
     error.args = (known,)

@@ -148,14 +148,14 @@ def _unknown_value(session: Session, error: Exception) -> errors.CaptureError:
 
 def user_line(session: Session, error: BaseException) -> errors.Location | None:
     """Return the innermost line of the user's code in the error's traceback."""
-    found = None
+    location = None
     step = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
         if code.co_filename in session.position.user_files:
-            found = errors.Location(code.co_filename, step.tb_lineno, code.co_name)
+            location = errors.Location(code.co_filename, step.tb_lineno, code.co_name)
         step = step.tb_next
-    return found
+    return location
 
 
 def _first_line(session: Session) -> errors.Location:

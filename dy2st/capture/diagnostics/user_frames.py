@@ -52,17 +52,17 @@ class FromUserFrames:
 
 def _callers(session: Session) -> list[types.FunctionType]:
     """For each of the user's functions that run, the innermost first, one that does nothing but call another from its line."""
-    found: list[types.FunctionType] = []
+    results: list[types.FunctionType] = []
     frame: types.FrameType | None = sys._getframe(2)
     inner = outer = None
     while frame is not None and frame.f_code is not session.position.entry_code:
         if frame.f_code.co_filename in session.position.user_files:
             inner, outer = inner or frame, frame  # the blocks of a function have frames of their own
         elif inner is not None and outer is not None and _is_start(frame):
-            found.append(_caller(inner, outer.f_code))
+            results.append(_caller(inner, outer.f_code))
             inner = outer = None
         frame = frame.f_back
-    return found if inner is None or outer is None else [*found, _caller(inner, outer.f_code)]
+    return results if inner is None or outer is None else [*results, _caller(inner, outer.f_code)]
 
 
 def _is_start(frame: types.FrameType) -> bool:

@@ -119,8 +119,8 @@ def referent(reference: Any) -> Any:
 
 def behind(value: Any) -> Any:
     """Return the object that a proxy stands for; any other value as it is."""
-    found = referent(value) if type(value) in PROXIES else None
-    return value if found is None else found
+    result = referent(value) if type(value) in PROXIES else None
+    return value if result is None else result
 
 
 def _without_fallback(owner: Any, name: str) -> Any:

@@ -83,8 +83,8 @@ class Tracker:
 
     def source_of(self, value: Any) -> Source | None:
         """Return where an object or tensor came from, if it came from outside."""
-        found = self._tensors.get(id(value)) or self._objects.get(id(value))
-        return found[1] if found else None
+        result = self._tensors.get(id(value)) or self._objects.get(id(value))
+        return result[1] if result else None
 
     def tensors(self) -> list[tuple[torch.Tensor, Source]]:
         """Return the tensors from outside that the capture has met."""
@@ -98,16 +98,16 @@ class Tracker:
             return any(isinstance(held, (FakeTensor, *CAPTURE_VALUES)) for held in map(held, value.__closure__ or ()))
         return isinstance(value, (np.ndarray, torch._C.Future)) or gives_once(value)
 
-    def stand_for(self, made: Any, value: Any, source: Source) -> None:
+    def stand_for(self, obj: Any, value: Any, source: Source) -> None:
         """Something stands for a set or deque during the capture."""
-        self._abstracts[id(made)] = value
-        self.know(made, source)
+        self._abstracts[id(obj)] = value
+        self.know(obj, source)
 
-    def know_argument(self, given: Any, made: Any, source: Source) -> None:
+    def know_argument(self, given: Any, value: Any, source: Source) -> None:
         """Remember what stands for a container of the caller's among the arguments."""
-        self.given[id(given)] = given, made
+        self.given[id(given)] = given, value
         self.know(given, source)
-        self.stand_for(made, given, source)
+        self.stand_for(value, given, source)
 
     def are_same_argument(self, left: Any, right: Any) -> bool:
         """Tell whether two stand for one object of the caller's that is given twice."""
@@ -138,16 +138,16 @@ class Tracker:
         items = list((defaults.values() if isinstance(defaults, dict) else defaults) or ())
         if not any(id(item) in self.given for item in items):
             return defaults
-        made = [self.given[id(item)][1] if id(item) in self.given else item for item in items]
-        return dict(zip(defaults, made)) if isinstance(defaults, dict) else tuple(made)
+        results = [self.given[id(item)][1] if id(item) in self.given else item for item in items]
+        return dict(zip(defaults, results)) if isinstance(defaults, dict) else tuple(results)
 
     def relatives(self, value: Any) -> list[Source]:
         """Return the sources of all other objects from outside that could come to be this one: those of its class."""
         kind, known = type(value), (*self._objects.values(),)
         real = {id(self._abstracts.get(id(other), other)): (other, source) for other, source in known}
         real.pop(id(self._abstracts.get(id(value), value)), None)
-        found = [source for other, source in real.values() if type(other) is kind and source.key[0] != "held"]
-        return list({source.index: source for source in found}.values())
+        results = [source for other, source in real.values() if type(other) is kind and source.key[0] != "held"]
+        return list({source.index: source for source in results}.values())
 
     def know(self, value: Any, source: Source) -> None:
         """Remember where an object came from, without a guard."""
@@ -216,9 +216,9 @@ class Tracker:
                 items[key] = self._with_numbers(item, step)
             else:
                 self.read(item, step)
-        made: tuple[Any, ...] = getattr(value, "_make", tuple)(items)
-        self.stand_for(made, value, source)
-        return made
+        result: tuple[Any, ...] = getattr(value, "_make", tuple)(items)
+        self.stand_for(result, value, source)
+        return result
 
     def _method(self, value: Any, source: Source) -> None:
         if not isinstance(value, types.MethodType):
@@ -377,7 +377,7 @@ class Tracker:
         Returns:
             The name of a parameter or buffer that was among them.
         """
-        found = None
+        result = None
         for module, kept in self._modules.values():
             for table, before in zip(tables(module), kept):
                 for name, now in list(table.items()):
@@ -387,5 +387,5 @@ class Tracker:
                         table[name] = before[name]
                     else:
                         del table[name]
-                    found = found if table is module.__dict__ else name
-        return found
+                    result = result if table is module.__dict__ else name
+        return result

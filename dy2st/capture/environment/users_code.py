@@ -105,8 +105,8 @@ def as_written(function: Any) -> Any:
 
 def user_method(kind: type, name: str) -> Callable[..., Any] | None:
     """Return the user's method in a class that is followed; ``None`` for any other."""
-    found: Callable[..., Any] | None = getattr(inspect.getattr_static(kind, name, None), PATCH_MARK, None)
-    return found
+    result: Callable[..., Any] | None = getattr(inspect.getattr_static(kind, name, None), PATCH_MARK, None)
+    return result
 
 
 class Definition:

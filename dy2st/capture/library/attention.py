@@ -73,38 +73,38 @@ def _layer(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     operator = torch.ops.aten._transformer_encoder_layer_fwd.default
     if getattr(given[0], _NESTED, False):
         return _made_nested(session, operator, given, kwargs)
-    made = _like(session, given[0])
-    session.builder.call(operator, given, kwargs, made)
-    return made
+    result = _like(session, given[0])
+    session.builder.call(operator, given, kwargs, result)
+    return result
 
 
 def _made_nested(session: Session, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-    made = _like(session, args[0])
-    setattr(made, _NESTED, True)
-    session.builder.bind_without_sizes(made, session.builder.call(operator, args, kwargs))
-    return made
+    result = _like(session, args[0])
+    setattr(result, _NESTED, True)
+    session.builder.bind_without_sizes(result, session.builder.call(operator, args, kwargs))
+    return result
 
 
 @handles_torch(torch.Tensor.to_padded_tensor)
 def _padded(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not getattr(args[0], _NESTED, False):
         return func(*args, **kwargs)
-    made = _like(session, args[0])
-    session.builder.call(torch.ops.aten.to_padded_tensor.default, args, kwargs, made)
-    return made
+    result = _like(session, args[0])
+    session.builder.call(torch.ops.aten.to_padded_tensor.default, args, kwargs, result)
+    return result
 
 
 @handles_torch(torch._native_multi_head_attention)
 def _attention(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given = tuple(map(session.outside.adopted, args))
     query, heads, need_weights, average = given[0], given[4], given[10], given[11]
-    made, weights = _like(session, query), None
+    result, weights = _like(session, query), None
     if need_weights:
         batch, length, _ = query.shape
         with quiet():
             weights = query.new_empty([batch, length, length] if average else [batch, heads, length, length])
-    session.builder.call(torch.ops.aten._native_multi_head_attention.default, given, kwargs, (made, weights))
-    return made, weights
+    session.builder.call(torch.ops.aten._native_multi_head_attention.default, given, kwargs, (result, weights))
+    return result, weights
 
 
 def _like(session: Session, tensor: torch.Tensor) -> torch.Tensor:

@@ -39,10 +39,10 @@ def given(session: Session, value: Any, names: tuple[str, ...], kinds: tuple[typ
     for name in names:
         if not is_users_function(as_written(getattr(type(value), name, None))):
             continue
-        found = call_own(session, value, name)
-        if not isinstance(found, kinds):
-            raise raised(TypeError(refusal.format(kind=type(value).__name__, name=name, found=type(found).__name__)))
-        return found
+        result = call_own(session, value, name)
+        if not isinstance(result, kinds):
+            raise raised(TypeError(refusal.format(kind=type(value).__name__, name=name, found=type(result).__name__)))
+        return result
     return NOTHING
 
 
@@ -56,8 +56,8 @@ def _asking(function: Any, name: str, kinds: tuple[type, ...], refusal: str) -> 
 
     @handles(function)
     def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
-        found = given(session, args[0], (name,), kinds, refusal) if len(args) == 1 and not kwargs else NOTHING
-        return function(*args, **kwargs) if found is NOTHING else found
+        result = given(session, args[0], (name,), kinds, refusal) if len(args) == 1 and not kwargs else NOTHING
+        return function(*args, **kwargs) if result is NOTHING else result
 
 
 _asking(os.fspath, "__fspath__", (str, bytes, Text), "expected {kind}.{name}() to return str or bytes, not {found}")
@@ -66,13 +66,13 @@ _asking(bytes, "__bytes__", (bytes,), "{name} returned non-bytes (type {found})"
 
 @handles(dir)
 def _dir(session: Session, value: Any) -> Any:
-    found = given(session, value, ("__dir__",), (object,), "")
-    return attribute_tables.names(session, value) if found is NOTHING else session.call(sorted, found)
+    result = given(session, value, ("__dir__",), (object,), "")
+    return attribute_tables.names(session, value) if result is NOTHING else session.call(sorted, result)
 
 
 @handles(operator.length_hint)
 def _length_hint(session: Session, value: Any, default: int = 0) -> Any:
     if hasattr(type(value), "__len__"):
         return session.call(len, value)
-    found = given(session, value, ("__length_hint__",), (object,), "")
-    return operator.length_hint(value, default) if found is NOTHING else default if found is NotImplemented else found
+    result = given(session, value, ("__length_hint__",), (object,), "")
+    return operator.length_hint(value, default) if result is NOTHING else default if result is NotImplemented else result

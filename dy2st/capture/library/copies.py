@@ -210,10 +210,10 @@ def _own_ways(kind: type) -> list[Any]:
 
 def _is_plain(kind: type) -> bool:
     """Tell whether a deep copy of an object is one of each of its attributes."""
-    found = [
+    results = [
         storage.of_class(kind, name) for name in _OWN_WAYS if storage.of_class(kind, name) is not vars(object).get(name, MISSING)
     ]
-    own = any(getattr(way, "__module__", "") != "dataclasses" for way in found)  # those of frozen ones with slots do the same
+    own = any(getattr(way, "__module__", "") != "dataclasses" for way in results)  # those of frozen ones with slots do the same
     return construction.is_plain(kind) and not own and storage.of_class(kind, "__new__") is vars(object)["__new__"]
 
 

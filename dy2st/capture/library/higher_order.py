@@ -38,9 +38,9 @@ def _reduce(session: Session, function: Any, values: Any, initial: Any = _NOTHIN
 @handles_made_by(functools.singledispatch(lambda value: value).dispatch)
 def _dispatch(session: Session, function: Any, kind: type) -> Any:
     """Return what a generic function of ``functools`` does with a class; a call that finds another one needs another program."""
-    found = function(kind)
-    session.tracker.read(found, session.tracker.table.answer(function, (kind,), f"dispatch({kind.__qualname__})"))
-    return found
+    result = function(kind)
+    session.tracker.read(result, session.tracker.table.answer(function, (kind,), f"dispatch({kind.__qualname__})"))
+    return result
 
 
 @handles(itertools.starmap)
@@ -69,16 +69,16 @@ def _selecting(name: str, select: Any) -> Handler:
             return session.call(getattr(written_out, name), predicate, values)
 
         def holds(value: Any) -> bool:
-            found = truth(session, value if predicate is None else session.call(predicate, value))
-            if is_symbolic(found):
+            outcome = truth(session, value if predicate is None else session.call(predicate, value))
+            if is_symbolic(outcome):
                 raise errors.CaptureError(
                     f"itertools.{name}() with a condition that a tensor decides", session.here(),
                     fix="write a for loop with an if statement",
                 )  # fmt: skip
-            return bool(found)
+            return bool(outcome)
 
-        made: Iterator[Any] = select(holds, iteration.iterated(values))
-        return made
+        result: Iterator[Any] = select(holds, iteration.iterated(values))
+        return result
 
     return handle
 
@@ -113,9 +113,9 @@ def _tree_map(session: Session, func: Any, tree: Any, *rests: Any, is_leaf: Any 
     session.blocks.key_orders.asks_within(tree)
     leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
     others = [spec.flatten_up_to(rest) for rest in rests]
-    made = pytree.tree_unflatten([session.call(func, *row) for row in zip(leaves, *others)], spec)
-    session.ownership.own_all(made)
-    return made
+    result = pytree.tree_unflatten([session.call(func, *row) for row in zip(leaves, *others)], spec)
+    session.ownership.own_all(result)
+    return result
 
 
 @handles(pytree.tree_map_only)

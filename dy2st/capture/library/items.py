@@ -48,8 +48,8 @@ def _extreme(function: Any, target: Any, before: Any) -> Handler:
         score: Any = (lambda item: item) if key is None else functools.partial(session.call, key)
         best, top = values[0], score(values[0])
         for value in values[1:]:
-            found = score(value)
-            best, top = _choose(session, before(found, top), (value, found), (best, top))
+            result = score(value)
+            best, top = _choose(session, before(result, top), (value, result), (best, top))
         return best
 
     return handle
@@ -66,8 +66,8 @@ def _extreme_at_runtime(session: Session, function: Any, values: Any, before: An
 
         def look(item: Any) -> None:
             nonlocal best, top
-            found = item if key is None else session.call(key, item)
-            best, top = _choose(session, before(found, top), (item, found), (best, top))
+            result = item if key is None else session.call(key, item)
+            best, top = _choose(session, before(result, top), (item, result), (best, top))
 
         session.allocations.own_variables(look)
         iteration.capture_for(rest, look, ("best", "top"), None)
@@ -242,9 +242,9 @@ def _is_plain(iterator: Any) -> bool:
 
 def _first(session: Session, iterator: Stream, default: tuple[Any, ...]) -> Any:
     """Return what ``next`` gives, of a generator of which a tensor decides what is left then."""
-    found = session.call(written_out.first_or if default else written_out.first, iterator, *default)
+    result = session.call(written_out.first_or if default else written_out.first, iterator, *default)
     session.iterators.spend(iterator)
-    return found
+    return result
 
 
 @handles(filter)

@@ -81,8 +81,8 @@ def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], AbstractObject):
         return args[0].__class__
     if len(args) == 1 and isinstance(args[0], torch.Tensor):
-        found = tensor_traits.asked_class(session, args[0])
-        return torch.Tensor if found is torch.nn.Buffer else found  # a buffer is a tensor that says so
+        result = tensor_traits.asked_class(session, args[0])
+        return torch.Tensor if result is torch.nn.Buffer else result  # a buffer is a tensor that says so
     return type(*args) if len(args) == 1 else construction.registered(session, FromUserFrames(session, type)(*args, **kwargs))
 
 

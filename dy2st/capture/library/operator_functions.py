@@ -84,8 +84,8 @@ def call_getter(session: Session, getter: Any, args: Any, kwargs: Any) -> Any:
     """Call an ``itemgetter`` or ``attrgetter``."""
     (target,) = args
     kind, names = cast(Any, getter.__reduce__())[:2]
-    found = tuple(_got(kind, target, name) for name in names)
-    return found[0] if len(found) == 1 else found
+    results = tuple(_got(kind, target, name) for name in names)
+    return results[0] if len(results) == 1 else results
 
 
 def _got(kind: type, target: Any, name: Any) -> Any:

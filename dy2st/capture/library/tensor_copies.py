@@ -28,9 +28,9 @@ _OF_BUFFERS = ("persistent", "_is_buffer")
 def shallow(session: Session, tensor: torch.Tensor) -> torch.Tensor:
     """Return ``copy.copy`` of a tensor."""
     requires_grad = tensor_traits.read(session, tensor, "requires_grad")
-    made = _of_class(session, tensor, tensor.detach(), requires_grad)
-    _give_attributes(session, tensor, made, lambda value: value)
-    return made
+    result = _of_class(session, tensor, tensor.detach(), requires_grad)
+    _give_attributes(session, tensor, result, lambda value: value)
+    return result
 
 
 def deep(
@@ -50,17 +50,17 @@ def deep(
             return copy.deepcopy(tensor)  # raises what eager raises
     memory = _inside(session, tensor, earlier)
     memory = tensor.detach().clone() if memory is None else memory
-    made = _of_class(session, tensor, memory, tensor_traits.read(session, tensor, "requires_grad"))
+    result = _of_class(session, tensor, memory, tensor_traits.read(session, tensor, "requires_grad"))
     if not is_parameter:  # whose copy has no attributes
-        _give_attributes(session, tensor, made, copied)
-    return made
+        _give_attributes(session, tensor, result, copied)
+    return result
 
 
 def _inside(session: Session, tensor: torch.Tensor, earlier: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor | None:
     """Return the part of an earlier copy that stands for a tensor, if the original of that copy has the tensor's elements."""
     tensor = session.outside.adopted(tensor)
     storage = tensor.untyped_storage()._cdata
-    for part, made in earlier:
+    for part, result in earlier:
         part = session.outside.adopted(part)
         if part.untyped_storage()._cdata != storage or are_apart(part, tensor):
             continue
@@ -70,19 +70,19 @@ def _inside(session: Session, tensor: torch.Tensor, earlier: Sequence[tuple[torc
                 session.here(),
                 fix="copy the tensor that they are parts of first, or each of them on its own",
             )
-        return made.detach().as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() - part.storage_offset())
+        return result.detach().as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() - part.storage_offset())
     return None
 
 
-def _of_class(session: Session, tensor: torch.Tensor, made: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+def _of_class(session: Session, tensor: torch.Tensor, value: torch.Tensor, requires_grad: bool) -> torch.Tensor:
     kind = tensor_traits.asked_class(session, tensor)
     if issubclass(kind, torch.nn.Parameter):
-        return kind(made, requires_grad)
-    made = made.requires_grad_() if requires_grad else made
-    return torch.nn.Buffer(made, persistent=attr(tensor, "persistent")) if kind is torch.nn.Buffer else made
+        return kind(value, requires_grad)
+    value = value.requires_grad_() if requires_grad else value
+    return torch.nn.Buffer(value, persistent=attr(tensor, "persistent")) if kind is torch.nn.Buffer else value
 
 
-def _give_attributes(session: Session, tensor: torch.Tensor, made: torch.Tensor, copied: Callable[[Any], Any]) -> None:
+def _give_attributes(session: Session, tensor: torch.Tensor, value: torch.Tensor, copied: Callable[[Any], Any]) -> None:
     real = session.outside.behind(tensor)
     if session.fakes.is_abstract(real):
         _, names = session.places.tagged.get(id(real), (real, []))
@@ -90,7 +90,7 @@ def _give_attributes(session: Session, tensor: torch.Tensor, made: torch.Tensor,
         names = session.call(list, attr(tensor, "__dict__"))
     for name in dict.fromkeys(names):
         if name not in _OF_BUFFERS and session.call(hasattr, tensor, name):
-            set_attr(made, name, copied(attr(tensor, name)))
+            set_attr(value, name, copied(attr(tensor, name)))
 
 
 @handles_torch(torch.Tensor.__deepcopy__)

@@ -37,8 +37,8 @@ def _tensor(session: Session, data: Any, *, requires_grad: bool = False, **kwarg
     known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None
     if known is None:
         return torch.tensor(data, requires_grad=requires_grad, **kwargs)
-    made = lists.tensor(session, known, **kwargs)
-    return made.requires_grad_() if requires_grad else made
+    result = lists.tensor(session, known, **kwargs)
+    return result.requires_grad_() if requires_grad else result
 
 
 @handles(torch.as_tensor)

@@ -28,13 +28,13 @@ def _closure(session: Session, function: Any) -> dict[str, Any]:
     """Return what a transform was given when it was made, by its parameters; watched if that was outside of the capture."""
     table = session.tracker.table
     own = table.held(function, function.__qualname__) if session.tracker.source_of(function) is not None else None
-    found = {}
+    results = {}
     for index, (name, cell) in enumerate(zip(function.__code__.co_freevars, function.__closure__)):
         if own is not None:
             holder = table.item(table.attribute(own, "__closure__"), index, f"{name}'s cell")
             session.outside.read(CellPlace(cell, name), table.cell(holder, name))
-        found[name] = cell.cell_contents
-    return found
+        results[name] = cell.cell_contents
+    return results
 
 
 def _differentiating(
@@ -73,9 +73,9 @@ def _gradient(session: Session, function: Any, *args: Any, **kwargs: Any) -> tup
     kinds = [
         *(outside(session, kind_of(tensor), captured.has_gradient) for tensor in inputs), *captured.outputs, *captured.aux
     ]  # fmt: skip
-    made = record(session, given, captured, kinds, aux=len(captured.aux))
-    gradients = tree_unflatten(made[: len(inputs)], spec)
-    value, aux = made[len(inputs)], tree_unflatten(made[len(inputs) + 1 :], captured.aux_spec)
+    result = record(session, given, captured, kinds, aux=len(captured.aux))
+    gradients = tree_unflatten(result[: len(inputs)], spec)
+    value, aux = result[len(inputs)], tree_unflatten(result[len(inputs) + 1 :], captured.aux_spec)
     return gradients, value, (aux,) if made_with["has_aux"] else ()
 
 
@@ -102,10 +102,10 @@ def _jacobian(session: Session, name: str, function: Any, args: tuple[Any, ...],
     captured = capture(session, made_with["func"], given, made_with["has_aux"])
     kinds = [outside(session, kind_of(tensor), captured.has_gradient) for tensor in inputs]
     rows = [dataclasses.replace(row, sizes=(*row.sizes, *kind.sizes)) for row in captured.outputs for kind in kinds]
-    made = record(session, given, captured, [*rows, *captured.aux], aux=len(captured.aux))
-    found = [tree_unflatten(made[start : start + len(kinds)], spec) for start in range(0, len(rows), len(kinds))]
-    result = tree_unflatten(found, captured.spec)
-    return (result, tree_unflatten(made[len(rows) :], captured.aux_spec)) if made_with["has_aux"] else result
+    value = record(session, given, captured, [*rows, *captured.aux], aux=len(captured.aux))
+    results = [tree_unflatten(value[start : start + len(kinds)], spec) for start in range(0, len(rows), len(kinds))]
+    result = tree_unflatten(results, captured.spec)
+    return (result, tree_unflatten(value[len(rows) :], captured.aux_spec)) if made_with["has_aux"] else result
 
 
 @handles_made_by(torch.func.jacrev(_probe))
@@ -145,10 +145,10 @@ def _jvp(session: Session, func: Any, primals: Any, tangents: Any, *, strict: bo
     has_gradient = captured.has_gradient or any(tensor.requires_grad for tensor in directions)
     outputs = [with_gradient(kind, has_gradient) for kind in captured.outputs]
     kinds = [*captured.outputs, *outputs, *captured.aux]
-    made = record(session, given, captured, kinds, aux=len(captured.aux))
+    result = record(session, given, captured, kinds, aux=len(captured.aux))
     count = len(outputs)
-    results = tuple(tree_unflatten(part, captured.spec) for part in (made[:count], made[count : 2 * count]))
-    return (*results, tree_unflatten(made[2 * count :], captured.aux_spec)) if has_aux else results
+    results = tuple(tree_unflatten(part, captured.spec) for part in (result[:count], result[count : 2 * count]))
+    return (*results, tree_unflatten(result[2 * count :], captured.aux_spec)) if has_aux else results
 
 
 @handles(torch.func.vjp)
@@ -159,14 +159,14 @@ def _vjp(session: Session, func: Any, *primals: Any, has_aux: bool = False) -> A
     given = _differentiating(session, "vjp", primals, {})
     captured = capture(session, func, given, has_aux)
     back = RuntimeFunction()
-    made = record(session, given, captured, [*captured.outputs, *captured.aux], (back,), aux=len(captured.aux))
+    result = record(session, given, captured, [*captured.outputs, *captured.aux], (back,), aux=len(captured.aux))
     count = len(captured.outputs)
     function = VjpFunction(
         back, captured, [outside(session, kind_of(tensor), captured.has_gradient) for tensor in given.inputs], primals
     )
     session.allocations.created[id(function)] = function
-    results = tree_unflatten(made[:count], captured.spec), function
-    return (*results, tree_unflatten(made[count:], captured.aux_spec)) if has_aux else results
+    results = tree_unflatten(result[:count], captured.spec), function
+    return (*results, tree_unflatten(result[count:], captured.aux_spec)) if has_aux else results
 
 
 class VjpFunction:
@@ -192,10 +192,10 @@ class VjpFunction:
         given = [session.outside.adopted(leaf) for leaf in given]
         again = torch.is_grad_enabled() if create_graph is None else create_graph
         has_gradient = again and (self._captured.has_gradient or any(leaf.requires_grad for leaf in given))
-        made = [session.new_value(with_gradient(kind, has_gradient)) for kind in self._kinds]
+        results = [session.new_value(with_gradient(kind, has_gradient)) for kind in self._kinds]
         options = {"retain_graph": retain_graph, "create_graph": create_graph}
-        session.builder.call(control.apply_, (self._back, tuple(given)), options, tuple(made))
-        return tree_unflatten(made, self._spec)
+        session.builder.call(control.apply_, (self._back, tuple(given)), options, tuple(results))
+        return tree_unflatten(results, self._spec)
 
 
 # -- batches -------------------------------------------------------------------------------------------------------------
@@ -215,8 +215,8 @@ def _vmap(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
     out_dims = _out_dims(made_with["out_dims"], captured.spec)
     batch = value_types.size_of(size)
     results = [_with(kind, dim, batch) for kind, dim in zip(captured.outputs, out_dims)]
-    made = record(session, given, captured, results, out_dims=out_dims)
-    return tree_unflatten(made, captured.spec)
+    result = record(session, given, captured, results, out_dims=out_dims)
+    return tree_unflatten(result, captured.spec)
 
 
 def _without(kind: value_types.TensorType, dim: int) -> value_types.TensorType:
@@ -237,10 +237,10 @@ def _out_dims(out_dims: Any, spec: TreeSpec) -> tuple[int | None, ...]:
     """Return the dimension of the batch in each result, as torch spreads ``out_dims`` over them."""
     if spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
         return out_dims
-    found = _broadcast_to_and_flatten(out_dims, spec)
-    if found is None:
+    result = _broadcast_to_and_flatten(out_dims, spec)
+    if result is None:
         raise ValueError(f"vmap: out_dims is not compatible with the structure of `outputs`: {out_dims} and {spec}")
-    return tuple(found)
+    return tuple(result)
 
 
 # -- what is left ----------------------------------------------------------------------------------------------------------

@@ -189,10 +189,10 @@ def tag_after(session: Session, carry: Carry) -> Any:
     if carry.final is carry.from_outside or not isinstance(carry.final, TaggedUnion):
         return number(carry.final)
     (_, last), *others = reversed(carry.final.options.items())
-    made = number(last)
+    result = number(last)
     for tag, option in others:
-        made = session.number(scalars.where, (carry.final.tag == tag, number(option), made), "int")
-    return made
+        result = session.number(scalars.where, (carry.final.tag == tag, number(option), result), "int")
+    return result
 
 
 def _type(session: Session, carry: Carry, value: Any) -> value_types.Type:

@@ -46,14 +46,14 @@ class Clause:
 
 def new_list(clause: Clause) -> list[Any]:
     """Return a list comprehension."""
-    made: list[Any] = []
+    results: list[Any] = []
     session = current()
     if session is None:
-        _each(clause, made.append, ())
+        _each(clause, results.append, ())
     else:
-        session.lists.own(made)
-        _each(clause, lambda item: session.call(made.append, item), ())
-    return made
+        session.lists.own(results)
+        _each(clause, lambda item: session.call(results.append, item), ())
+    return results
 
 
 def mapped(items: Any, function: Callable[[Any], Any]) -> list[Any]:
@@ -61,7 +61,7 @@ def mapped(items: Any, function: Callable[[Any], Any]) -> list[Any]:
     return new_list(Clause(items, None, (), function))
 
 
-def fill(made: Any, add: Callable[[Any], Any], clause: Clause) -> None:
+def fill(value: Any, add: Callable[[Any], Any], clause: Clause) -> None:
     """Put what a comprehension gives into a new dict or set.
 
     Raises:
@@ -69,10 +69,10 @@ def fill(made: Any, add: Callable[[Any], Any], clause: Clause) -> None:
     """
     session = current()
     if session is not None:
-        session.allocations.own(made)
+        session.allocations.own(value)
         if as_runtime(clause.iterable) is not None:
             raise errors.CaptureError(
-                f"a {'dict' if isinstance(made, dict) else 'set'} of a size that is known only at run time",
+                f"a {'dict' if isinstance(value, dict) else 'set'} of a size that is known only at run time",
                 session.here(),
                 fix="keep the items in a list; torch.unique gives distinct numbers",
             )

@@ -62,13 +62,13 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
     if not any(part is not None for part in parts):
         return zip(*(over(iterable) for iterable in iterables), strict=strict)
     session = need()
-    made = [part or by_position(session, given) for part, given in zip(parts, iterables)]
+    results = [part or by_position(session, given) for part, given in zip(parts, iterables)]
 
     def length() -> Any:
-        return session.number(scalars.minimum, [part.length() for part in made], "int")
+        return session.number(scalars.minimum, [part.length() for part in results], "int")
 
-    end = functools.partial(_check_lengths, session, made) if strict else None
-    return RuntimeIterable(length, lambda k: tuple(part.at(k) for part in made), "zip", end)
+    end = functools.partial(_check_lengths, session, results) if strict else None
+    return RuntimeIterable(length, lambda k: tuple(part.at(k) for part in results), "zip", end)
 
 
 def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:
@@ -103,13 +103,13 @@ def collected(iterable: Any) -> list[Any]:
     if not isinstance(iterable, (RuntimeIterable, Stream, Columns, TaggedUnion)) and as_runtime(iterable) is None:
         iterable = over(iterable)
         if not isinstance(iterable, TaggedUnion):
-            made = list(iterable)
-            session.lists.own(made)
-            return made
-    made = []
-    session.lists.own(made)
-    capture_for(iterable, lambda item: session.call(made.append, item), (), None)
-    return made
+            results = list(iterable)
+            session.lists.own(results)
+            return results
+    results = []
+    session.lists.own(results)
+    capture_for(iterable, lambda item: session.call(results.append, item), (), None)
+    return results
 
 
 def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> None:
@@ -148,11 +148,11 @@ def capture_for(iterable: Any, body: Any, live: Sequence[str], test: Any) -> Non
         _unroll(session, iterable, body, live, test)
 
 
-def _over_columns(made: Columns, body: Any, live: Sequence[str], test: Any) -> None:
+def _over_columns(columns: Columns, body: Any, live: Sequence[str], test: Any) -> None:
     def each() -> None:
-        capture_for([column() for column in made.columns], body, live, test)
+        capture_for([column() for column in columns.columns], body, live, test)
 
-    capture_if(made.present, each, nothing, live)
+    capture_if(columns.present, each, nothing, live)
 
 
 def _is_loop(session: Session, numbers: range, body: Any, live: Sequence[str], test: Any) -> bool:

@@ -259,7 +259,7 @@ def _by_position(iterable: Any) -> Iterator[Any]:
 
 
 def _written_by_user(value: Any, name: str) -> Any:
-    found = getattr(type(value), name, None)
-    if not isinstance(found, types.FunctionType) or isinstance(value, torch.Tensor) or found.__module__.startswith("dy2st."):
+    result = getattr(type(value), name, None)
+    if not isinstance(result, types.FunctionType) or isinstance(value, torch.Tensor) or result.__module__.startswith("dy2st."):
         return None
-    return found
+    return result

@@ -258,14 +258,14 @@ def _and(session: Session, again: Any, going: Any) -> Any:
 
 def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:
     """Return what an iteration passes on to the next one; nothing where it ends with an exception."""
-    found: list[Any] = []
+    results: list[Any] = []
     for carry in carries.values():
-        leaves(session, carry, abstract_values.ABSENT if dead else seen_in(session, carry, carry.final), found)
+        leaves(session, carry, abstract_values.ABSENT if dead else seen_in(session, carry, carry.final), results)
         if carry.from_outside is not None:
-            found.append(None if dead else tag_after(session, carry))
+            results.append(None if dead else tag_after(session, carry))
         if carry.which:
-            found += [None] * len(carry.which) if dead else session.tuples.numbers(carry.final, carry.tuples)
-    return found
+            results += [None] * len(carry.which) if dead else session.tuples.numbers(carry.final, carry.tuples)
+    return results
 
 
 def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set[Any]]:
@@ -274,14 +274,14 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
     unite = _uniting(session, carries, session.blocks.region.start)
     same: dict[int, Any] = {}
     for number, carry in enumerate(carries.values()):
-        made: list[Any] = []
-        value = abstract_values.fresh(carry.kind, session, made)
-        for index, leaf in enumerate(made):
+        results: list[Any] = []
+        value = abstract_values.fresh(carry.kind, session, results)
+        for index, leaf in enumerate(results):
             name = str(carry.place).partition(" ")[0]
-            name = name if len(made) == 1 else f"{name}_{index}"
+            name = name if len(results) == 1 else f"{name}_{index}"
             node = session.builder.placeholder("".join(c if c.isalnum() else "_" for c in name).strip("_") or "item", leaf)
             session.builder.bind(leaf, node)
-        inputs += made
+        inputs += results
         if carry.from_outside is not None:
             carry.tag = session.new_value(value_types.NumberType("int"))
             session.builder.bind(carry.tag, session.builder.placeholder("replaced", carry.tag))
@@ -375,26 +375,26 @@ def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], star
 
 def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Carries, start: int) -> None:
     started: list[Any] = []
-    made: list[Any] = []
+    results: list[Any] = []
     values = []
     same: dict[int, Any] = {}
     unite = _uniting(session, carries, start)
     for number, carry in enumerate(carries.values()):
         leaves(session, carry, carry.initial, started)
-        value = _unite(unite, number, carry, unpack_list(abstract_values.fresh(carry.kind, session, made)))
+        value = _unite(unite, number, carry, unpack_list(abstract_values.fresh(carry.kind, session, results)))
         tag = None if carry.from_outside is None else session.new_value(value_types.NumberType("int"))
         if tag is not None:
             started.append(0)
-            made.append(tag)
+            results.append(tag)
         which = [session.new_value(value_types.NumberType("int")) for _ in carry.which]
         if which:
             started += session.tuples.numbers(carry.initial, carry.tuples)
-            made += which
+            results += which
         session.tuples.link_parts(value, carry.tuples, which)
         values.append((carry, value, tag))
         _link(session, carry, value, same, start, is_new=carry.from_outside is not None)
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
-    builder.bind(tuple(made), node)
+    builder.bind(tuple(results), node)
     for carry, value, tag in values:
         session.places.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))

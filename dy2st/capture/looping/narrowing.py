@@ -62,9 +62,9 @@ def _narrow(session: Session, container: Any, fact: sympy.Basic) -> None:
         return
     before = session.shapes.facts()
     session.shapes.learn(fact)
-    *made, known_order = (_possible(session, part) for part in unions)
+    *result, known_order = (_possible(session, part) for part in unions)
     session.shapes.forget_since(before)
-    with_parts(container, made)
+    with_parts(container, result)
     if known_order is not order:
         session.blocks.key_orders.put(container, known_order)
 

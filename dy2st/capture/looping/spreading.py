@@ -63,15 +63,15 @@ def spread(session: Session, value: Any) -> Any:
 
 def spliced(session: Session, parts: Sequence[Any]) -> list[Any]:
     """Return a new list of the program: the parts, with the items of those that are spread."""
-    made: list[Any] = []
-    session.lists.own(made)
-    session.lists.make(made)
+    results: list[Any] = []
+    session.lists.own(results)
+    session.lists.make(results)
     for part in parts:
         if isinstance(part, Spread):
-            session.call(made.extend, part.items)
+            session.call(results.extend, part.items)
         else:
-            session.call(made.append, part)
-    return made
+            session.call(results.append, part)
+    return results
 
 
 def call(session: Session, function: Any, args: Sequence[Any], kwargs: dict[str, Any], *, is_users: bool) -> Any:
@@ -118,9 +118,9 @@ def _signature(function: Any) -> inspect.Signature | None:
     code = known.__init__ if isinstance(known, type) else getattr(known, "__func__", known)  # type: ignore[misc]
     if not isinstance(code, types.FunctionType):
         return None
-    found = inspect.signature(known, follow_wrapped=False)
-    takes_rest = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in found.parameters.values())
-    return None if takes_rest and isinstance(function, torch.nn.Module) else found
+    result = inspect.signature(known, follow_wrapped=False)
+    takes_rest = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in result.parameters.values())
+    return None if takes_rest and isinstance(function, torch.nn.Module) else result
 
 
 def _with_each_number(

@@ -76,11 +76,11 @@ def truth(session: Session, value: Any) -> Any:
     return session.number(scalars.to_bool, (value,), "bool")
 
 
-def _answered(session: Session, method: Any, found: Any) -> Any:
+def _answered(session: Session, method: Any, value: Any) -> Any:
     """Return what the user's method says; Python takes a bool of ``__bool__`` only."""
-    if isinstance(found, torch.Tensor) and method.__func__.__name__ == "__bool__":
-        raise raised(TypeError(f"__bool__ should return bool, returned {type(found).__name__}"))
-    return truth(session, found)
+    if isinstance(value, torch.Tensor) and method.__func__.__name__ == "__bool__":
+        raise raised(TypeError(f"__bool__ should return bool, returned {type(value).__name__}"))
+    return truth(session, value)
 
 
 def _own_truth(value: Any) -> Any:

@@ -48,23 +48,23 @@ def expanded(session: Session, value: Any, pattern: Pattern) -> Any:
         return value
     star = pattern.index(STAR) if STAR in pattern else len(pattern)
     after = len(pattern) - star - 1
-    made = list(value)
+    results = list(value)
     for position, inner in [*enumerate(pattern[:star]), *((k - after, p) for k, p in enumerate(pattern[star + 1 :]))]:
-        if -len(made) <= position < len(made):
-            made[position] = expanded(session, made[position], inner)
-    return made
+        if -len(results) <= position < len(results):
+            results[position] = expanded(session, results[position], inner)
+    return results
 
 
 def _access_path_of(pattern: Pattern) -> Pattern:
     return (None,) * pattern if isinstance(pattern, int) else pattern
 
 
-def _columns(session: Session, made: Columns, pattern: tuple[Pattern, ...]) -> list[Any]:
+def _columns(session: Session, columns: Columns, pattern: tuple[Pattern, ...]) -> list[Any]:
     starred = STAR in pattern
     wanted = len(pattern) - starred
     if wanted:
-        check(session, made.present, ValueError, f"not enough values to unpack (expected {'at least ' * starred}{wanted}, got 0)")
-    return [column() for column in made.columns]
+        check(session, columns.present, ValueError, f"not enough values to unpack (expected {'at least ' * starred}{wanted}, got 0)")
+    return [column() for column in columns.columns]
 
 
 def _parts(session: Session, items: RuntimeList, pattern: tuple[Pattern, ...]) -> list[Any]:

@@ -42,37 +42,37 @@ def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: 
     new, init = cast(Any, kind).__new__, kind.__init__  # type: ignore[misc]
     is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)
     if is_users_function(new):
-        made = session.call(new, kind, *args, **kwargs)
-        _initialize(session, kind, made, args, kwargs)
-        return made
+        result = session.call(new, kind, *args, **kwargs)
+        _initialize(session, kind, result, args, kwargs)
+        return result
     plain = (new is object.__new__ or is_error) and isinstance(init, types.FunctionType)
     if plain and not is_skipped(init) and session.operators.convert(cast(types.FunctionType, init)) is not None:
-        made = registered(session, new(kind, *args) if is_error else new(kind))
-        session.call(types.MethodType(init, made), *args, **kwargs)
-        cells.give_attributes(session, made)
-        return made
+        result = registered(session, new(kind, *args) if is_error else new(kind))
+        session.call(types.MethodType(init, result), *args, **kwargs)
+        cells.give_attributes(session, result)
+        return result
     make = functools.partial(type.__call__, kind)
     if new is object.__new__ and isinstance(init, types.FunctionType) and not _has_union((args, kwargs)):
-        made = registered(session, new(kind))
+        result = registered(session, new(kind))
         given = kwargs | _made_defaults(session, kind, args, kwargs)
         if _is_generated(kind, init):
-            init(made, *args, **given)  # it keeps what it gets, as a statement would
+            init(result, *args, **given)  # it keeps what it gets, as a statement would
         else:
-            plainly(session, types.MethodType(init, made), args, given)
-        cells.give_attributes(session, made)
-        return made
+            plainly(session, types.MethodType(init, result), args, given)
+        cells.give_attributes(session, result)
+        return result
     return registered(session, plainly(session, make, args, kwargs | _made_defaults(session, kind, args, kwargs)))
 
 
-def registered(session: Session, made: Any) -> Any:
+def registered(session: Session, value: Any) -> Any:
     """Return an object that a class has made now; a constant may be older."""
-    if not isinstance(made, (TaggedUnion, *CONSTANTS)) and session.tracker.source_of(made) is None:
-        session.tracker.met(type(made))
-        session.allocations.created[id(made)] = made
-        session.allocations.own(made)
-        if is_plain(type(made)):
-            session.allocations.followed[id(made)] = made
-    return made
+    if not isinstance(value, (TaggedUnion, *CONSTANTS)) and session.tracker.source_of(value) is None:
+        session.tracker.met(type(value))
+        session.allocations.created[id(value)] = value
+        session.allocations.own(value)
+        if is_plain(type(value)):
+            session.allocations.followed[id(value)] = value
+    return value
 
 
 def is_plain(kind: type) -> bool:
@@ -97,15 +97,15 @@ def _has_union(arguments: Any) -> bool:
     return any(isinstance(leaf, TaggedUnion) for leaf in tree_leaves(arguments))
 
 
-def _initialize(session: Session, kind: type, made: Any, args: Any, kwargs: Any) -> None:
-    if isinstance(made, TaggedUnion):
-        session.over(made, lambda option: _initialize(session, kind, option, args, kwargs))
-    elif isinstance(made, kind):
-        init = type(made).__init__
+def _initialize(session: Session, kind: type, value: Any, args: Any, kwargs: Any) -> None:
+    if isinstance(value, TaggedUnion):
+        session.over(value, lambda option: _initialize(session, kind, option, args, kwargs))
+    elif isinstance(value, kind):
+        init = type(value).__init__
         if isinstance(init, types.FunctionType):
-            session.call(types.MethodType(init, made), *args, **kwargs)
+            session.call(types.MethodType(init, value), *args, **kwargs)
         else:
-            init(made, *args, **kwargs)
+            init(value, *args, **kwargs)
 
 
 def _made_defaults(session: Session, kind: type, args: Any, kwargs: Any) -> dict[str, Any]:

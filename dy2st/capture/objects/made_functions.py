@@ -46,10 +46,10 @@ def _comes_from_call(session: Session, value: Any, depth: int) -> bool:
 def without_variables(function: types.FunctionType) -> types.FunctionType:
     """Return a function that says what another one is, and keeps nothing of the capture alive."""
     cells = tuple(types.CellType() for _ in function.__closure__ or ())
-    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
-    made.__qualname__, made.__doc__, made.__module__ = function.__qualname__, function.__doc__, function.__module__
-    made.__annotations__ = dict(function.__annotations__)
-    return made
+    function_type = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
+    function_type.__qualname__, function_type.__doc__, function_type.__module__ = function.__qualname__, function.__doc__, function.__module__
+    function_type.__annotations__ = dict(function.__annotations__)
+    return function_type
 
 
 def is_made(session: Session, value: Any) -> bool:

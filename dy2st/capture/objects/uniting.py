@@ -82,19 +82,19 @@ class Uniting:
     def _union(self, value: TaggedUnion, initial: Any, final: Any, position: Position) -> Any:
         """Return the options that are containers, each with what it alone stands for: the only one, or the only one of its structure."""
         structures = {tag: shallow(option)[1] for tag, option in value.options.items() if self._is_new_container(option)}
-        made = dict(value.options)
+        results = dict(value.options)
         for tag, structure in structures.items():
             if len(structures) == 1:
-                made[tag] = self(value.options[tag], initial, final, position)
+                results[tag] = self(value.options[tag], initial, final, position)
             elif [*structures.values()].count(structure) == 1:
                 before, after = (self._of_structure(structure, given) for given in (initial, final))
-                made[tag] = self(value.options[tag], before, after, (*position, structure))
+                results[tag] = self(value.options[tag], before, after, (*position, structure))
             else:
                 self.unclear += [option for option in options_of(final) if _is_container(option)]
         return (
             value
-            if all(made[tag] is option for tag, option in value.options.items())
-            else TaggedUnion(value.session, value.tag, made)
+            if all(results[tag] is option for tag, option in value.options.items())
+            else TaggedUnion(value.session, value.tag, results)
         )
 
     def _is_new_container(self, value: Any) -> bool:
@@ -102,15 +102,15 @@ class Uniting:
 
     def _of_structure(self, structure: Structure, value: Any) -> Any:
         """Return the dict of a structure that a value is or may be; the value itself if there are several."""
-        found = [option for option in options_of(value) if self._is_new_container(option) and shallow(option)[1] == structure]
-        return value if len(found) > 1 else found[0] if found else None
+        results = [option for option in options_of(value) if self._is_new_container(option) and shallow(option)[1] == structure]
+        return value if len(results) > 1 else results[0] if results else None
 
     def _sole(self, value: Any) -> Any:
         """Return the container among the options of a tagged union, if there is only one."""
         if not isinstance(value, TaggedUnion):
             return value if self._start is None or not _is_container(value) or self._is_new_container(value) else None
-        found = [option for option in value.options.values() if isinstance(option, RuntimeList) or self._is_new_container(option)]
-        return value if len(found) > 1 else found[0] if found else None
+        results = [option for option in value.options.values() if isinstance(option, RuntimeList) or self._is_new_container(option)]
+        return value if len(results) > 1 else results[0] if results else None
 
     def _parts(self, value: Any, initial: Any, final: Any, position: Position) -> Any:
         parts = (children(value) or ((),))[0]
@@ -119,28 +119,28 @@ class Uniting:
         if len(finals) != len(parts):
             return value
         before = initials if len(initials) == len(parts) else [None] * len(parts)
-        made = [self(part, b, f, (*position, i)) for i, (part, b, f) in enumerate(zip(parts, before, finals))]
-        if all(new is old for new, old in zip(made, parts)):
+        results = [self(part, b, f, (*position, i)) for i, (part, b, f) in enumerate(zip(parts, before, finals))]
+        if all(new is old for new, old in zip(results, parts)):
             return value
-        return with_parts(value, made)
+        return with_parts(value, results)
 
 
-def with_parts(value: Any, made: Sequence[Any]) -> Any:
+def with_parts(value: Any, results: Sequence[Any]) -> Any:
     """Return a container with other parts, in the order of :func:`shallow`: the same object unless it is a tuple."""
     if isinstance(value, tuple):
-        return unflatten(shallow(value)[1], made)
+        return unflatten(shallow(value)[1], results)
     if isinstance(value, list):
-        list.__setitem__(value, slice(None), made)
+        list.__setitem__(value, slice(None), results)
         return value
     match shallow(value)[1]:
         case ObjectOf(_, fields):
-            for name, part in zip(fields, made):
+            for name, part in zip(fields, results):
                 storage.keep(value, name, part)
         case DictOf(keys):
-            for key, part in zip(keys, made):
+            for key, part in zip(keys, results):
                 storage.base_of(value).__setitem__(value, key, part)
         case _:  # a cell, or what stands for a deque or set from outside
-            (value.items,) = made
+            (value.items,) = results
     return value
 
 

@@ -185,9 +185,9 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
             return _equal(session, *map(tuple, sides))
     elif isinstance(own, types.FunctionType) and not isinstance(left, torch.Tensor):
         of_class(session, left, "__eq__")
-        found = session.call(types.MethodType(own, left), right)
-        unions.check_answered(session, found, own)
-        return left == right if found is NotImplemented else found
+        result = session.call(types.MethodType(own, left), right)
+        unions.check_answered(session, result, own)
+        return left == right if result is NotImplemented else result
     return left == right
 
 
@@ -246,8 +246,8 @@ def not_equal(left: Any, right: Any) -> Any:
         and type(left) is not dict
     ):
         return left != right
-    found = equal(left, right)
-    return session.number(scalars.logical_not, (found,), "bool") if is_symbolic(found) else not found
+    result = equal(left, right)
+    return session.number(scalars.logical_not, (result,), "bool") if is_symbolic(result) else not result
 
 
 def in_(value: Any, container: Any) -> Any:

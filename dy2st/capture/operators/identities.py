@@ -80,9 +80,9 @@ def _of_union(session: Session, value: TaggedUnion) -> Any:
 
 
 def _identity(value: Any) -> Identity:
-    made = Identity(id(value))
-    made.value = value
-    return made
+    identity = Identity(id(value))
+    identity.value = value
+    return identity
 
 
 def check_left(session: Session, values: Iterable[Any]) -> None:

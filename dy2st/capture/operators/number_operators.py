@@ -129,10 +129,10 @@ def _methods(kind: type) -> dict[str, Callable[..., Any]]:
         torch.SymInt: ("invert",),
         torch.SymBool: ("neg", "abs", "pos", "invert"),
     }
-    made = {f"__{name}__": _binary(kind, f"__{name}__", target) for name, target in {**both_ways, **_COMPARE}.items()}
-    made |= {f"__r{name}__": _binary(kind, f"__r{name}__", target, reflected=True) for name, target in both_ways.items()}
-    made |= {f"__{name}__": _unary(kind, f"__{name}__", _UNARY[name]) for name in unary[kind]}
-    return made | ({"is_integer": _is_integer(kind)} if kind is torch.SymFloat else {})
+    results = {f"__{name}__": _binary(kind, f"__{name}__", target) for name, target in {**both_ways, **_COMPARE}.items()}
+    results |= {f"__r{name}__": _binary(kind, f"__r{name}__", target, reflected=True) for name, target in both_ways.items()}
+    results |= {f"__{name}__": _unary(kind, f"__{name}__", _UNARY[name]) for name in unary[kind]}
+    return results | ({"is_integer": _is_integer(kind)} if kind is torch.SymFloat else {})
 
 
 def _is_integer(kind: type) -> Callable[..., Any]:

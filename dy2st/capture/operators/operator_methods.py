@@ -134,9 +134,9 @@ def _abstract(method: types.FunctionType, name: str) -> Callable[..., Any]:
         if _is_generated(method) and name == "__repr__":
             return method(self)
         with answering(None):
-            found = session.call(types.MethodType(method, self), *args)
-        unions.check_answered(session, found, method)
-        return found if wanted is None or type(found) is wanted or found is NotImplemented else wanted(found)
+            result = session.call(types.MethodType(method, self), *args)
+        unions.check_answered(session, result, method)
+        return result if wanted is None or type(result) is wanted or result is NotImplemented else wanted(result)
 
     setattr(called, PATCH_MARK, method)
     return called

@@ -151,9 +151,9 @@ class Describer:
         inside = known or (items_of(self.session, value) if isinstance(value, dict) else ContentsPlace(value).read())
         return self._holder_of(value, inside, attributes(value), what)
 
-    def _holder_of(self, value: Any, inside: Any, found: dict[str, Any], what: str) -> Structure:
+    def _holder_of(self, value: Any, inside: Any, results: dict[str, Any], what: str) -> Structure:
         """Return the same, given its attributes; with one that is there on some ways only, it is one of two."""
-        parts = {name: item for name, item in found.items() if not isinstance(item, Undefined)}
+        parts = {name: item for name, item in results.items() if not isinstance(item, Undefined)}
         name = next((name for name, item in parts.items() if may_be_undefined(item)), None)
         if name is not None:
             item = parts[name]
@@ -241,9 +241,9 @@ class Describer:
         parts = parts_of(value)
         if parts is not None:
             items, describe = parts
-            made = describe(tuple(self.describe(item, what) for item in items))
+            result = describe(tuple(self.describe(item, what) for item in items))
             is_new = made_functions.is_made(self.session, type(value))
-            return InstanceOf((self.describe(type(value), what), made)) if is_new else made
+            return InstanceOf((self.describe(type(value), what), result)) if is_new else result
         if is_view(value):
             return CollectionOf(name_of(value), (self.describe(self.session.places.views.table(value), what),))
         if isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value):
@@ -307,9 +307,9 @@ class Describer:
         if isinstance(order, TaggedUnion):
             ways = tuple(self._each_order_of_attributes(value, option, what) for option in order.options.values())
             return TaggedUnionOf(self.describe(order.tag, what), tuple(order.options), ways)
-        found = attributes(value)
-        names = tuple(orders.in_order(found, order))
-        return ObjectOf(type(value), names, tuple(self.describe(found[name], what) for name in names))
+        result = attributes(value)
+        names = tuple(orders.in_order(result, order))
+        return ObjectOf(type(value), names, tuple(self.describe(result[name], what) for name in names))
 
     def _set(self, table: dict[Any, Any], what: str) -> Structure:
         """Return the members of a set: the keys of a dict where there are some on some ways only."""
@@ -324,9 +324,9 @@ class Describer:
         identities.check_left(self.session, keys)
         parts = tree_leaves(keys)
         for part in parts:
-            found = referent(part) if isinstance(part, weakref.ref) else part
-            kind: Any = type(found)
-            if id(found) in self.session.allocations.created and kind.__hash__ is object.__hash__:
+            result = referent(part) if isinstance(part, weakref.ref) else part
+            kind: Any = type(result)
+            if id(result) in self.session.allocations.created and kind.__hash__ is object.__hash__:
                 raise errors.CaptureError(
                     f"{self.session.name} {what} a collection that looks up a {kind.__qualname__} that it makes itself",
                     self.session.here(),
@@ -342,14 +342,14 @@ class Describer:
 
     def _attributes_by_way(self, value: Any, what: str) -> Structure:
         """Return an object with an attribute that is there on some ways only: one of two objects."""
-        found = attributes(value)
-        name, given = next((name, item) for name, item in found.items() if may_be_undefined(item))
-        without = ObjectOf(type(value), tuple(other for other in found if other != name), ())
-        parts = {other: item for other, item in found.items() if other != name}
+        result = attributes(value)
+        name, given = next((name, item) for name, item in result.items() if may_be_undefined(item))
+        without = ObjectOf(type(value), tuple(other for other in result if other != name), ())
+        parts = {other: item for other, item in result.items() if other != name}
         one = unflatten(dataclasses.replace(without, items=tuple(map(Leaf, range(len(parts))))), list(parts.values()))
         if isinstance(given, Undefined):
             return self.described(one, what)
-        parts = found | {name: given.without_unbound()}
+        parts = result | {name: given.without_unbound()}
         other = unflatten(ObjectOf(type(value), tuple(parts), tuple(map(Leaf, range(len(parts))))), list(parts.values()))
         there = self.session.number(scalars.where, (unions.presence(given), 1, 0), "int")
         return TaggedUnionOf(self.describe(there, what), (0, 1), (self.described(one, what), self.described(other, what)))

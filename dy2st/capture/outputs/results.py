@@ -55,13 +55,13 @@ class Written:
         pairs = zip(self.effects, self.writers)
         return [(effect.value.index, writer) for effect, writer in pairs if writer.is_item and isinstance(effect.value, Leaf)]
 
-    def write(self, values: Sequence[Any], outputs: Sequence[Any], made: dict[int, Any]) -> Sequence[Any]:
+    def write(self, values: Sequence[Any], outputs: Sequence[Any], results: dict[int, Any]) -> Sequence[Any]:
         """Write it, given the values of the sources and the containers that are there; gives the outputs as they are outside."""
         if self._items:
             outputs = originals.restored(outputs, {position: writer.owner(values) for position, writer in self._items})
         for effect, writer in zip(self.effects, self.writers):
             place = writer.place(writer.owner(values))
-            new = unflatten(effect.value, outputs, made)
+            new = unflatten(effect.value, outputs, results)
             if effect.kind == "delete":
                 place.write(MISSING)
             elif effect.kind == "extend":
@@ -133,7 +133,7 @@ def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
 
 def outside(session: Session, undo_log: UndoLog) -> list[Write]:
     """Return the writes to places that exist before and after the call."""
-    found: dict[tuple[Any, ...], Write] = {}
+    results: dict[tuple[Any, ...], Write] = {}
     writes = undo_log.writes()
     for write in writes.values():
         if _is_inside(session, write.place) or _is_of_abstract(session, write.place) or _is_in_new_table(writes, write.place):
@@ -143,12 +143,12 @@ def outside(session: Session, undo_log: UndoLog) -> list[Write]:
             write = Write(ContentsPlace(members), None, members)
         if isinstance(write.place, (ItemPlace, ContentsPlace)) and session.blocks.key_orders.is_reordered(write.place.owner):
             write = Write(ContentsPlace(write.place.owner), None, write.place.owner)  # its keys have to come in their order
-        found[write.place.key] = write
+        results[write.place.key] = write
     for table in session.blocks.key_orders.tables():  # of which the keys may have changed places only
         place = ContentsPlace(table)
         if session.tracker.source_of(table) is not None and not _is_inside(session, place):
-            found.setdefault(place.key, Write(place, None, table))
-    return [*found.values(), *_last(session, found.values())]
+            results.setdefault(place.key, Write(place, None, table))
+    return [*results.values(), *_last(session, results.values())]
 
 
 def _last(session: Session, writes: Iterable[Write]) -> Iterator[Write]:

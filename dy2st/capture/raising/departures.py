@@ -130,8 +130,8 @@ def departure(option: Any) -> Departure | None:
 def attempts(left: Any) -> list[Attempt]:
     """Return the statements to whose handlers an exception may be on its way."""
     options = left.options.values() if isinstance(left, TaggedUnion) else (left,)
-    found = [found.attempt for option in options if (found := departure(option)) is not None]
-    return list(dict.fromkeys(found))
+    results = [results.attempt for option in options if (results := departure(option)) is not None]
+    return list(dict.fromkeys(results))
 
 
 def without(left: TaggedUnion, tag: int) -> Any:

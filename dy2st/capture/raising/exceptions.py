@@ -77,12 +77,12 @@ def raised_from(error: Any, cause: Any) -> Any:
         cause.fail()
     if isinstance(cause, type) and issubclass(cause, BaseException):
         cause = cause() if session is None else session.call(cause)
-    found = raised(error() if session is None and isinstance(error, type) else error)
+    result = raised(error() if session is None and isinstance(error, type) else error)
     if cause is not None and not isinstance(cause, BaseException):
         return raised(TypeError("exception causes must derive from BaseException"))
-    if isinstance(found, BaseException):
-        found.__cause__ = cause
-    return found
+    if isinstance(result, BaseException):
+        result.__cause__ = cause
+    return result
 
 
 def _raise(error: Any, *cause: Any) -> None:
@@ -237,17 +237,17 @@ def _about(session: Session, error: BaseException, depth: int | None) -> dict[st
     """
     if not isinstance(error, (AttributeError, NameError)):
         return {}
-    found = {name: value for name in _ABOUT if (value := getattr(error, name, None)) is not None}
-    obj = found.pop("obj", None)
+    results = {name: value for name in _ABOUT if (value := getattr(error, name, None)) is not None}
+    obj = results.pop("obj", None)
     if obj is None:
-        return found
+        return results
     given = not isinstance(obj, torch.Tensor) and session.tracker.source_of(obj) is not None
     if given or (depth is not None and session.blocks.is_older(obj, depth)):
-        found["obj"] = obj
+        results["obj"] = obj
     elif depth is not None:
         message = "the object without the attribute, which an AttributeError has as its obj, is not known where it is caught"
-        found["obj"] = Stale(message=message, fix="keep the object in a variable")
-    return found
+        results["obj"] = Stale(message=message, fix="keep the object in a variable")
+    return results
 
 
 def from_outside(session: Session, error: BaseException) -> bool:

@@ -121,8 +121,8 @@ def _closed(session: Session, rest: Rest, value: Any, dead: bool, live: Sequence
     ):
         return rest.test if otherwise is False else value
     _lists(session, here)
-    made = join(session, rest.test, [here, _skipped(session, here, otherwise)], live)
-    return abstract_values.ABSENT if otherwise is abstract_values.ABSENT and (dead or value is abstract_values.ABSENT) else made
+    result = join(session, rest.test, [here, _skipped(session, here, otherwise)], live)
+    return abstract_values.ABSENT if otherwise is abstract_values.ABSENT and (dead or value is abstract_values.ABSENT) else result
 
 
 def _is_empty(session: Session, rest: Rest, writes: dict[tuple[Any, ...], Write]) -> bool:

@@ -112,8 +112,8 @@ class BlockBuilder:
         return not expr.is_Symbol and all(self.can_express(part) for part in expr.args)
 
     def _own(self, value: Any) -> fx.Node | None:
-        found = self._objects.get(id(value))
-        return found[1] if found is not None and found[0]() is value else None
+        result = self._objects.get(id(value))
+        return result[1] if result is not None and result[0]() is value else None
 
     def _remember(self, value: Any, node: fx.Node) -> None:
         try:
@@ -122,9 +122,9 @@ class BlockBuilder:
             self.stands_for(value, node)
 
     def _find_object(self, value: Any) -> fx.Node | None:
-        found = self._own(value)
-        if found is not None:
-            return found
+        result = self._own(value)
+        if result is not None:
+            return result
         outer = self.parent._find_object(value) if self.parent is not None else None
         if outer is None:
             return None
@@ -139,9 +139,9 @@ class BlockBuilder:
 
     def expression_node(self, expr: sympy.Basic) -> Any:
         """Return the node that computes an expression of sizes and numbers, made of operations where there is none yet."""
-        found = self._find_expression(expr)
-        if found is not None:
-            return found
+        expression = self._find_expression(expr)
+        if expression is not None:
+            return expression
         if not expr.free_symbols:
             return expressions.constant(expr)
         node = expressions.build(expr, self.expression_node, self.call_raw)

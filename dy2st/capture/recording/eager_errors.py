@@ -91,7 +91,7 @@ def _is_small(tensor: torch.Tensor) -> bool:
 
 
 def _real(tensor: FakeTensor, grad: bool) -> torch.Tensor:
-    made = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.uint8).untyped_storage()
+    result = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.uint8).untyped_storage()
     with torch.no_grad():
-        real = torch.empty(0, dtype=tensor.dtype).set_(made, tensor.storage_offset(), tensor.shape, tensor.stride())
+        real = torch.empty(0, dtype=tensor.dtype).set_(result, tensor.storage_offset(), tensor.shape, tensor.stride())
     return real.requires_grad_() if grad and tensor.requires_grad else real

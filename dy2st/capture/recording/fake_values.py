@@ -48,19 +48,19 @@ class FakeValues:
         sizes = [self._new_size(size) for size in kind.sizes]
         with quiet(), torch.enable_grad():
             if kind.strides is None or not all(type(s) is int for s in sizes):
-                made = torch.empty(sizes, dtype=kind.dtype, device=kind.device)
+                result = torch.empty(sizes, dtype=kind.dtype, device=kind.device)
             else:
                 strides = [self.symbolic_int(stride) for stride in kind.strides]
-                made = torch.empty_strided(sizes, strides, dtype=kind.dtype, device=kind.device)
+                result = torch.empty_strided(sizes, strides, dtype=kind.dtype, device=kind.device)
             self._traits.graph_is_partial = self._traits.graph_is_partial or kind.requires_grad
             if kind.requires_grad:
-                made.requires_grad_()
-                made = made if kind.is_leaf and tensor_traits.AUTOGRAD not in kind.mixed else made.clone()
-        tensor_traits.give_class(made, kind.kind)
-        tensor_traits.mark(made, kind.mixed)
+                result.requires_grad_()
+                result = result if kind.is_leaf and tensor_traits.AUTOGRAD not in kind.mixed else result.clone()
+        tensor_traits.give_class(result, kind.kind)
+        tensor_traits.mark(result, kind.mixed)
         self._traits.has_mixed = self._traits.has_mixed or bool(kind.mixed)
-        tensor_traits.made(made)
-        return made
+        tensor_traits.made(result)
+        return result
 
     def _new_size(self, size: Any) -> Any:
         return self.shapes.fresh_int(size=True) if size is value_types.DYNAMIC else self.symbolic_int(size)

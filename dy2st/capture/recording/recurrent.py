@@ -38,8 +38,8 @@ def shapes_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
     function = _FUNCTIONS.get(func)
     if function is None or kwargs or all(type(size) is int for size in args[0].shape):
         return None
-    made = function(*args)
+    result = function(*args)
     tensors = [args[0], *args[2], *(args[1] if isinstance(args[1], (tuple, list)) else (args[1],))]
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
-        return made
-    return tuple(tensor.requires_grad_().clone() for tensor in made)
+        return result
+    return tuple(tensor.requires_grad_().clone() for tensor in result)

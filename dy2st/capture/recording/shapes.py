@@ -116,9 +116,9 @@ class CaptureShapes(ShapeEnv):
 
     def one_of(self, number: Any, *values: Any) -> None:
         """Remember which a number may be, if that is known of each of some: ints, and numbers of which it is known."""
-        found = [self.possible(value.node.expr) if isinstance(value, torch.SymInt) else (value,) for value in values]
-        known = [part for ways in found for part in ways or ()]
-        if None not in found and len(set(known)) <= _MOST and all(type(part) is int for part in known):
+        results = [self.possible(value.node.expr) if isinstance(value, torch.SymInt) else (value,) for value in values]
+        known = [part for ways in results for part in ways or ()]
+        if None not in results and len(set(known)) <= _MOST and all(type(part) is int for part in known):
             self._values[number.node.expr] = frozenset(known)
 
     def possible(self, expr: sympy.Basic) -> tuple[int, ...] | None:
@@ -127,9 +127,9 @@ class CaptureShapes(ShapeEnv):
         if not all(symbol in self._values for symbol in symbols):
             return self._in_range(expr)
         ways = itertools.product(*(self._values[symbol] for symbol in symbols))
-        found = {int(expr.xreplace(dict(zip(symbols, map(sympy.Integer, way))))) for way in itertools.islice(ways, _MOST**2)}
+        results = {int(expr.xreplace(dict(zip(symbols, map(sympy.Integer, way))))) for way in itertools.islice(ways, _MOST**2)}
         return (
-            tuple(sorted(found)) if len(found) <= _MOST and math.prod(len(self._values[s]) for s in symbols) <= _MOST**2 else None
+            tuple(sorted(results)) if len(results) <= _MOST and math.prod(len(self._values[s]) for s in symbols) <= _MOST**2 else None
         )
 
     def _in_range(self, expr: sympy.Basic) -> tuple[int, ...] | None:

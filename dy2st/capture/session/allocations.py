@@ -29,23 +29,23 @@ class Allocations:
         """Return a time later than all before."""
         return next(self._clock)
 
-    def own(self, made: Any, since: int | None = None) -> None:
+    def own(self, value: Any, since: int | None = None) -> None:
         """Note that an object has been made now, or at a time ``since``: it is no state of the blocks begun before."""
-        self._allocations.setdefault(id(made), (made, self.now() if since is None else since))
+        self._allocations.setdefault(id(value), (value, self.now() if since is None else since))
 
     def own_variables(self, function: Callable[..., Any]) -> None:
         """Note that the variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
         for cell in getattr(function, "__closure__", None) or ():
             self.own(cell)
 
-    def born(self, made: Any) -> int | None:
+    def born(self, value: Any) -> int | None:
         """Tell when an object was made; ``None`` if it is older than the capture, or nobody saw it."""
-        found = self._allocations.get(id(made))
-        return found[1] if found is not None else None
+        result = self._allocations.get(id(value))
+        return result[1] if result is not None else None
 
-    def is_since(self, time: int, made: Any) -> bool:
+    def is_since(self, time: int, value: Any) -> bool:
         """Tell whether an object has been made at a time or later."""
-        born = self.born(made)
+        born = self.born(value)
         return born is not None and born >= time
 
     def is_inside(self, place: Place, region: Region) -> bool:

@@ -80,10 +80,10 @@ def flat(session: Choosing, union: TaggedUnion, parts: Sequence[Any]) -> TaggedU
     if not any(isinstance(part, TaggedUnion) for part in parts):
         return union
     options: list[Any] = []
-    found: Any = None
+    result: Any = None
     for tag, part in zip(union.options, parts):
         first = len(options)
         options += options_of(part)
         at = part.retagged({old: first + new for new, old in enumerate(part.options)}) if isinstance(part, TaggedUnion) else first
-        found = at if found is None else session.number(scalars.where, (union.tag == tag, at, found), "int")
-    return session.new_union(found, dict(enumerate(options)))
+        result = at if result is None else session.number(scalars.where, (union.tag == tag, at, result), "int")
+    return session.new_union(result, dict(enumerate(options)))

@@ -107,13 +107,13 @@ class ChosenTuples:
 
     def given(self, ways: Iterable[Any], start: int) -> list[Any]:
         """Return the tuples that the ways through a branch give; of one that a block in there has left, those that it may be."""
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         for way in ways:
             for option in options_of(way):
                 inner = id(option) in self._made and not self._is_older(option, start)
                 known = self._before(option, start) if inner else [option] if _has_identity(option) else []
-                found.update((id(one), one) for one in known)
-        return list(found.values())
+                results.update((id(one), one) for one in known)
+        return list(results.values())
 
     def replace(self, gone: Any, value: Any) -> None:
         """Note that an object that a branch has made is another one from now on: no tuple that holds the first can be given back."""
@@ -186,11 +186,11 @@ class ChosenTuples:
         """Return the number for a tag."""
         if all(number is old for old, number in numbers.items()):
             return tag
-        *others, (_, made) = numbers.items()
+        *others, (_, result) = numbers.items()
         for old, number in others:
-            if number is not made:
-                made = self._session.number(scalars.where, (tag == old, number, made), "int")
-        return made
+            if number is not result:
+                result = self._session.number(scalars.where, (tag == old, number, result), "int")
+        return result
 
     def told(self, value: Any, asked: tuple[Any, ...] = ()) -> Any:
         """Return a value, as a tagged union of tuples where it is not known which it is; ``asked`` are those that are told already."""

@@ -20,9 +20,9 @@ class Codes:
     def around(self, function: types.FunctionType) -> list[types.CodeType]:
         """Return the code around the definition of a function that has been made in one of these, outside first; nothing for others."""
         for root in self._roots.values():
-            found = _way(root, function.__code__)
-            if found:
-                return found
+            result = _way(root, function.__code__)
+            if result:
+                return result
         return []
 
 
@@ -31,7 +31,7 @@ def _way(code: types.CodeType, wanted: types.CodeType) -> list[types.CodeType]:
         if const is wanted:
             return [code]
         if isinstance(const, types.CodeType):
-            found = _way(const, wanted)
-            if found:
-                return [code, *found]
+            result = _way(const, wanted)
+            if result:
+                return [code, *result]
     return []

@@ -164,18 +164,18 @@ class KeyOrders:
         """From now on the keys of a dict are in an order."""
         self._known[id(table)] = table, order
 
-    def follow(self, made: Any, table: Any) -> Any:
+    def follow(self, value: Any, table: Any) -> Any:
         """Return a copy of a dict has its keys in the same order; gives the copy."""
         order = self.of(table)
         if order is not None:
-            self.put(made, order)
-        return made
+            self.put(value, order)
+        return value
 
-    def follow_object(self, made: Any, value: Any) -> None:
+    def follow_object(self, obj: Any, value: Any) -> None:
         """Do the same of a copy of a dict, or of an object and its attributes."""
         if isinstance(value, dict):
-            self.follow(made, value)
-        for table, other in zip(storage.tables(made), storage.tables(value)):
+            self.follow(obj, value)
+        for table, other in zip(storage.tables(obj), storage.tables(value)):
             self.follow(table, other)
 
     def of_object(self, value: Any) -> Any:
@@ -292,15 +292,15 @@ class KeyOrders:
         tables |= {
             number: table for number, (table, order) in self._known.items() if mark.get(number, (None, None))[1] is not order
         }
-        found = dict(writes)
+        results = dict(writes)
         owners = {id(place.owner) for place in places if isinstance(place, AttributePlace)}
         tables |= {number: table for number, (table, owner, _) in self._attributes.items() if id(owner) in owners}
         for table in tables.values():
             if isinstance(table, dict) and not storage.is_namespace(table) and not is_new(self._owner(table)):
                 place, new, old = OrderPlace(self, table), self.now(table), self._old(table, mark, writes, undo_log)
                 if not same(old, new):
-                    found[place.key] = Write(cast(Place, place), old, new)
-        return found
+                    results[place.key] = Write(cast(Place, place), old, new)
+        return results
 
     def _old(self, table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], undo_log: UndoLog) -> Any:
         """Return the order that a block has found."""
@@ -342,9 +342,9 @@ class KeyOrders:
         if parts is None:
             return value
         if id(value) not in known:
-            made = [self.told(session, part, is_kept, known) for part in parts[0]]
-            is_same = all(new is old for new, old in zip(made, parts[0]))
-            copied = value if is_same else self.follow(unflatten(shallow(value)[1], made), value)
+            results = [self.told(session, part, is_kept, known) for part in parts[0]]
+            is_same = all(new is old for new, old in zip(results, parts[0]))
+            copied = value if is_same else self.follow(unflatten(shallow(value)[1], results), value)
             is_told = not isinstance(value, dict) or self.asks(value) is None
             known[id(value)] = value, copied if is_told else self.ordered(session, copied, lambda option: option)
         return known[id(value)][1]

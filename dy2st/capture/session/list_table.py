@@ -47,12 +47,12 @@ class ListTable:
     def new(self, element: Any, alone: bool = False) -> RuntimeList:
         """Return a list of the program; ``alone`` where it is made here, and no other handle stands for it."""
         items: list[Any] = []
-        made = RuntimeList(items, element, alone)
+        runtime_list = RuntimeList(items, element, alone)
         self._allocations.own(items)
-        items.append(Stale(made))
-        self._by_id[id(items)] = made
+        items.append(Stale(runtime_list))
+        self._by_id[id(items)] = runtime_list
         self._allocations.created[id(items)] = items
-        return made
+        return runtime_list
 
     def owner_is_here(self, items: list[Any]) -> bool:
         """Tell whether a list was made in the block that is recorded now (or before the capture began, and this is the root)."""
@@ -69,20 +69,20 @@ class ListTable:
 
     def turn(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
         """Return a Python list stands for a list of the program from now on."""
-        made = RuntimeList(items, element, alone=True)
-        self._by_id[id(items)] = made
+        runtime_list = RuntimeList(items, element, alone=True)
+        self._by_id[id(items)] = runtime_list
         self._blocks.region.lists.append(id(items))
         self._kept[id(items)] = items
         self._places.write(ContentsPlace(items))
-        stale = [Stale(made)] * (list.__len__(items) + 1)
+        stale = [Stale(runtime_list)] * (list.__len__(items) + 1)
         list.__setitem__(items, slice(None), stale)  # whoever looks at it as a Python list, or goes on iterating over it, must fail
-        return made
+        return runtime_list
 
     def copy(self, items: RuntimeList) -> list[Any]:
         """Return a new list of the program with the same items."""
-        made = self.new(items.element, alone=True)
-        self._blocks.builder.call(control.list_copy, (items,), {}, made)
-        return made.items
+        result = self.new(items.element, alone=True)
+        self._blocks.builder.call(control.list_copy, (items,), {}, result)
+        return result.items
 
     def of(self, value: Any) -> RuntimeList | None:
         """Return the list of the program that a Python list has become, if it has."""
@@ -90,5 +90,5 @@ class ListTable:
 
     def forget(self, region: Region) -> None:
         """Note that lists of a block that is undone are Python lists again."""
-        for made in region.lists:
-            self._by_id.pop(made, None)
+        for item in region.lists:
+            self._by_id.pop(item, None)

@@ -170,9 +170,9 @@ class Outside:
         before = self._traits.graph_is_partial
         autograd = tensor_traits.autograd_of(real)
         kind = tensor_traits.class_of(real) if isinstance(real, (torch.nn.Parameter, torch.nn.Buffer)) else torch.Tensor
-        made = self._fakes.tensor(value_types.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
+        result = self._fakes.tensor(value_types.TensorType(real.dtype, real.device, sizes, strides, *autograd, kind))
         self._traits.graph_is_partial = before  # it is a leaf, or stands for one
-        return made
+        return result
 
     def dynamic_number(self, source: Source, value: Any) -> Any:
         """Return what stands for a Python number that differs from call to call: it is an input of the program."""
@@ -244,12 +244,12 @@ class Outside:
         if is_hidden or id(value) in self.hidden:
             raise self._out_of_reach(value, "a tuple")
         if id(value) not in self._collections:
-            made = self.makers[type(value)](value)
-            inside = made.table if isinstance(made, AbstractSet) else contents(made)
-            if isinstance(made, AbstractSet):
-                self._tables[id(inside)] = made
-            self._collections[id(value)] = value, made
-            self.tracker.stand_for(made, value, source)
+            result = self.makers[type(value)](value)
+            inside = result.table if isinstance(result, AbstractSet) else contents(result)
+            if isinstance(result, AbstractSet):
+                self._tables[id(inside)] = result
+            self._collections[id(value)] = value, result
+            self.tracker.stand_for(result, value, source)
             self.tracker.know(inside, source)
         return self._collections[id(value)][1]
 

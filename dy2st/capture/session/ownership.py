@@ -26,23 +26,23 @@ class Ownership:
     def __init__(self, allocations: Allocations, tracker: Tracker, lists: ListTable) -> None:
         self._allocations, self._tracker, self._lists = allocations, tracker, lists
 
-    def own_all(self, made: Any) -> None:
+    def own_all(self, value: Any) -> None:
         """Note that a value has been made now, with every container in it that does not come from outside."""
-        if self._tracker.source_of(made) is not None:
+        if self._tracker.source_of(value) is not None:
             return
-        parts = made.options.values() if isinstance(made, TaggedUnion) else (children(made) or ((),))[0]
-        if isinstance(made, list):
-            self._lists.own(made)
-        elif parts or is_mutable(made):  # an empty one may be filled
-            self._allocations.own(made)
+        parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
+        if isinstance(value, list):
+            self._lists.own(value)
+        elif parts or is_mutable(value):  # an empty one may be filled
+            self._allocations.own(value)
         for part in parts:
             if self._allocations.born(part) is None:
                 self.own_all(part)
 
     def is_new(self, value: Any) -> bool:
         """Tell whether a value is an object that the captured code has made."""
-        made = id(value) in self._allocations.created
-        return made or (self._allocations.born(value) is not None and self._tracker.source_of(value) is None)
+        result = id(value) in self._allocations.created
+        return result or (self._allocations.born(value) is not None and self._tracker.source_of(value) is None)
 
     def is_older(self, value: Any, time: int) -> bool:
         """Tell whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""

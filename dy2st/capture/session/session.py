@@ -217,9 +217,9 @@ class Session:
 
     def one_string(self, tag: Any, options: dict[int, Any]) -> RuntimeString:
         """Return the string of the program that is one of several."""
-        made = RuntimeString()
-        self.builder.call(control.item_choose, (tag, tuple(options), tuple(options.values())), {}, made)
-        return made
+        runtime_string = RuntimeString()
+        self.builder.call(control.item_choose, (tag, tuple(options), tuple(options.values())), {}, runtime_string)
+        return runtime_string
 
     def number(self, target: Callable[..., Any], args: Sequence[Any], kind: str) -> Any:
         """Record a function of numbers; see :func:`~dy2st.capture.recording.recorder.record_number`."""

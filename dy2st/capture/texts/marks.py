@@ -52,11 +52,11 @@ class Marks:
         """
         parts: list[Any] = []
         end = 0
-        for found in _MARK.finditer(text):
-            value, conversion, specification = self.asked[int(found[1] or found[2])]
+        for match in _MARK.finditer(text):
+            value, conversion, specification = self.asked[int(match[1] or match[2])]
             known = value.runtime.items if isinstance(value, Stale) and value.runtime is not None else value
-            parts += [text[end : found.start()], (known, conversion, specification)]
-            end = found.end()
+            parts += [text[end : match.start()], (known, conversion, specification)]
+            end = match.end()
         parts.append(text[end:])
         if any(isinstance(part, str) and (_BEGIN in part or _ESCAPED in part) for part in parts):
             raise _refused()

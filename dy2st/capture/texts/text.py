@@ -140,10 +140,10 @@ def _field(name: str, args: Sequence[Any], kwargs: Any) -> Any:
     first, steps = string._string.formatter_field_name_split(name)  # type: ignore[attr-defined]  # as string.Formatter does
     if isinstance(first, int) and first >= len(args):
         raise IndexError(f"Replacement index {first} out of range for positional args tuple")
-    found = args[first] if isinstance(first, int) else need().call(operator.getitem, kwargs, first)
+    result = args[first] if isinstance(first, int) else need().call(operator.getitem, kwargs, first)
     for is_attribute, step in steps:
-        found = need().call(getattr if is_attribute else operator.getitem, found, step)
-    return found
+        result = need().call(getattr if is_attribute else operator.getitem, result, step)
+    return result
 
 
 def connected(separator: str, items: list[Any]) -> Any:
@@ -178,9 +178,9 @@ def made_string(session: Session, given: Text) -> RuntimeString:
     known = given.string
     if known is not None:
         return known
-    made = RuntimeString()
-    session.builder.bind(made, node_value(session, given))
-    return made
+    runtime_string = RuntimeString()
+    session.builder.bind(runtime_string, node_value(session, given))
+    return runtime_string
 
 
 def compared(session: Session, operation: Any, left: Any, right: Any) -> Any:

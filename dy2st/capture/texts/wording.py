@@ -47,14 +47,14 @@ def is_constant(value: Any) -> bool:
 
 def flat(session: Session, parts: Iterable[Any]) -> tuple[Any, ...]:
     """Parts of a text with nothing but strings and what only the program knows in them, as arguments of a node."""
-    made: list[Any] = []
+    results: list[Any] = []
     for part in parts:
         for piece in [part] if isinstance(part, str) else _words(session, *part):
-            if isinstance(piece, str) and made and isinstance(made[-1], str):
-                made[-1] += piece
+            if isinstance(piece, str) and results and isinstance(results[-1], str):
+                results[-1] += piece
             elif piece != "":
-                made.append(piece)
-    return tuple(made)
+                results.append(piece)
+    return tuple(results)
 
 
 def node_value(session: Session, given: Any) -> Any:
@@ -155,15 +155,15 @@ def _specification(session: Session, given: Any) -> Any:
 
 
 def _chosen(session: Session, union: TaggedUnion, conversion: str | None, specification: Any) -> Sequence[Any]:
-    made = session.over(union, lambda option: _string(session, [(option, conversion, specification)]))
-    return _words(session, made, None, "")
+    result = session.over(union, lambda option: _string(session, [(option, conversion, specification)]))
+    return _words(session, result, None, "")
 
 
 def _string(session: Session, parts: Sequence[Any]) -> RuntimeString:
     """Return the string of the program that some parts are."""
-    made = RuntimeString()
-    session.builder.call(control.format_, (flat(session, parts),), {}, made)
-    return made
+    runtime_string = RuntimeString()
+    session.builder.call(control.format_, (flat(session, parts),), {}, runtime_string)
+    return runtime_string
 
 
 def _printf(session: Session, value: Any, specification: str) -> Sequence[Any]:
@@ -307,8 +307,8 @@ def asked(ask: Callable[[], str]) -> Sequence[Any]:
     """Return the parts of the text that code makes which is not converted, and puts texts next to each other."""
     marks = Marks()
     with answering(marks):
-        made = ask()
-    return marks.split(made)
+        result = ask()
+    return marks.split(result)
 
 
 def of_method(session: Session, method: Callable[..., str], args: Sequence[Any]) -> Any:

@@ -21,14 +21,14 @@ def grad(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     values = dict(given.arguments)
     outputs, inputs = _tuple(values.pop("outputs")), _tuple(values.pop("inputs"))
     may_be_none = values["allow_unused"] and not values["materialize_grads"]
-    found = _on_abstracts(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
-    made = [None if there is False else _gradient(session, tensor, values) for tensor, there in zip(inputs, found)]
-    unsure = [position for position, there in enumerate(found) if there is None]
+    result = _on_abstracts(session, outputs, inputs, values) if may_be_none else [True] * len(inputs)
+    collected = [None if there is False else _gradient(session, tensor, values) for tensor, there in zip(inputs, result)]
+    unsure = [position for position, there in enumerate(result) if there is None]
     tags = [fresh_number(session.shapes, "int") for _ in unsure]
-    session.builder.call(control.call_, (gradients, (unsure, inputs, outputs), values), {}, (*made, *tags))
-    results: dict[int, Any] = dict(enumerate(made))
+    session.builder.call(control.call_, (gradients, (unsure, inputs, outputs), values), {}, (*collected, *tags))
+    results: dict[int, Any] = dict(enumerate(collected))
     for position, tag in zip(unsure, tags):
-        results[position] = session.new_union(tag, {0: None, 1: made[position]})
+        results[position] = session.new_union(tag, {0: None, 1: collected[position]})
     return tuple(results.values())
 
 
@@ -41,22 +41,22 @@ def _gradient(session: Session, tensor: torch.Tensor, values: dict[str, Any]) ->
     if values["is_grads_batched"]:
         sizes.insert(0, _tuple(values["grad_outputs"])[0].shape[0])
     with quiet(), torch.enable_grad():
-        made = torch.empty(sizes, dtype=tensor.dtype, device=tensor.device)
+        result = torch.empty(sizes, dtype=tensor.dtype, device=tensor.device)
         if values["create_graph"]:
             session.traits.graph_is_partial = True
-            made = made.requires_grad_().clone()
-    return made
+            result = result.requires_grad_().clone()
+    return result
 
 
 def _on_abstracts(session: Session, outputs: tuple[Any, ...], inputs: tuple[Any, ...], values: dict[str, Any]) -> list[bool | None]:
     """Tell whether each input has a gradient; ``None`` where the graph of the abstract values does not tell."""
     given = [session.outside.adopted(tensor) for tensor in outputs]
     with quiet(), session.suspended():
-        found = torch.autograd.grad(
+        result = torch.autograd.grad(
             given,
             [session.outside.adopted(tensor) for tensor in inputs],
             [torch.ones_like(tensor) for tensor in given],
             retain_graph=True,
             allow_unused=True,
         )
-    return [True if gradient is not None else None if session.traits.graph_is_partial else False for gradient in found]
+    return [True if gradient is not None else None if session.traits.graph_is_partial else False for gradient in result]

@@ -51,8 +51,8 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         replacements.used(self.session, func)
         args = tuple(map(self._asked, args))
         _tell_numbers_apart(self.session, args, kwargs)
-        made = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
-        return _requires_grad(self.session, torch.Tensor.requires_grad_, (made,), {}) if is_leaf else made
+        result = func(*args, **kwargs) if handler is None else handler(self.session, func, args, kwargs)
+        return _requires_grad(self.session, torch.Tensor.requires_grad_, (result,), {}) if is_leaf else result
 
     def _asked(self, value: Any) -> Any:
         if isinstance(value, OfEachCall):
@@ -206,16 +206,16 @@ def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwar
     """
     (operand,) = args[:1]
     with quiet():
-        made = func(*args, **kwargs)
-        made = made.view_as(made) if made is operand else made
-    session.builder.call(operator, (operand,), options, made)
-    differing = tensor_traits.differing(operand, made)
+        result = func(*args, **kwargs)
+        result = result.view_as(result) if result is operand else result
+    session.builder.call(operator, (operand,), options, result)
+    differing = tensor_traits.differing(operand, result)
     if not differing & session.traits.apart:
-        tensor_traits.mark(made, differing)
+        tensor_traits.mark(result, differing)
         session.traits.has_mixed = session.traits.has_mixed or bool(differing)
-        return made
-    same = session.number(python.is_, (made, operand), "bool")
-    return session.new_union(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: made})
+        return result
+    same = session.number(python.is_, (result, operand), "bool")
+    return session.new_union(session.number(scalars.where, (same, 0, 1), "int"), {0: operand, 1: result})
 
 
 _DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
@@ -283,11 +283,11 @@ def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
         return func(*args, **kwargs)
     image, mean, variance, weight, bias = map(session.outside.adopted, (image, mean, variance, weight, bias))
     with quiet():
-        made = func(image, mean, variance, weight, bias, training, 0.5, eps)
+        result = func(image, mean, variance, weight, bias, training, 0.5, eps)
     cudnn = torch.backends.cudnn.enabled
     operands = (image, weight, bias, mean, variance, training, momentum, eps, cudnn)
-    session.builder.call(torch.ops.aten.batch_norm.default, operands, {}, made)
-    return made
+    session.builder.call(torch.ops.aten.batch_norm.default, operands, {}, result)
+    return result
 
 
 @handles_torch(torch.Tensor.__getitem__)
@@ -329,11 +329,11 @@ def _tensor(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str
     if not tree_any(lambda leaf: isinstance(leaf, (torch.Tensor, *SYMBOLIC_NUMBERS)), data):
         return func(*args, **kwargs)
     dtype, device = kwargs.get("dtype"), kwargs.get("device")
-    made = _stack(data)
+    result = _stack(data)
     if isinstance(data, torch.Tensor) and func is torch.tensor:
-        made = made.detach().clone()
-    made = made if dtype is None and device is None else made.to(device=device, dtype=dtype)
-    return made.requires_grad_() if kwargs.get("requires_grad") else made
+        result = result.detach().clone()
+    result = result if dtype is None and device is None else result.to(device=device, dtype=dtype)
+    return result.requires_grad_() if kwargs.get("requires_grad") else result
 
 
 @handles_torch(torch.Tensor.new_tensor)

@@ -18,8 +18,8 @@ _OWNERS: tuple[Any, ...] = (torch.Tensor, torch, torch.nn.functional)
 
 def _functions(owner: Any) -> dict[str, Any]:
     names = {name: None for kind in owner.__mro__[:-1] for name in vars(kind)} if isinstance(owner, type) else vars(owner)
-    found = {name: getattr(owner, name) for name in names}
-    return {name: value for name, value in found.items() if callable(value) and not isinstance(value, type)}
+    results = {name: getattr(owner, name) for name in names}
+    return {name: value for name, value in results.items() if callable(value) and not isinstance(value, type)}
 
 
 _GIVEN = [(owner, _functions(owner)) for owner in _OWNERS]
@@ -38,17 +38,17 @@ def used(session: Session, function: Any) -> None:
         read(session, *place)
 
 
-def read(session: Session, owner: Any, name: str, found: Any) -> None:
+def read(session: Session, owner: Any, name: str, value: Any) -> None:
     """Note that code under capture has read a function from a library: it has to be there at each call."""
-    if callable(found) and not hasattr(found, PATCH_MARK):
+    if callable(value) and not hasattr(value, PATCH_MARK):
         tracker = session.tracker
-        tracker.guards.same_function_of_library(tracker.table.of_library(owner, name), found)
+        tracker.guards.same_function_of_library(tracker.table.of_library(owner, name), value)
 
 
 def guard_replaced(session: Session) -> None:
     """Do what has been replaced already has to stay: code of torch may use it where no capture sees that."""
     for owner, before in _GIVEN:
         for name, function in before.items():
-            found = getattr(owner, name, None)
-            if found is not function and found is not None and found != function:  # bound anew at each read: class methods
-                read(session, owner, name, found)
+            result = getattr(owner, name, None)
+            if result is not function and result is not None and result != function:  # bound anew at each read: class methods
+                read(session, owner, name, result)

@@ -39,9 +39,9 @@ def class_name(value: Any) -> str:
     try:
         _OF_ITERATORS(value)
     except TypeError as refused:
-        found = _REFUSED.search(str(refused))
-        if found is not None:
-            return found[1]
+        result = _REFUSED.search(str(refused))
+        if result is not None:
+            return result[1]
     return type(value).__name__
 
 

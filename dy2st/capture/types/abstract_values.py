@@ -56,16 +56,16 @@ def _one_of(kind: value_types.Type, union: Any, given: dict[int, Any]) -> list[A
     """Return the leaves of the one among some options of a tagged union that is there, where several have come to be of one kind."""
     if isinstance(kind, value_types.StringType) and len(given) > 1:
         return [union.session.one_string(union.tag, {tag: _program_value(option) for tag, option in given.items()})]
-    found: dict[int, list[Any]] = {tag: [] for tag in given}
+    results: dict[int, list[Any]] = {tag: [] for tag in given}
     for tag, option in given.items():
-        leaves(kind, option, found[tag])
-    columns = [_with_any_for_missing(column) for column in zip(*found.values())]
+        leaves(kind, option, results[tag])
+    columns = [_with_any_for_missing(column) for column in zip(*results.values())]
     alike = [all(part is column[0] for part in column) for column in columns]
     if all(alike):
         return [column[0] for column in columns]
     rows = zip(*(column for column, same in zip(columns, alike) if not same))
     with lattice.telling_apart(frozenset()):  # each has become one value, whatever the options were told apart by
-        chosen = iter(union.session.over(TaggedUnion(union.session, union.tag, dict(zip(found, rows))), tuple))
+        chosen = iter(union.session.over(TaggedUnion(union.session, union.tag, dict(zip(results, rows))), tuple))
     return [column[0] if same else _program_value(next(chosen)) for column, same in zip(columns, alike)]
 
 
@@ -153,8 +153,8 @@ def fresh(kind: value_types.Type, maker: Maker, out: list[Any]) -> Any:
             return shown(kind, out[-1], maker)
 
 
-def shown(kind: value_types.Type, made: Any, maker: Any) -> Any:
+def shown(kind: value_types.Type, value: Any, maker: Any) -> Any:
     """Return what the user's code has for a tensor, number, string or list of the program."""
     if isinstance(kind, value_types.StringType):
-        return Text.of(made)
-    return AbstractTuple(maker, made.items) if isinstance(kind, value_types.ListType) and kind.is_tuple else made
+        return Text.of(value)
+    return AbstractTuple(maker, value.items) if isinstance(kind, value_types.ListType) and kind.is_tuple else value

@@ -191,17 +191,17 @@ def join_elements(a: Type | None, b: Type | None) -> Type | None:
 
 def tuple_of_any_length(a: Type, b: Type) -> Type | None:
     """Return the tuple of any length that two tuples of different lengths are; ``None`` for anything else."""
-    found: list[Type | None] = []
+    results: list[Type | None] = []
     for kind in (a, b):
         if isinstance(kind, ListType) and kind.is_tuple:
-            found.append(kind.element)
+            results.append(kind.element)
         elif isinstance(kind, ContainerType) and isinstance(kind.structure, TupleOf) and kind.structure.factory is None:
-            found.append(functools.reduce(join_elements, map(_element, kind.items), None))
+            results.append(functools.reduce(join_elements, map(_element, kind.items), None))
         else:
             return None
     if isinstance(a, ContainerType) and isinstance(b, ContainerType) and len(a.items) == len(b.items):
         return None
-    return ListType(join_elements(*found), True)
+    return ListType(join_elements(*results), True)
 
 
 def union_of_dicts(a: Type, b: Type) -> Type | None:

@@ -122,8 +122,8 @@ def is_made(abstract: torch.Tensor) -> bool:
 
 def differing(one: torch.Tensor, other: torch.Tensor) -> set[str]:
     """Return the traits in which two tensors differ, or the ways to the first disagree."""
-    found = {AUTOGRAD} if AUTOGRAD in mixed(one) or autograd_of(one) != autograd_of(other) else set()
-    return found | ({CLASS} if CLASS in mixed(one) or class_of(one) is not class_of(other) else set())
+    results = {AUTOGRAD} if AUTOGRAD in mixed(one) or autograd_of(one) != autograd_of(other) else set()
+    return results | ({CLASS} if CLASS in mixed(one) or class_of(one) is not class_of(other) else set())
 
 
 def ask(session: Capturing, tensor: torch.Tensor, trait: str) -> None:
@@ -150,8 +150,8 @@ def read(session: Capturing, tensor: torch.Tensor, name: str) -> Any:
     tensor = adopted(session, tensor)
     ask(session, tensor, AUTOGRAD)
     with torch._C.DisableTorchFunction():
-        found = getattr(tensor, name)
-    return grad_fn(session, tensor, found) if name == "grad_fn" else found
+        result = getattr(tensor, name)
+    return grad_fn(session, tensor, result) if name == "grad_fn" else result
 
 
 def adopted(session: Capturing, tensor: torch.Tensor) -> torch.Tensor:
@@ -208,14 +208,14 @@ def _spread(func: Any, operands: Any, result: Any) -> None:
     given = [leaf for leaf in tree_leaves(operands) if isinstance(leaf, torch.Tensor)]
     if func is torch.ops.aten.detach.default or not torch.is_grad_enabled() or not any(AUTOGRAD in mixed(t) for t in given):
         return
-    for made in tree_leaves(result):
-        if isinstance(made, torch.Tensor) and (made.is_floating_point() or made.is_complex()):
-            mark(made, (AUTOGRAD,))
+    for item in tree_leaves(result):
+        if isinstance(item, torch.Tensor) and (item.is_floating_point() or item.is_complex()):
+            mark(item, (AUTOGRAD,))
 
 
-def grad_fn(session: Capturing, tensor: torch.Tensor, found: Any) -> Any:
+def grad_fn(session: Capturing, tensor: torch.Tensor, value: Any) -> Any:
     """Return ``tensor.grad_fn``, where the abstract value has ``found``."""
-    return UnknownFunction(session) if found is not None and getattr(tensor, _MADE, False) else found
+    return UnknownFunction(session) if value is not None and getattr(tensor, _MADE, False) else value
 
 
 class UnknownFunction:

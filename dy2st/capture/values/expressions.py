@@ -98,10 +98,10 @@ def _fold(expr: Any, operand: Callable[[Any], Any], call: Callable[..., Any]) ->
     """Return a sum or product of several parts; ``a - b`` is stored as ``a + (-1) * b``."""
     parts = sorted(expr.args, key=lambda part: (part.is_number, part.could_extract_minus_sign(), str(part)))
     target = _FOLDED[type(expr)]
-    made = operand(parts[0])
+    result = operand(parts[0])
     for part in parts[1:]:
         if target is operator.add and part.could_extract_minus_sign():
-            made = call(operator.sub, (made, operand(-part)))
+            result = call(operator.sub, (result, operand(-part)))
         else:
-            made = call(target, (made, operand(part)))
-    return made
+            result = call(target, (result, operand(part)))
+    return result

@@ -29,5 +29,5 @@ class Provenance:
 
     def of(self, value: Any) -> Location | None:
         """Return the line that computed a value."""
-        found = self._known.get(id(value))
-        return found[1] if found is not None and found[0]() is value else None
+        result = self._known.get(id(value))
+        return result[1] if result is not None and result[0]() is value else None

@@ -86,12 +86,12 @@ def is_data(described: Any) -> bool:
 def table_of(owner: Any) -> dict[str, Any] | None:
     """Return the dict of an object's own attributes; ``None`` if it has none."""
     try:
-        found = object.__getattribute__(owner, "__dict__")
+        result = object.__getattribute__(owner, "__dict__")
     except AttributeError:
         return vars(owner) if isinstance(owner, threading.local) else None  # there is one for each thread
     except TypeError:
-        found = getattr(owner, "__dict__", None)
-    return found if isinstance(found, dict) else None
+        result = getattr(owner, "__dict__", None)
+    return result if isinstance(result, dict) else None
 
 
 def of_python(value: Any, name: str, default: Any = None) -> Any:

@@ -43,10 +43,10 @@ class Undefined:
 
     def error(self, **about: Any) -> Exception:
         """Return what Python raises; ``about`` is what an AttributeError tells of the attribute: ``name`` and ``obj``."""
-        made = self.kind(*self.arguments)
+        result = self.kind(*self.arguments)
         for name, value in about.items():
-            setattr(made, name, value)
-        return made
+            setattr(result, name, value)
+        return result
 
     def __repr__(self) -> str:
         return f"<{self.name} is not bound>"
@@ -98,10 +98,10 @@ class TaggedUnion:
         """Return the tag after renumbering the options."""
         if all(old == new for old, new in mapping.items()):
             return self.tag
-        *others, (_, made) = mapping.items()
+        *others, (_, result) = mapping.items()
         for old, new in others:
-            made = self.session.number(scalars.where, (self.tag == old, new, made), "int")
-        return made
+            result = self.session.number(scalars.where, (self.tag == old, new, result), "int")
+        return result
 
     def flat(self) -> Any:
         """Return the same tagged union with the options of those of its options that are tagged unions themselves in their place."""
@@ -118,10 +118,10 @@ class TaggedUnion:
             else:
                 tags.append((outer, inner.retagged({tag: start + place for place, tag in enumerate(inner.options)})))
                 options += inner.options.values()
-        *others, (_, made) = tags
+        *others, (_, result) = tags
         for outer, tag in others:
-            made = self.session.number(scalars.where, (self.tag == outer, tag, made), "int")
-        return TaggedUnion(self.session, made, dict(enumerate(options)))
+            result = self.session.number(scalars.where, (self.tag == outer, tag, result), "int")
+        return TaggedUnion(self.session, result, dict(enumerate(options)))
 
     def without_unbound(self) -> Any:
         """Return what is left where the name is known to be bound."""
@@ -176,12 +176,12 @@ def with_option(value: Any, union: TaggedUnion, option: Any) -> Any:
     if not isinstance(value, (list, tuple, dict)) or isinstance(value, torch.Size):
         return value
     parts = list(value.values()) if isinstance(value, dict) else value
-    made = [with_option(part, union, option) for part in parts]
-    if all(new is old for new, old in zip(made, parts)):
+    results = [with_option(part, union, option) for part in parts]
+    if all(new is old for new, old in zip(results, parts)):
         return value
     if isinstance(value, dict):
-        return dict(zip(value, made))
-    return type(value)._make(made) if hasattr(value, "_make") else type(value)(made)
+        return dict(zip(value, results))
+    return type(value)._make(results) if hasattr(value, "_make") else type(value)(results)
 
 
 def union_in(value: Any) -> TaggedUnion | None:
@@ -298,14 +298,14 @@ class Order:
         mine, theirs = ([key for key in keys if key in rest] for keys, rest in ((self.keys, other.keys), (other.keys, self.keys)))
         if mine != theirs:
             return None
-        made, left = [], [*other.keys]
+        results, left = [], [*other.keys]
         for key in self.keys:
             if key in left:
                 place = left.index(key)
-                made += left[:place]
+                results += left[:place]
                 del left[: place + 1]
-            made.append(key)
-        return Order((*made, *left))
+            results.append(key)
+        return Order((*results, *left))
 
 
 class OfEachCall(int):

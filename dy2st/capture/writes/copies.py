@@ -89,7 +89,7 @@ class Copies:
             if parts is not None and any(other in self for other in given):
                 self.add(part)
             for other in given:
-                found = children(other)
-                if parts is not None and found is not None and len(parts[0]) == len(found[0]):
-                    for one, two in zip(parts[0], found[0]):
+                result = children(other)
+                if parts is not None and result is not None and len(parts[0]) == len(result[0]):
+                    for one, two in zip(parts[0], result[0]):
                         self.follow(one, two)

@@ -45,10 +45,10 @@ class MayAlias:
             value: the object.
             left: only those that are one object if an iteration has left it in several places.
         """
-        found, table = [value], self._left if left else self._others
-        for one in found:
-            found += [other for other in table.get(id(one), (None, []))[1] if all(other is not known for known in found)]
-        return found[1:]
+        results, table = [value], self._left if left else self._others
+        for one in results:
+            results += [other for other in table.get(id(one), (None, []))[1] if all(other is not known for known in results)]
+        return results[1:]
 
     def link_parts(self, value: Any, final: Any, same: dict[int, Any]) -> None:
         """Note that two objects in values that a loop carries may be one if an iteration leaves one object in both places.
@@ -97,20 +97,20 @@ class MayAlias:
 
     def take(self, changed: Any) -> list[Any]:
         """Return the objects that are out of date when one is changed; they are told once, unless the change is undone."""
-        found = list(self._others.get(id(changed), (None, []))[1])
-        if not found:
-            return found
-        for other in found:  # what may be the other one may be this one
-            found += (
-                twin for twin in self._others.get(id(other), (None, []))[1] if all(twin is not one for one in (changed, *found))
+        results = list(self._others.get(id(changed), (None, []))[1])
+        if not results:
+            return results
+        for other in results:  # what may be the other one may be this one
+            results += (
+                twin for twin in self._others.get(id(other), (None, []))[1] if all(twin is not one for one in (changed, *results))
             )
-        known = {id(one): self._others[id(one)] for one in (changed, *found) if id(one) in self._others}
+        known = {id(one): self._others[id(one)] for one in (changed, *results) if id(one) in self._others}
         self._taken.append({key: (one, [*others]) for key, (one, others) in known.items()})
         del self._others[id(changed)]
-        for other in found:
+        for other in results:
             if id(other) in known:
                 known[id(other)][1][:] = [twin for twin in known[id(other)][1] if twin is not changed]
-        return found
+        return results
 
     def mark(self) -> int:
         """Return a point to come back to with :meth:`undo`."""

@@ -36,13 +36,13 @@ def in_order(table: dict[Any, Any], order: Order) -> list[Any]:
 
 def reordered(table: dict[Any, Any], order: Order) -> dict[Any, Any]:
     """Return a copy of a dict with its keys in an order."""
-    made = storage.copy_of(table)
+    copy = storage.copy_of(table)
     for key in in_order(table, order):
-        if isinstance(made, collections.OrderedDict):
-            made.move_to_end(key)
+        if isinstance(copy, collections.OrderedDict):
+            copy.move_to_end(key)
         else:
-            dict.__setitem__(made, key, dict.pop(made, key))
-    return made
+            dict.__setitem__(copy, key, dict.pop(copy, key))
+    return copy
 
 
 def order_before(table: dict[Any, Any], mark: Known, writes: Mapping[tuple[Any, ...], Write], whole: dict[Any, Any] | None) -> Any:

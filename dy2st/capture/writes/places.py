@@ -141,17 +141,17 @@ Place = CellPlace | AttributePlace | ItemPlace | ContentsPlace
 
 def cells_of(*functions: FunctionType) -> list[CellPlace]:
     """Return the variables that block functions share with the code around them."""
-    found: dict[int, CellPlace] = {}
+    results: dict[int, CellPlace] = {}
     todo = list(functions)
     while todo:
         function = todo.pop()
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
             value = cell_value(cell)
-            if id(cell) in found or isinstance(value, Operators):
+            if id(cell) in results or isinstance(value, Operators):
                 continue
-            found[id(cell)] = CellPlace(cell, name)
+            results[id(cell)] = CellPlace(cell, name)
             todo += _functions_in(value, 3)  # nested functions may write variables of their own closures
-    return list(found.values())
+    return list(results.values())
 
 
 def _functions_in(value: Any, levels: int) -> list[FunctionType]:

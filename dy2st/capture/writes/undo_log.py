@@ -102,7 +102,7 @@ class UndoLog:
         Args:
             ordered: whether writing them has to give the keys of dicts in their order.
         """
-        found: dict[tuple[Any, ...], Write] = {}
+        results: dict[tuple[Any, ...], Write] = {}
         wholes = {id(entry.place.owner) for entry in self.entries.values() if isinstance(entry.place, ContentsPlace)}
         for key, entry in self.entries.items():
             new = entry.place.read()
@@ -112,8 +112,8 @@ class UndoLog:
                 place = entry.now
                 write = Write(place, entry.seen, new)
                 parts = _parts(write, ordered)
-                found.update({key: write} if parts is None else parts)
-        return found
+                results.update({key: write} if parts is None else parts)
+        return results
 
     def contents_before(self, table: Any) -> Any:
         """Return what was in a container of which all was written; ``None`` for any other."""
@@ -156,8 +156,8 @@ class UndoLog:
 
     def absorb(self, inner: UndoLog) -> None:
         """Take over the entries of a undo log that was opened later and is not to be undone."""
-        found = {key: self._older(entry) for key, entry in inner.entries.items() if key not in self.entries}
-        self.entries.update(found)
+        results = {key: self._older(entry) for key, entry in inner.entries.items() if key not in self.entries}
+        self.entries.update(results)
 
 
 def _parts(write: Write, ordered: bool) -> dict[tuple[Any, ...], Write] | None:

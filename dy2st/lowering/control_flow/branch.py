@@ -57,12 +57,12 @@ class _Branch:
 
     def __init__(self, context: Context, node: fx.Node, blocks: Sequence[Block], operands: Sequence[Any]) -> None:
         self.context, self.node, self.blocks, self.operands = context, node, blocks, operands
-        found = [facts(block) for block in blocks]
+        results = [facts(block) for block in blocks]
         for block in blocks:
             check_hazards(block, node)
-        positions = sorted(set().union(*(each.tensors for each in found)))
+        positions = sorted(set().union(*(each.tensors for each in results)))
         self.tensors = [position for position in positions if isinstance(operands[position], torch.Tensor)]
-        self.lists = sorted(set().union(*(each.lists for each in found)))
+        self.lists = sorted(set().union(*(each.lists for each in results)))
         check_aliases(node, operands, [operands[position] for position in self.tensors])
 
     def values(self, block: Block, operands: Sequence[Any]) -> list[Any]:
@@ -79,8 +79,8 @@ class _Branch:
 
         def part(block: Block) -> Callable[..., tuple[torch.Tensor, ...]]:
             def function(*inner: Any) -> tuple[torch.Tensor, ...]:
-                made = slots.enter(joined, self.values(block, unflatten(recipes, inner)))
-                return tuple(made) or (torch.zeros(()),)  # torch.cond gives something at least
+                result = slots.enter(joined, self.values(block, unflatten(recipes, inner)))
+                return tuple(result) or (torch.zeros(()),)  # torch.cond gives something at least
 
             return function
 

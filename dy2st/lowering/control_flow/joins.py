@@ -114,26 +114,26 @@ def _join_lists(left: Slot, right: Slot) -> Slot:
     if sequences.wanted():
         return _join_sequences(slots)
     items = [item for slot in slots for item in (slot.items if isinstance(slot, ListSlot) else [slot.item])]  # type: ignore[union-attr]
-    found: Slot | None = None
+    result: Slot | None = None
     for item in items:
-        found = join_slots(found, item)
-    if not isinstance(found, TensorSlot) or any(size is None for size in found.sizes):
+        result = join_slots(result, item)
+    if not isinstance(result, TensorSlot) or any(size is None for size in result.sizes):
         raise NoJoinError("a list that grows holds something else than tensors of one size")
     rooms = [len(slot.items) if isinstance(slot, ListSlot) else slot.room for slot in slots]  # type: ignore[union-attr]
     known = [room for room in rooms if isinstance(room, int)]
     counts = [slot.added for slot in slots if isinstance(slot, BufferSlot)]
     added = None if None in counts else max(counts, default=0) if all(isinstance(count, int) for count in counts) else counts[0]
     if len(known) == 2:
-        return BufferSlot(found, max(known), added)
+        return BufferSlot(result, max(known), added)
     buffers = [slot for slot in slots if isinstance(slot, BufferSlot)]
-    return BufferSlot(found, buffers[0].room, added, any(slot.allotted for slot in buffers))
+    return BufferSlot(result, buffers[0].room, added, any(slot.allotted for slot in buffers))
 
 
 def _join_sequences(slots: Sequence[Any]) -> Slot:
-    found: Slot | None = None
+    result: Slot | None = None
     for item in [item for slot in slots for item in (slot.items if isinstance(slot, ListSlot) else [slot.item])]:
-        found = join_slots(found, slot_of(item.value) if isinstance(item, Fixed) and is_number(item.value) else item)
-    match found:
+        result = join_slots(result, slot_of(item.value) if isinstance(item, Fixed) and is_number(item.value) else item)
+    match result:
         case NumberSlot(kind):
             return SequenceSlot(NumberSlot(kind))
         case TensorSlot(dtype, device, sizes):

@@ -61,14 +61,14 @@ class _Loop:
         tensors = [self.operands[p] for p in written if isinstance(self.operands[p], torch.Tensor)]
         check_aliases(self.node, [*carried, *self.operands], tensors)
         self.written = written
-        found = rehearse(self.context, self.node, self.iteration, self.variables(carried), self.operands)
-        if known is True and any(slots.varies(slot) for slot in found.slots):
+        result = rehearse(self.context, self.node, self.iteration, self.variables(carried), self.operands)
+        if known is True and any(slots.varies(slot) for slot in result.slots):
             known, *carried = self.context.run_block(self.body, [*carried, *self.operands])
             known = truth(known)
             if known is False:
                 return tuple(carried)
-            found = rehearse(self.context, self.node, self.iteration, self.variables(carried), self.operands)
-        return self.emit(known, carried, found)
+            result = rehearse(self.context, self.node, self.iteration, self.variables(carried), self.operands)
+        return self.emit(known, carried, result)
 
     def owned(self, carried: list[Any]) -> list[Any]:
         """Copy the carried values that the body changes in place: nobody else may see the change.
@@ -104,9 +104,9 @@ class _Loop:
 
     # -- the loop itself -----------------------------------------------------------------------------------------------------
 
-    def emit(self, pred: Any, carried: Sequence[Any], found: Analysis) -> tuple[Any, ...]:
+    def emit(self, pred: Any, carried: Sequence[Any], analysis: Analysis) -> tuple[Any, ...]:
         variables = self.variables(carried)
-        inside = [_named(slot, found.names, (number,)) for number, slot in enumerate(self.roomy(found, pred))]
+        inside = [_named(slot, analysis.names, (number,)) for number, slot in enumerate(self.roomy(analysis, pred))]
         leaves, recipes = flatten(self.operands)
         first = pred.tensor if isinstance(pred, Number) else as_tensor(True)
         start = (first.clone(), *slots.enter(inside, variables))
@@ -119,16 +119,16 @@ class _Loop:
             following, results = self.iteration(mine, unflatten(recipes, rest[len(start) - 1 :]))
             return (as_tensor(truth(following), "bool").clone(), *slots.enter(inside, results))
 
-        made = torch.ops.higher_order.while_loop(condition, body, start, tuple(apart(leaves)))
-        results = list(made[1:])
+        result = torch.ops.higher_order.while_loop(condition, body, start, tuple(apart(leaves)))
+        results = list(result[1:])
         outside = [_unnamed(slot) for slot in inside]
-        return self.given_back(slots.leave(outside, results), found, variables)
+        return self.given_back(slots.leave(outside, results), analysis, variables)
 
-    def given_back(self, values: list[Any], found: Analysis, variables: Sequence[Any]) -> tuple[Any, ...]:
+    def given_back(self, values: list[Any], analysis: Analysis, variables: Sequence[Any]) -> tuple[Any, ...]:
         count = len(values) - len(self.written)
-        for value, result, first in zip(values, found.results, variables):
+        for value, result, first in zip(values, analysis.results, variables):
             if isinstance(value, ListValue) and value.items is None:
-                value.added, value.allotted = found.total(result, first), first.allotted
+                value.added, value.allotted = analysis.total(result, first), first.allotted
         for position, value in zip(self.written, values[count:]):
             outer = self.operands[position]
             if isinstance(outer, ListValue):
@@ -137,38 +137,38 @@ class _Loop:
                 outer.copy_(value)
         return tuple(values[:count])
 
-    def roomy(self, found: Analysis, pred: Any) -> list[Any]:
+    def roomy(self, analysis: Analysis, pred: Any) -> list[Any]:
         """Return the slots with room for what grows."""
-        bounds = found.bounds(pred)
-        made: list[Any] = []
-        for number, (slot, value) in enumerate(zip(found.slots, found.variables)):
+        bounds = analysis.bounds(pred)
+        results: list[Any] = []
+        for number, (slot, value) in enumerate(zip(analysis.slots, analysis.variables)):
             if isinstance(slot, TensorSlot) and None in slot.sizes:
                 room = [
-                    None if size is not None else self.bound(value, dim, bounds.get(found.names[number, dim]), found)
+                    None if size is not None else self.bound(value, dim, bounds.get(analysis.names[number, dim]), analysis)
                     for dim, size in enumerate(slot.sizes)
                 ]
-                made.append(PaddedSlot(slot, tuple(room)))
+                results.append(PaddedSlot(slot, tuple(room)))
             elif isinstance(slot, BufferSlot):
-                made.append(dataclasses.replace(slot, room=self.list_room(found, number, value), added=0, allotted=True))
+                results.append(dataclasses.replace(slot, room=self.list_room(analysis, number, value), added=0, allotted=True))
             elif slots.varies(slot):
                 raise refuse(self.node, "tensors in a list or tuple change their size in a loop", "keep them in variables")
             else:
-                made.append(slot)
-        return made
+                results.append(slot)
+        return results
 
-    def bound(self, value: Any, dim: int, bound: Any, found: Analysis) -> Any:
+    def bound(self, value: Any, dim: int, bound: Any, analysis: Analysis) -> Any:
         first = 0 if value is None else value.shape[dim]
-        size = None if bound is None else found.sizes(bound)
+        size = None if bound is None else analysis.sizes(bound)
         if size is not None:
             return growth.at_least(size, first)
         return first + self.allowed(f"dimension {dim} of a tensor")
 
-    def list_room(self, found: Analysis, number: int, value: Any) -> Any:
+    def list_room(self, analysis: Analysis, number: int, value: Any) -> Any:
         if value.allotted:
             return value.buffer.shape[0]
         held = len(value.items) if value.items is not None else value.buffer.shape[0]
-        total = found.total(found.results[number], value)
-        more = None if total is None else found.sizes(sympy.sympify(total))
+        total = analysis.total(analysis.results[number], value)
+        more = None if total is None else analysis.sizes(sympy.sympify(total))
         if more is None:
             more = self.allowed("a list")
         return held + growth.at_least(more, 0)

@@ -93,7 +93,7 @@ def rehearse(context: Context, node: fx.Node, iteration: Trip, variables: list[A
     Raises:
         ExportError: it is of another kind at each iteration.
     """
-    found = [_start(value) for value in variables]
+    collected = [_start(value) for value in variables]
     leaves, recipes = flatten(operands)
     sizes = growth.Sizes(_sizes([*variables, *operands]))
     for value in _numbers([*variables, *operands]):
@@ -101,12 +101,12 @@ def rehearse(context: Context, node: fx.Node, iteration: Trip, variables: list[A
     with context.shape_tracing():
         for _ in range(_MOST_REHEARSALS):
             names: dict[tuple[int, ...], sympy.Symbol] = {}
-            blanks = [_blank(slot, names, (number,)) for number, slot in enumerate(found)]
+            blanks = [_blank(slot, names, (number,)) for number, slot in enumerate(collected)]
             pred, results = iteration(blanks, unflatten(recipes, leaves))
-            wider = [_wider(node, slot, result, sizes) for slot, result in zip(found, results)]
-            if [_key(slot) for slot in wider] == [_key(slot) for slot in found]:
-                return Analysis(found, names, truth(pred) if pred is not None else False, results, variables, sizes)
-            found = wider
+            wider = [_wider(node, slot, result, sizes) for slot, result in zip(collected, results)]
+            if [_key(slot) for slot in wider] == [_key(slot) for slot in collected]:
+                return Analysis(collected, names, truth(pred) if pred is not None else False, results, variables, sizes)
+            collected = wider
     raise refuse(node, "what this loop carries is of another kind at each iteration")
 
 

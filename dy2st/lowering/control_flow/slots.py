@@ -124,9 +124,9 @@ class BufferSlot:
     seen: list[Any] = dataclasses.field(default_factory=list)
 
     def enter(self, value: Any) -> list[torch.Tensor]:
-        made = self.roomy(value)
-        assert made.buffer is not None and made.length is not None
-        return [made.buffer.clone(memory_format=torch.contiguous_format), made.length.tensor.clone()]
+        result = self.roomy(value)
+        assert result.buffer is not None and result.length is not None
+        return [result.buffer.clone(memory_format=torch.contiguous_format), result.length.tensor.clone()]
 
     def leave(self, tensors: Iterator[Any]) -> Any:
         buffer = next(tensors)
@@ -219,11 +219,11 @@ class PaddedSlot:
 
 def sequence_of(items: Sequence[Any], item: TensorSlot | NumberSlot) -> torch.Tensor:
     """Return what stands for a list of known items."""
-    made: torch.Tensor = sequences.EMPTY(item.dtype if isinstance(item, TensorSlot) else DTYPES[item.kind])
+    result: torch.Tensor = sequences.EMPTY(item.dtype if isinstance(item, TensorSlot) else DTYPES[item.kind])
     for number, value in enumerate(items):
         tensor = value if isinstance(value, torch.Tensor) else as_tensor(value)
-        made = sequences.INSERT(made, tensor, as_tensor(number))
-    return made
+        result = sequences.INSERT(result, tensor, as_tensor(number))
+    return result
 
 
 Slot = SequenceSlot | Fixed | NumberSlot | TensorSlot | ListSlot | TupleSlot | BufferSlot | UnboundSlot

@@ -54,12 +54,12 @@ class Call:
 
     def with_numbers(self, places: Collection[Path]) -> Call:
         """Return the same call with the numbers at some places of the arguments as leaves, where there are numbers."""
-        leaves, names, found = [*self.leaves], [*self.names], set[Path]()
+        leaves, names, result = [*self.leaves], [*self.names], set[Path]()
 
         def visit(part: Part) -> Structure:
             structure, path = part.structure, part.path
             if isinstance(structure, Const) and path in places and type(structure.value) in (int, float):
-                found.add(path)
+                result.add(path)
                 leaves.append(structure.value)
                 names.append(part.name)
                 return Leaf(len(leaves) - 1)
@@ -68,12 +68,12 @@ class Call:
             return dataclasses.replace(structure, items=tuple(map(visit, part.parts())))
 
         structure = visit(Part(self.structure))
-        if not found:
+        if not result:
             return self
         added = leaves[len(self.leaves) :]
         dims = [*self.dynamic_dims, *(frozenset[int]() for _ in added)]
         key = (structure, (*self.key[1], *map(type, added)), *self.key[2:])
-        return Call(structure, leaves, names, key, dims, self.given, frozenset(found))
+        return Call(structure, leaves, names, key, dims, self.given, frozenset(result))
 
     def describe(self) -> str:
         """Return the arguments in words."""

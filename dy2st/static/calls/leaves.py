@@ -61,12 +61,12 @@ def _add_parts(held: dict[int, Any]) -> None:
 
 def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) -> list[str]:
     """Return a name for each leaf of the arguments, in order: the parameter's, with the path inside it."""
-    found: list[str] = []
+    results: list[str] = []
     seen: set[int] = set()
 
     def visit(value: Any, name: str) -> None:
         if is_leaf(value):
-            found.append(name)
+            results.append(name)
             return
         parts = children(value)
         if parts is None or id(value) in seen:
@@ -84,7 +84,7 @@ def leaf_names(bound: inspect.BoundArguments, is_leaf: Callable[[Any], bool]) ->
                 visit(item, key)
         else:
             visit(value, name)
-    return found
+    return results
 
 
 def leaf_keys(leaves: Sequence[Any], dims: Sequence[frozenset[int]]) -> tuple[Any, ...]:

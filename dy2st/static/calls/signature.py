@@ -162,8 +162,8 @@ class CallSignature:
         """
         if self.specs is None:
             raise SignatureError(f"{self.name}() needs an input_spec, or arguments, to know what to capture")
-        made = [_example(spec, device) for spec in self.specs]
-        return ((), dict(zip(self.spec_names, made, strict=True))) if self.by_name else (tuple(made), {})
+        results = [_example(spec, device) for spec in self.specs]
+        return ((), dict(zip(self.spec_names, results, strict=True))) if self.by_name else (tuple(results), {})
 
 
 def _example(spec: Any, device: torch.device | None) -> Any:

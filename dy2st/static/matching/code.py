@@ -55,7 +55,7 @@ class Writer:
         text = "\n".join(self.lines) + "\n"
         space = dict(self.names)
         exec(compile(text, file, "exec"), space)
-        found: Callable[..., Any] = space[name]
+        result: Callable[..., Any] = space[name]
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        weakref.finalize(found, linecache.cache.pop, file, None)
-        return found
+        weakref.finalize(result, linecache.cache.pop, file, None)
+        return result

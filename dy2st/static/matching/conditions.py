@@ -60,15 +60,15 @@ def tensor(out: Writer, name: str, shape: TensorShape, *kinds: type) -> list[str
     constant = out.constant
     plain = [f"isinstance({name}, {constant(torch.Tensor)})", f"type({name}) is not {constant(FakeTensor)}"]
     exact = f"type({name}) is {constant(kinds[0])}" if len(kinds) == 1 else f"type({name}) in {constant(frozenset(kinds))}"
-    found = [exact] if kinds else plain
+    results = [exact] if kinds else plain
     sizes = out.fresh()
     if None not in shape.sizes:
-        found.append(f"{name}.shape == {constant(shape.sizes)}")
+        results.append(f"{name}.shape == {constant(shape.sizes)}")
     else:
-        found.append(f"len({sizes} := {name}.shape) == {len(shape.sizes)}")
-        found += [f"{sizes}[{dim}] == {size}" for dim, size in enumerate(shape.sizes) if size is not None]
-    found.append(f"{name}.dtype is {constant(shape.dtype)}")
-    found.append(f"{name}.is_cpu" if shape.device.type == "cpu" else f"{name}.device == {constant(shape.device)}")
-    found.append(f"{name}.requires_grad is {shape.requires_grad}")
-    found.append(f"{name}.layout is {constant(shape.layout)}")
-    return found
+        results.append(f"len({sizes} := {name}.shape) == {len(shape.sizes)}")
+        results += [f"{sizes}[{dim}] == {size}" for dim, size in enumerate(shape.sizes) if size is not None]
+    results.append(f"{name}.dtype is {constant(shape.dtype)}")
+    results.append(f"{name}.is_cpu" if shape.device.type == "cpu" else f"{name}.device == {constant(shape.device)}")
+    results.append(f"{name}.requires_grad is {shape.requires_grad}")
+    results.append(f"{name}.layout is {constant(shape.layout)}")
+    return results

@@ -114,25 +114,25 @@ class SourceCode:
         for guard in self.captured.guards:
             if len(guard.sources) > 1:
                 looked_at |= {source.index for source in guard.sources}
-        found: dict[int, tuple[Any, ...]] = {}
+        results: dict[int, tuple[Any, ...]] = {}
         for source in reversed(self.captured.sources):
             if source.index in looked_at and source.parent is not None:
                 looked_at.add(source.parent.index)
         for guard in self.captured.guards:
             if guard.kind == "keys" and type(guard.data) is tuple and guard.source.index not in looked_at:
-                found[guard.source.index] = guard.data
-        return found
+                results[guard.source.index] = guard.data
+        return results
 
     def _wanted(self) -> set[int]:
         """Return the sources that something looks at."""
-        found = {source.index for guard in self.captured.guards for source in guard.sources}
-        found |= {source.index for source in self.captured.state_sources if source is not None}
+        results = {source.index for guard in self.captured.guards for source in guard.sources}
+        results |= {source.index for source in self.captured.state_sources if source is not None}
         if self._wants_values:
-            found |= {source.index for source in self.captured.sources}
+            results |= {source.index for source in self.captured.sources}
         for source in reversed(self.captured.sources):
-            if source.index in found and source.parent is not None:
-                found.add(source.parent.index)
-        return found
+            if source.index in results and source.parent is not None:
+                results.add(source.parent.index)
+        return results
 
     def _all(self) -> str:
         return f"[{', '.join(name for _, name in sorted(self._leaves.items()))}, {self._given}]"
@@ -225,16 +225,16 @@ class SourceCode:
             "_parameters": tuple(key for key, _ in shape.parameters),
             "_buffers": tuple(key for key, _ in shape.buffers),
         }
-        found = [f"type({name}) is {self.out.constant(shape.kind)}"]
+        results = [f"type({name}) is {self.out.constant(shape.kind)}"]
         for member, keys in members.items():
-            found.append(f"[*{table}[{member!r}]] == {self.out.constant(list(keys))}" if keys else f"not {table}[{member!r}]")
+            results.append(f"[*{table}[{member!r}]] == {self.out.constant(list(keys))}" if keys else f"not {table}[{member!r}]")
         for member, entries in (("_parameters", shape.parameters), ("_buffers", shape.buffers)):
-            found += [f"{table}[{member!r}][{key!r}] is {'' if gone else 'not '}None" for key, gone in entries]
-        found += [f"not {table}[{hooks!r}]" for hooks in HOOKS]
+            results += [f"{table}[{member!r}][{key!r}] is {'' if gone else 'not '}None" for key, gone in entries]
+        results += [f"not {table}[{hooks!r}]" for hooks in HOOKS]
         if shape.own_forward is None:
-            found.append(f"'forward' not in {table}")
+            results.append(f"'forward' not in {table}")
         else:
             own = self.out.fresh()
-            found.append(f"getattr({own} := {table}['forward'], '__func__', {own}) is {self.out.constant(shape.own_forward)}()")
-        found.append(f"{self.out.constant(shape.kind)}.forward is {self.out.constant(shape.forward)}")
-        return found
+            results.append(f"getattr({own} := {table}['forward'], '__func__', {own}) is {self.out.constant(shape.own_forward)}()")
+        results.append(f"{self.out.constant(shape.kind)}.forward is {self.out.constant(shape.forward)}")
+        return results

@@ -182,12 +182,12 @@ class _Groups:
         self._marks: set[tuple[str, Hashable]] = set()
 
     def find(self, value: Hashable) -> Hashable:
-        found = value
-        while (parent := self._parents.get(found, found)) != found:
-            found = parent
-        while value != found:  # the way is long where many were joined one by one
-            self._parents[value], value = found, self._parents[value]
-        return found
+        result = value
+        while (parent := self._parents.get(result, result)) != result:
+            result = parent
+        while value != result:  # the way is long where many were joined one by one
+            self._parents[value], value = result, self._parents[value]
+        return result
 
     def join(self, *values: Hashable) -> None:
         first = self.find(values[0])
@@ -216,9 +216,9 @@ def is_view(node: fx.Node) -> bool:
 
 def _nodes(values: Any) -> Iterator[fx.Node]:
     """Return the nodes in a nest of values."""
-    found: list[fx.Node] = []
-    fx.node.map_arg(tuple(values) if isinstance(values, Iterable) else values, lambda node: found.append(node) or node)  # type: ignore[func-returns-value]
-    return iter(found)
+    results: list[fx.Node] = []
+    fx.node.map_arg(tuple(values) if isinstance(values, Iterable) else values, lambda node: results.append(node) or node)  # type: ignore[func-returns-value]
+    return iter(results)
 
 
 def _written_arguments(node: fx.Node, target: torch._ops.OpOverload[Any, Any]) -> list[Any]:

@@ -173,8 +173,8 @@ def writes(node: fx.Node) -> bool:
 def dtype_of(node: fx.Node) -> str | None:
     """Return the short name of a tensor's dtype (``f32``); of the first part where there are several; ``None`` for anything else."""
     kind = node.meta.get("type", "")
-    found = re.match(r"\(?(\w+)\[", kind, re.ASCII)
-    return found[1] if found else None
+    result = re.match(r"\(?(\w+)\[", kind, re.ASCII)
+    return result[1] if result else None
 
 
 def is_int(node: fx.Node) -> bool:
@@ -191,10 +191,10 @@ def is_int(node: fx.Node) -> bool:
 
 def dims_of(node: fx.Node) -> tuple[str, ...] | None:
     """Return the sizes of a tensor as its type spells them; ``None`` when it does not say."""
-    found = re.fullmatch(r"\w+\[(.*)\]", node.meta.get("type", ""), re.ASCII)
-    if found is None:
+    result = re.fullmatch(r"\w+\[(.*)\]", node.meta.get("type", ""), re.ASCII)
+    if result is None:
         return None
-    return tuple(part.strip() for part in _split(found[1])) if found[1] else ()
+    return tuple(part.strip() for part in _split(result[1])) if result[1] else ()
 
 
 def _split(text: str) -> Iterator[str]:

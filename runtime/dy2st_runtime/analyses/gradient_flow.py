@@ -51,20 +51,20 @@ class GradientFlow:
         if isinstance(target, control.Control):
             return self._any
         if target is operator.getitem and isinstance(node.args[1], int) and isinstance(node.args[0], fx.Node):
-            found = node.args[0].meta.get(_MARK)
-            if isinstance(found, list):
-                return found[node.args[1]]
+            result = node.args[0].meta.get(_MARK)
+            if isinstance(result, list):
+                return result[node.args[1]]
         dtype = dtype_of(node)
         if target is torch.ops.aten.detach.default or (dtype is not None and dtype.startswith(("i", "u", "bool"))):
             return False
         return any(map(self.may, node.all_input_nodes))
 
     def _branch(self, node: fx.Node) -> list[bool]:
-        found: list[list[bool]] = []
+        results: list[list[bool]] = []
         for block in node_blocks(node):
             self._enter(block, node.args[3])
-            found.append([self.may(value) for value in block.outputs])
-        return [a or b for a, b in zip(*found)]
+            results.append([self.may(value) for value in block.outputs])
+        return [a or b for a, b in zip(*results)]
 
     def _loop(self, node: fx.Node) -> list[bool]:
         (block,) = node_blocks(node)

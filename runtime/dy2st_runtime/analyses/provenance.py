@@ -73,11 +73,11 @@ def with_provenance(program: Program) -> Told:
         UntoldError: a result may share memory with an input without being it, or two results with each other.
     """
     block = copy_block(program.block)
-    found = Origins(block)
+    origins = Origins(block)
     outputs = list(block.outputs)
     slots: list[InputSlot | StateSlot] = [*program.inputs, *program.states]
-    _check(found, outputs, [slot.name for slot in slots])
-    writer = _Writer(found)
+    _check(origins, outputs, [slot.name for slot in slots])
+    writer = _Writer(origins)
     told: list[int | tuple[int]] = []
     extra: list[Any] = []
     for value in outputs:
@@ -91,14 +91,14 @@ def with_provenance(program: Program) -> Told:
     return Told(dataclasses.replace(program, block=block), tuple(told))
 
 
-def _check(found: Origins, outputs: Sequence[Any], names: Sequence[str]) -> None:
-    made: dict[Any, Any] = {}
+def _check(origins: Origins, outputs: Sequence[Any], names: Sequence[str]) -> None:
+    results: dict[Any, Any] = {}
     for value in outputs:
-        for origin in found.of(value):
+        for origin in origins.of(value):
             if isinstance(origin, _View):
                 which = f"{names[origin.position]!r}, which comes from outside"
                 raise UntoldError(f"a result shares memory with {which}; return a clone of it")
-            if isinstance(origin, fx.Node) and made.setdefault(origin, value) is not value:
+            if isinstance(origin, fx.Node) and results.setdefault(origin, value) is not value:
                 raise UntoldError("two results may share memory; return a clone of one of them")
 
 
@@ -150,8 +150,8 @@ class Origins:
         else:
             inner = [value for block in node_blocks(node) for value in block.outputs]
             origins = frozenset[Origin]().union(*(self.of(value) for value in (*node.all_input_nodes, *inner)))
-            made = {node} if isinstance(node.target, control.Control) else set[Origin]()
-            self._add(node, frozenset(made | {_View(origin) if isinstance(origin, int) else origin for origin in origins}))
+            results = {node} if isinstance(node.target, control.Control) else set[Origin]()
+            self._add(node, frozenset(results | {_View(origin) if isinstance(origin, int) else origin for origin in origins}))
 
     def _is_made(self, node: fx.Node) -> bool:
         """Tell whether an operation gives a number, or a tensor in memory of its own."""
@@ -218,8 +218,8 @@ class _Place:
 class _Writer:
     """Adds values to blocks that hold the numbers of others."""
 
-    def __init__(self, found: Origins) -> None:
-        self._found = found
+    def __init__(self, origins: Origins) -> None:
+        self._found = origins
         self._made: dict[Any, Any] = {}
 
     def number(self, value: Any, place: _Place) -> Any:
@@ -249,9 +249,9 @@ class _Writer:
         assert isinstance(owner, fx.Node) and isinstance(result, int)
         index: int = self._carry(owner, place, result) if owner.target is control.while_ else self._join(owner, place, result)
         with place.block.graph.inserting_after(owner):
-            made = place.block.graph.call_function(operator.getitem, (owner, index))
-        made.meta = {**owner.meta, "type": "int"}
-        self._made[value] = made
+            outcome = place.block.graph.call_function(operator.getitem, (owner, index))
+        outcome.meta = {**owner.meta, "type": "int"}
+        self._made[value] = outcome
 
     def _hand_in(self, owner: fx.Node, outside: _Place, position: int) -> None:
         """Make the number of an operand one more operand."""
@@ -262,8 +262,8 @@ class _Writer:
         if (owner, number, "operand") not in self._made:
             self._made[owner, number, "operand"] = [_placeholder_after(block, block.inputs[-1]) for block in blocks]
             owner.args = (pred, second, third, (*owner.args[3], number))  # type: ignore[misc]
-        for block, made in zip(blocks, self._made[owner, number, "operand"]):
-            self._made[block.inputs[count + position]] = made
+        for block, result in zip(blocks, self._made[owner, number, "operand"]):
+            self._made[block.inputs[count + position]] = result
 
     def _join(self, owner: fx.Node, place: _Place, position: int) -> int:
         """Make the number of a branch's result one more result."""
@@ -293,9 +293,9 @@ class _Writer:
 
 def _placeholder_after(block: Block, node: fx.Node) -> fx.Node:
     with block.graph.inserting_after(node):
-        made = block.graph.placeholder("origin")
-    made.meta["type"] = "int"
-    return made
+        result = block.graph.placeholder("origin")
+    result.meta["type"] = "int"
+    return result
 
 
 def _insert_output(block: Block, index: int, value: Any) -> None:

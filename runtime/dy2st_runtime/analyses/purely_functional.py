@@ -60,7 +60,7 @@ class Closed:
     numbers: tuple[bool, ...]
     checks: tuple[int, ...]
 
-    def results(self, values: Sequence[Any], made: Sequence[Any]) -> tuple[Any, ...] | None:
+    def results(self, values: Sequence[Any], collected: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return what the original gives.
 
         Args:
@@ -71,11 +71,11 @@ class Closed:
             The values of the outputs; ``None`` if an assertion fails.
         """
         for position in self.checks:
-            if not made[position]:
+            if not collected[position]:
                 return None
         given = []
         for source, origin, is_number in zip(self.sources, self.origins, self.numbers):
-            number = made[origin[0]].item() if isinstance(origin, tuple) else origin
+            number = collected[origin[0]].item() if isinstance(origin, tuple) else origin
             if number >= 0:
                 given.append(values[number])
             elif number == NOTHING:
@@ -83,7 +83,7 @@ class Closed:
             elif isinstance(source, tuple):
                 given.append(source[0])
             else:
-                given.append(made[source].item() if is_number else made[source])
+                given.append(collected[source].item() if is_number else collected[source])
         return tuple(given)
 
 

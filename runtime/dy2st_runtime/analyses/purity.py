@@ -78,7 +78,7 @@ def never_raises(node: fx.Node) -> bool:
     arguments: list[Any] = []
     fx.node.map_aggregate((node.args, node.kwargs), lambda leaf: arguments.append(leaf) or leaf)  # type: ignore[func-returns-value]
     known = _results_known(node) and all(_is_safe_argument(leaf, dtypes) for leaf in arguments)
-    if base in _PRODUCTS and len({found[0] for leaf in arguments if (found := tensor_type(leaf)) is not None}) > 1:
+    if base in _PRODUCTS and len({result[0] for leaf in arguments if (result := tensor_type(leaf)) is not None}) > 1:
         return False
     return known and target._schema.overload_name not in ("Tensor_mode", "Scalar_mode", "out")
 
@@ -89,16 +89,16 @@ def may_fail(node: fx.Node) -> bool:
 
 
 def _results_known(node: fx.Node) -> bool:
-    found = tensor_type(node)
-    if found is None:  # several results
+    result = tensor_type(node)
+    if result is None:  # several results
         return type_of(node).startswith("(")
-    return found[0] in _DTYPES and static_sizes(node) is not None
+    return result[0] in _DTYPES and static_sizes(node) is not None
 
 
 def _is_safe_argument(leaf: Any, dtypes: frozenset[str]) -> bool:
     if isinstance(leaf, fx.Node):
-        found = tensor_type(leaf)
-        return found is not None and found[0] in dtypes and static_sizes(leaf) is not None
+        result = tensor_type(leaf)
+        return result is not None and result[0] in dtypes and static_sizes(leaf) is not None
     if isinstance(leaf, (int, float)):
         return not abs(leaf) > 1e30  # nor anything that does not fit its dtype
     return True

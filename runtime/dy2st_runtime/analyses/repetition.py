@@ -53,10 +53,10 @@ def pieces_of(nodes: Sequence[fx.Node]) -> Pieces | None:
     """
     if len(nodes) < LONG:
         return None
-    found = _period([(node.target, node.meta.get("type"), len(node.all_input_nodes)) for node in nodes])
-    if found is None:
+    result = _period([(node.target, node.meta.get("type"), len(node.all_input_nodes)) for node in nodes])
+    if result is None:
         return None
-    start, period, end = found
+    start, period, end = result
     length = period * _together((end - start) // period, max(1, PIECE // period))
     count = (end - start) // length
     if count < 2:

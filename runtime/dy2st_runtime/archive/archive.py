@@ -110,7 +110,7 @@ def save_programs(
     """
     named, gathered = state.collect(programs, values, module, attributes)
     names = [FORWARD] * len(named) if methods is None else methods
-    table = {name: tuple(made for made, of in zip(named, names, strict=True) if of == name) for name in names}
+    table = {name: tuple(result for result, of in zip(named, names, strict=True) if of == name) for name in names}
     write(path, Model(table, gathered, about or {}, examples or {}))
 
 
@@ -120,12 +120,12 @@ def write(path: Path, model: Model) -> None:
     Raises:
         SaveError: see :func:`save_programs`.
     """
-    for made in with_recordings(model.programs):
-        verify(made)
-    for made in writing(model.programs):
-        effects.check(made)
+    for item in with_recordings(model.programs):
+        verify(item)
+    for item in writing(model.programs):
+        effects.check(item)
     table, tensors = state.to_json(model.state)
-    programs = {name: [serialize.to_json(made) for made in some] for name, some in model.methods.items()}
+    programs = {name: [serialize.to_json(item) for item in some] for name, some in model.methods.items()}
     document = serialize.stamp() | {"torch": torch.__version__, "state": table, "programs": programs.pop(FORWARD, [])}
     document |= {"methods": programs} if programs else {}
     described, leaves = _examples_to_json(model.examples)
@@ -182,8 +182,8 @@ def _measure(contents: container.Contents) -> dict[str, Any]:
 
 def _describe(model: Model) -> dict[str, Any]:
     described = {name: [_describe_program(program) for program in programs] for name, programs in model.methods.items()}
-    made = {"programs": described.pop(FORWARD, []), "state": [_describe_value(entry) for entry in model.state]}
-    return made | ({"methods": described} if described else {}) | ({"about": dict(model.about)} if model.about else {})
+    results = {"programs": described.pop(FORWARD, []), "state": [_describe_value(entry) for entry in model.state]}
+    return results | ({"methods": described} if described else {}) | ({"about": dict(model.about)} if model.about else {})
 
 
 def _describe_program(program: Program) -> dict[str, Any]:
@@ -208,10 +208,10 @@ def _describe_output(value: Any) -> str:
 
 
 def _describe_value(entry: StateValue) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": entry.name, "kind": entry.kind}
+    results: dict[str, Any] = {"name": entry.name, "kind": entry.kind}
     if isinstance(entry.value, torch.Tensor):
-        return made | {"dtype": dtype_name(entry.value.dtype), "shape": list(entry.value.shape)}
-    return made
+        return results | {"dtype": dtype_name(entry.value.dtype), "shape": list(entry.value.shape)}
+    return results
 
 
 def _replace(path: Path, members: Mapping[str, container.Contents]) -> None:
@@ -304,9 +304,9 @@ def _read(archive: container.Container, namespaces: Collection[str]) -> Model:
     leaves = {}
     if EXAMPLES in archive.members:
         leaves = weights.load(memoryview(_read_checked(archive, EXAMPLES, described.field(EXAMPLES))), EXAMPLES, copy=True)
-    made = _read_document(parse(bytes(program), PROGRAM), stored, leaves, namespaces)
+    document = _read_document(parse(bytes(program), PROGRAM), stored, leaves, namespaces)
     about = parse(bytes(signature), SIGNATURE).optional("about")
-    return made if about is None else dataclasses.replace(made, about={key: text.text() for key, text in about.fields().items()})
+    return document if about is None else dataclasses.replace(document, about={key: text.text() for key, text in about.fields().items()})
 
 
 def _read_checked(archive: container.Container, name: str, described: Json) -> container.Part:
@@ -322,18 +322,18 @@ def _read_document(
     json: Json, tensors: Mapping[str, torch.Tensor], leaves: Mapping[str, torch.Tensor], namespaces: Collection[str]
 ) -> Model:
     serialize.check_stamp(json)
-    found = {FORWARD: json.field("programs")} if json.field("programs").array() else {}
+    results = {FORWARD: json.field("programs")} if json.field("programs").array() else {}
     if (more := json.optional("methods")) is not None:
-        found |= more.fields()
-    if not found:
+        results |= more.fields()
+    if not results:
         json.field("programs").fail("at least one program")
-    methods = {name: _read_programs(item, namespaces) for name, item in found.items()}
+    methods = {name: _read_programs(item, namespaces) for name, item in results.items()}
     values = state.from_json(json.field("state"), tensors)
-    made = Model(methods, values, examples=_read_examples(json, leaves))
-    _check_names(json, made)
-    state.check_slots(with_recordings(made.programs), values)
-    state.check_places(writing(made.programs), values)
-    return made
+    model = Model(methods, values, examples=_read_examples(json, leaves))
+    _check_names(json, model)
+    state.check_slots(with_recordings(model.programs), values)
+    state.check_places(writing(model.programs), values)
+    return model
 
 
 def _read_programs(json: Json, namespaces: Collection[str]) -> tuple[Program, ...]:
@@ -355,18 +355,18 @@ def _check_names(json: Json, model: Model) -> None:
 def _read_examples(json: Json, leaves: Mapping[str, torch.Tensor]) -> dict[str, Example]:
     described = json.optional("examples")
     values = [leaves.get(str(index)) for index in range(len(leaves))]
-    made: dict[str, Example] = {}
+    results: dict[str, Example] = {}
     for name, item in {} if described is None else described.fields().items():
-        found = structure_json.from_json(item)
-        used = [part.index for part in walk(found) if isinstance(part, Leaf)]
+        result = structure_json.from_json(item)
+        used = [part.index for part in walk(result) if isinstance(part, Leaf)]
         if any(index >= len(values) or values[index] is None for index in used):
             item.fail("arguments whose tensors are there")
-        match unflatten(found, values):
+        match unflatten(result, values):
             case (tuple() as args, dict() as kwargs):
-                made[name] = (args, kwargs)
+                results[name] = (args, kwargs)
             case _:
                 item.fail("arguments")
-    return made
+    return results
 
 
 def _check_signature(program: Program) -> None:

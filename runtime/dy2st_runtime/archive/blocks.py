@@ -41,16 +41,16 @@ class BlockWriter:
 
     def add_block(self, block: Block) -> int:
         """Write a block, then those inside it; its number in the table."""
-        made: dict[str, Any] = {"inputs": [], "nodes": [], "outputs": []}
-        self.blocks.append(made)
+        results: dict[str, Any] = {"inputs": [], "nodes": [], "outputs": []}
+        self.blocks.append(results)
         index = len(self.blocks) - 1
         for node in block.graph.nodes:
             if node.op == "placeholder":
-                made["inputs"].append({"name": node.name, **self._meta(node)})
+                results["inputs"].append({"name": node.name, **self._meta(node)})
             elif node.op == "output":
-                made["outputs"] = [self._argument(value, node) for value in block.outputs]
+                results["outputs"] = [self._argument(value, node) for value in block.outputs]
             else:
-                made["nodes"].append(self._node(node))
+                results["nodes"].append(self._node(node))
         return index
 
     def _node(self, node: fx.Node) -> dict[str, Any]:
@@ -59,26 +59,26 @@ class BlockWriter:
         if node.target is control.call_:
             name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
             raise SaveError(f"{_line(node)}the program calls the Python function {name}, which exists only in this process")
-        made: dict[str, Any] = {"name": node.name, "target": target_name(node.target)}
+        results: dict[str, Any] = {"name": node.name, "target": target_name(node.target)}
         values, recipe, more = _taken_apart(_with_text(node), node.target)
-        made["args"] = [self._argument(value, node) for value in values]
+        results["args"] = [self._argument(value, node) for value in values]
         if recipe is not None:
-            made["made"], left = self._recipe(recipe, more, node)
-            made |= {"values": left} if left else {}
+            results["made"], left = self._recipe(recipe, more, node)
+            results |= {"values": left} if left else {}
         if (text := _text_of(node)) is not None:
-            made.setdefault("made", {})["text"] = text
+            results.setdefault("made", {})["text"] = text
         if node.kwargs:
-            made["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
-        return made | self._meta(node)
+            results["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
+        return results | self._meta(node)
 
     def _recipe(self, recipe: Recipe, values: Sequence[Any], node: fx.Node) -> tuple[dict[str, Any], list[Any]]:
         """Return what an exception has besides its class and ``args``, and the values that it takes for that."""
         left = [self._argument(value, node) for value in values[: len(recipe.names)]]
         taken = iter(values[len(left) :])
-        made: dict[str, Any] = {"names": list(recipe.names)} if recipe.names else {}
+        results: dict[str, Any] = {"names": list(recipe.names)} if recipe.names else {}
         if recipe.fixed:
-            made["fixed"] = {name: self._argument(value, node) for name, value in recipe.fixed.items()}
-        made |= {"suppress": True} if recipe.suppress else {}
+            results["fixed"] = {name: self._argument(value, node) for name, value in recipe.fixed.items()}
+        results |= {"suppress": True} if recipe.suppress else {}
         for name, link in recipe.links:
             part = [next(taken) for _ in range(link.takes)]
             with contextlib.suppress(SaveError):  # one that cannot be written is left out
@@ -87,16 +87,16 @@ class BlockWriter:
                 text = _own_text(link, part[: link.count])
                 described |= {} if text is None else {"text": text}
                 left += [*(self._argument(value, node) for value in part[: link.count]), *inner]
-                made.setdefault("links", {})[name] = described | {"count": link.count}
+                results.setdefault("links", {})[name] = described | {"count": link.count}
                 if recipe.shares:  # a file has the same exception twice
-                    made["links"]["__context__"] = made["links"][name]
+                    results["links"]["__context__"] = results["links"][name]
                     left += left[-len(part) :] if part else []
-        return made, left
+        return results, left
 
     def _leave(self, node: fx.Node) -> dict[str, Any]:
         leave: Any = node.args[0]
-        made: dict[str, Any] = {"name": node.name, "target": _LEAVE, **written_to_json(leave)}
-        return made | {"args": [self._argument(value, node) for value in node.args[1]]} | self._meta(node)  # type: ignore[union-attr]
+        results: dict[str, Any] = {"name": node.name, "target": _LEAVE, **written_to_json(leave)}
+        return results | {"args": [self._argument(value, node) for value in node.args[1]]} | self._meta(node)  # type: ignore[union-attr]
 
     def _argument(self, value: Any, node: fx.Node) -> Any:
         if isinstance(value, Block):
@@ -107,12 +107,12 @@ class BlockWriter:
             raise SaveError(f"{_line(node)}{error}") from None
 
     def _meta(self, node: fx.Node) -> dict[str, Any]:
-        made: dict[str, Any] = {"type": node.meta["type"]} if node.meta.get("type") else {}
+        results: dict[str, Any] = {"type": node.meta["type"]} if node.meta.get("type") else {}
         if isinstance(node.meta.get("location"), Location):
-            made["at"] = self.place(node.meta["location"])
+            results["at"] = self.place(node.meta["location"])
             if node.meta["location"].subscript is not None:
-                made["subscript"] = node.meta["location"].subscript
-        return made
+                results["subscript"] = node.meta["location"].subscript
+        return results
 
 
 def _name_of(value: Any) -> str | None:
@@ -180,11 +180,11 @@ def _line(node: fx.Node) -> str:
 
 
 def _read_leave(json: Json, leaves: int) -> Leave:
-    made = Leave(read_effects(json), read_existing(json))
-    for effect in made.effects:
+    result = Leave(read_effects(json), read_existing(json))
+    for effect in result.effects:
         if any(isinstance(part, Leaf) and part.index >= leaves for part in walk(effect.value)):
             json.fail("as many arguments as its effects name")
-    return made
+    return result
 
 
 def _read_recipe(json: Json, kind: type[BaseException], count: int, args: tuple[Any, ...], depth: int = 0) -> Recipe:
@@ -250,8 +250,8 @@ class BlockReader:
                 self._define(item, graph.create_node("call_function", control.call_, kept, {}, name), nodes)
                 continue
             target = resolve(item.field("target"), self.namespaces)
-            if (made := item.optional("made")) is not None:
-                args = self._with_recipe(item, made, args, _EXCEPTIONS.get(target, -1), nodes)
+            if (result := item.optional("made")) is not None:
+                args = self._with_recipe(item, result, args, _EXCEPTIONS.get(target, -1), nodes)
             self._define(item, graph.create_node("call_function", target, args, kwargs, name), nodes)
         graph.output(tuple(self._argument(value, nodes) for value in json.field("outputs").array()))
         return Block(graph)
@@ -274,14 +274,14 @@ class BlockReader:
             {} if kwargs is None else {key: self._argument(value, nodes) for key, value in kwargs.fields().items()},
         )
 
-    def _with_recipe(self, json: Json, made: Json, args: tuple[Any, ...], at: int, nodes: dict[str, fx.Node]) -> tuple[Any, ...]:
+    def _with_recipe(self, json: Json, obj: Json, args: tuple[Any, ...], at: int, nodes: dict[str, fx.Node]) -> tuple[Any, ...]:
         kind = args[at] if 0 <= at < len(args) else None
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            made.fail("what an exception has, where one is raised")
+            obj.fail("what an exception has, where one is raised")
         values = tuple(self._argument(value, nodes) for value in json.some("values"))
-        recipe = _read_recipe(made, kind, len(args) - at - 1, ())
+        recipe = _read_recipe(obj, kind, len(args) - at - 1, ())
         if recipe.takes - recipe.count != len(values):
-            made.fail("as many values as it takes")
+            obj.fail("as many values as it takes")
         return (*args[:at], recipe, *args[at + 1 :], *values)
 
     def _argument(self, json: Json, nodes: dict[str, fx.Node]) -> Any:

@@ -14,16 +14,16 @@ OBJECT_PLACES = ("argument", "state", "kept")
 
 
 def _effect_to_json(effect: Effect) -> dict[str, Any]:
-    made = {"target": effect.target, "kind": effect.kind, "value": structure_json.to_json(effect.value)}
-    return made | ({"in_place": True} if effect.in_place else {})
+    results = {"target": effect.target, "kind": effect.kind, "value": structure_json.to_json(effect.value)}
+    return results | ({"in_place": True} if effect.in_place else {})
 
 
 def written_to_json(program: Program | Leave) -> dict[str, Any]:
     """Return the effects, and which objects of before the call stand in them."""
-    made: dict[str, Any] = {"effects": [_effect_to_json(effect) for effect in program.effects]}
+    results: dict[str, Any] = {"effects": [_effect_to_json(effect) for effect in program.effects]}
     if program.existing:
-        made["existing"] = [[number, place_to_json(place)] for number, place in program.existing]
-    return made
+        results["existing"] = [[number, place_to_json(place)] for number, place in program.existing]
+    return results
 
 
 def place_to_json(place: ObjectPlace) -> dict[str, Any]:

@@ -95,26 +95,26 @@ def _distinct_to_json(program: Program) -> dict[str, Any]:
 
 
 def _parameter_to_json(parameter: Parameter) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": parameter.name, "kind": parameter.kind}
+    results: dict[str, Any] = {"name": parameter.name, "kind": parameter.kind}
     if parameter.default is not None:
-        made["default"] = structure_json.to_json(parameter.default)
-    return made
+        results["default"] = structure_json.to_json(parameter.default)
+    return results
 
 
 def _slot_to_json(slot: InputSlot | StateSlot) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": slot.name}
+    results: dict[str, Any] = {"name": slot.name}
     if isinstance(slot, StateSlot):
-        made["kind"] = slot.kind
+        results["kind"] = slot.kind
     if slot.dtype is not None:
-        made |= {"dtype": constants.dtype_name(slot.dtype), "shape": list(slot.shape)}
-        made["requires_grad"] = slot.requires_grad
+        results |= {"dtype": constants.dtype_name(slot.dtype), "shape": list(slot.shape)}
+        results["requires_grad"] = slot.requires_grad
     if isinstance(slot, StateSlot):
-        made["persistent"] = slot.persistent
+        results["persistent"] = slot.persistent
     elif slot.number is not None:
-        made["number"] = slot.number
+        results["number"] = slot.number
     else:
-        made["device"] = slot.device
-    return made
+        results["device"] = slot.device
+    return results
 
 
 def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
@@ -161,12 +161,12 @@ def from_json(json: Json, namespaces: Collection[str] = ()) -> Program:
 
 
 def _read_recording(json: Json, namespaces: Collection[str]) -> Program | None:
-    found = json.optional("recording")
-    if found is None:
+    result = json.optional("recording")
+    if result is None:
         return None
-    if found.optional("recording") is not None:
-        found.fail("a program without a recording of its own")
-    return from_json(found, namespaces)
+    if result.optional("recording") is not None:
+        result.fail("a program without a recording of its own")
+    return from_json(result, namespaces)
 
 
 def _read_parameter(json: Json) -> Parameter:

@@ -98,56 +98,56 @@ def collect(
     Raises:
         SaveError: two programs mean different things by one name, or the values do not fit the slots.
     """
-    found = {entry.name: entry for entry in (module_state(module) if module is not None else ())}
+    results = {entry.name: entry for entry in (module_state(module) if module is not None else ())}
     renamed = []
     for program, own in zip(programs, values, strict=True):
         count, recording = len(program.states), program.recording
         if len(own) != count + (0 if recording is None else len(recording.states)):
             raise SaveError(f"{program.name}: {len(own)} values for {count} state slots")
-        program = dataclasses.replace(program, states=_collected(program.states, own[:count], found))
+        program = dataclasses.replace(program, states=_collected(program.states, own[:count], results))
         if recording is not None:
-            recording = dataclasses.replace(recording, states=_collected(recording.states, own[count:], found))
+            recording = dataclasses.replace(recording, states=_collected(recording.states, own[count:], results))
         renamed.append(dataclasses.replace(program, recording=recording))
     for entry in attributes:
-        _add(found, entry)
-    return tuple(renamed), tuple(found.values())
+        _add(results, entry)
+    return tuple(renamed), tuple(results.values())
 
 
-def _collected(slots: Sequence[StateSlot], values: Sequence[Any], found: dict[str, StateValue]) -> tuple[StateSlot, ...]:
+def _collected(slots: Sequence[StateSlot], values: Sequence[Any], results: dict[str, StateValue]) -> tuple[StateSlot, ...]:
     """Return state slots with the names that their values have among those found."""
-    made = []
+    collected = []
     for slot, value in zip(slots, values, strict=True):
         if slot.kind == "constant":
-            slot = dataclasses.replace(slot, name=_free_name(slot.name, value, found))
-        _add(found, StateValue(slot.name, slot.kind, value, slot.persistent))
-        made.append(slot)
-    return tuple(made)
+            slot = dataclasses.replace(slot, name=_free_name(slot.name, value, results))
+        _add(results, StateValue(slot.name, slot.kind, value, slot.persistent))
+        collected.append(slot)
+    return tuple(collected)
 
 
-def _free_name(name: str, value: Any, found: Mapping[str, StateValue]) -> str:
+def _free_name(name: str, value: Any, results: Mapping[str, StateValue]) -> str:
     candidate, number = name, 1
-    while candidate in found and found[candidate].value is not value:
+    while candidate in results and results[candidate].value is not value:
         number += 1
         candidate = f"{name}_{number}"
     return candidate
 
 
-def _add(found: dict[str, StateValue], entry: StateValue) -> None:
+def _add(results: dict[str, StateValue], entry: StateValue) -> None:
     if entry.kind != "container" and (entry.kind == "number") == isinstance(entry.value, torch.Tensor):
         raise SaveError(f"{entry.name} is a {entry.kind}, but its value is a {type(entry.value).__name__}")
-    known = found.get(entry.name)
+    known = results.get(entry.name)
     if known is None:
-        if not _below_alias(entry, found):
-            found[entry.name] = entry
+        if not _below_alias(entry, results):
+            results[entry.name] = entry
     elif known.value is not entry.value and not _same_plain(known, entry):
         raise SaveError(f"two different values are called {entry.name}")
 
 
-def _below_alias(entry: StateValue, found: Mapping[str, StateValue]) -> bool:
+def _below_alias(entry: StateValue, results: Mapping[str, StateValue]) -> bool:
     """Tell whether an entry is there already under the name of the module that is the same."""
-    for alias in found.values():
+    for alias in results.values():
         if alias.kind == "module" and entry.name.startswith(f"{alias.name}."):
-            known = found.get(f"{alias.value}.{entry.name.removeprefix(f'{alias.name}.')}")
+            known = results.get(f"{alias.value}.{entry.name.removeprefix(f'{alias.name}.')}")
             if known is not None and known.value is entry.value:
                 return True
     return False
@@ -202,19 +202,19 @@ def to_json(state: State) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]
 
 
 def _entry_to_json(entry: StateValue, first: Mapping[int, str], places: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": entry.name, "kind": entry.kind}
+    results: dict[str, Any] = {"name": entry.name, "kind": entry.kind}
     if entry.kind == "buffer":
-        made["persistent"] = entry.persistent
+        results["persistent"] = entry.persistent
     if entry.kind == "module":
-        return made | {"same_as": entry.value}
+        return results | {"same_as": entry.value}
     if entry.kind == "container":
-        return made | {"structure": structure_json.to_json(entry.value)}
+        return results | {"structure": structure_json.to_json(entry.value)}
     if entry.kind == "number":
-        return made | {"number": constants.encode(entry.value)}
+        return results | {"number": constants.encode(entry.value)}
     name = first[id(entry.value)]
     if name != entry.name:
-        return made | {"same_as": name}
-    return made | {"requires_grad": entry.value.requires_grad and entry.value.is_leaf, **places[name]}
+        return results | {"same_as": name}
+    return results | {"requires_grad": entry.value.requires_grad and entry.value.is_leaf, **places[name]}
 
 
 def from_json(json: Json, stored: Mapping[str, torch.Tensor]) -> State:
@@ -223,25 +223,25 @@ def from_json(json: Json, stored: Mapping[str, torch.Tensor]) -> State:
     Raises:
         LoadError: with the place of what is wrong.
     """
-    found: dict[str, StateValue] = {}
+    results: dict[str, StateValue] = {}
     for item in json.array():
-        entry = _read_entry(item, stored, found)
-        if entry.name in found or not all(entry.name.split(".")):
+        entry = _read_entry(item, stored, results)
+        if entry.name in results or not all(entry.name.split(".")):
             item.field("name").fail("a dotted name that is not used before")
         own = parse(entry.name).name
         if entry.kind in ("attribute", "number", "container") and (hasattr(_MODULE, own) or own.startswith("_dy2st")):
             item.field("name").fail("a name that every module does not already have")
         if entry.kind == "module":
-            _check_alias(item, [other for other in found.values() if other.kind == "module"])
-        found[entry.name] = entry
-    _check_containers(json, found)
-    return tuple(found.values())
+            _check_alias(item, [other for other in results.values() if other.kind == "module"])
+        results[entry.name] = entry
+    _check_containers(json, results)
+    return tuple(results.values())
 
 
-def _check_containers(json: Json, found: Mapping[str, StateValue]) -> None:
+def _check_containers(json: Json, results: Mapping[str, StateValue]) -> None:
     """Check that every item of an attribute is in a container, and every container has its items."""
-    items = {name: entry.value for name, entry in found.items() if entry.kind in ("attribute", "number")}
-    for entry in found.values():
+    items = {name: entry.value for name, entry in results.items() if entry.kind in ("attribute", "number")}
+    for entry in results.values():
         path = parse(entry.name)
         if entry.kind == "container":
             try:
@@ -249,7 +249,7 @@ def _check_containers(json: Json, found: Mapping[str, StateValue]) -> None:
             except (KeyError, ValueError, TypeError) as error:
                 raise LoadError(f"{json.path}: {entry.name} cannot be put together: {error}") from None
         elif entry.name in items and path.items:
-            holder = found.get(str(dataclasses.replace(path, items=())))
+            holder = results.get(str(dataclasses.replace(path, items=())))
             if holder is None or holder.kind != "container":
                 raise LoadError(f"{json.path}: {entry.name} is an item of nothing")
 
@@ -265,7 +265,7 @@ def _check_alias(json: Json, others: Sequence[StateValue]) -> None:
         json.fail("a module outside of the one it is")
 
 
-def _read_entry(json: Json, stored: Mapping[str, torch.Tensor], found: Mapping[str, StateValue]) -> StateValue:
+def _read_entry(json: Json, stored: Mapping[str, torch.Tensor], results: Mapping[str, StateValue]) -> StateValue:
     name, kind = json.field("name").text(), json.field("kind").text((*STATE_KINDS, "module", "container"))
     persistent = json.optional("persistent")
     same_as = json.optional("same_as")
@@ -281,7 +281,7 @@ def _read_entry(json: Json, stored: Mapping[str, torch.Tensor], found: Mapping[s
         if not isinstance(value, (bool, int, float)):
             json.field("number").fail("a number")
     elif same_as is not None:
-        other = found.get(same_as.text())
+        other = results.get(same_as.text())
         if other is None or not isinstance(other.value, torch.Tensor):
             same_as.fail("the name of a tensor before this one")
         value = other.value
@@ -342,13 +342,13 @@ def check_places(programs: Iterable[Program], state: State) -> None:
 
 def _at(containers: Mapping[str, Any], path: Path) -> Any:
     """Return what is in a container; ``None`` for nothing."""
-    found = containers.get(str(dataclasses.replace(path, items=())))
+    result = containers.get(str(dataclasses.replace(path, items=())))
     for key in path.items:
         try:
-            found = found[key]  # type: ignore[index]  # checked by trying
+            result = result[key]  # type: ignore[index]  # checked by trying
         except (TypeError, KeyError, IndexError):
             return None
-    return found
+    return result
 
 
 def _resolve_alias(name: str, aliases: Mapping[str, str]) -> str:

@@ -103,6 +103,6 @@ def _tensor(data: memoryview, dtype: torch.dtype, shape: list[int], start: int, 
     aligned = start % ALIGNMENT == 0
     if not copy and aligned:
         return torch.frombuffer(data, dtype=dtype, count=count, offset=start).reshape(shape)
-    made = torch.empty(shape, dtype=dtype)
-    made.reshape(-1).view(torch.uint8).numpy().data[:] = data[start : start + made.nbytes]
-    return made
+    result = torch.empty(shape, dtype=dtype)
+    result.reshape(-1).view(torch.uint8).numpy().data[:] = data[start : start + result.nbytes]
+    return result

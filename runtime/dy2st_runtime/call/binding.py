@@ -75,12 +75,12 @@ class Binder:
             case other:
                 raise SignatureError(f"{self._program.name}: arguments of an unknown structure {other}")
         expected: dict[str, Structure] = {}
-        for name, found in bound.arguments.items():
-            if isinstance(found, tuple):
-                found = TupleOf(found)
-            elif isinstance(found, dict):
-                found = DictOf(tuple(found), tuple(found.values()), factory)
-            expected[name] = found
+        for name, tuple_of in bound.arguments.items():
+            if isinstance(tuple_of, tuple):
+                tuple_of = TupleOf(tuple_of)
+            elif isinstance(tuple_of, dict):
+                tuple_of = DictOf(tuple(tuple_of), tuple(tuple_of.values()), factory)
+            expected[name] = tuple_of
         return expected
 
     def bind(
@@ -112,7 +112,7 @@ class Binder:
                 self._refuse_extra(name, value)
         call.check_leaves(casts)
         if containers is not None:
-            containers.update({self._paths[number]: found for number, found in call.containers.items()})
+            containers.update({self._paths[number]: result for number, result in call.containers.items()})
         return leaves
 
     def _default(self, name: str) -> Any:
@@ -177,10 +177,10 @@ class _Call:
         fields = structure.fields
         if not all(hasattr(value, field) for field in fields):
             self.fail(place, f"an object like {structure.factory.__name__}, with {', '.join(fields)}", value)
-        if structure.in_order and (found := tuple(attributes(value))) != fields:
+        if structure.in_order and (results := tuple(attributes(value))) != fields:
             raise SignatureError(
                 f"{self.program.name}(): {place} must have the attributes {', '.join(fields)}, in this order, "
-                f"but has {', '.join(found)}"
+                f"but has {', '.join(results)}"
             )
         for field, item in zip(fields, structure.items, strict=True):
             self.match(item, getattr(value, field), f"{place}.{field}")

@@ -41,8 +41,8 @@ def _loops(block: Block) -> bool:
 
 
 def _first_operation(block: Block) -> fx.Node:
-    found: fx.Node = next(node for node in block.graph.nodes if node.op != "placeholder")
-    return found
+    result: fx.Node = next(node for node in block.graph.nodes if node.op != "placeholder")
+    return result
 
 
 def _count(block: Block, left: fx.Node, max_steps: int) -> None:

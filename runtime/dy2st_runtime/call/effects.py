@@ -43,23 +43,23 @@ def check(program: Program) -> None:
             )
 
 
-def apply(module: nn.Module, program: Program, outputs: Sequence[Any], made: dict[int, Any]) -> None:
+def apply(module: nn.Module, program: Program, outputs: Sequence[Any], results: dict[int, Any]) -> None:
     """Carry out the effects of one call, in order; ``made`` takes the containers that they share with its result."""
     slots = {slot.name: slot for slot in program.states}
-    found = []
+    collected = []
     for effect in program.effects:
         place = place_of(effect.target, slots)
         assert place is not None, "checked when the program was saved"
         owner = container(module, place.owner)
         held = _held(effect, owner, place)  # before any of them is replaced
-        found.append((effect, owner, place.name, held, place.items))
-    for effect, owner, name, held, items in found:
+        collected.append((effect, owner, place.name, held, place.items))
+    for effect, owner, name, held, items in collected:
         if effect.in_place:
-            _fill(held, unflatten(effect.value, outputs, made))
+            _fill(held, unflatten(effect.value, outputs, results))
         elif items:
-            held[items[-1]] = unflatten(effect.value, outputs, made)
+            held[items[-1]] = unflatten(effect.value, outputs, results)
         else:
-            _apply_one(effect, owner, name, outputs, made)
+            _apply_one(effect, owner, name, outputs, results)
 
 
 def _held(effect: Effect, owner: nn.Module, place: Path) -> Any:
@@ -77,11 +77,11 @@ def _fill(held: Any, contents: Any) -> None:
         held[:] = contents
 
 
-def _apply_one(effect: Effect, owner: nn.Module, name: str, outputs: Sequence[Any], made: dict[int, Any]) -> None:
+def _apply_one(effect: Effect, owner: nn.Module, name: str, outputs: Sequence[Any], results: dict[int, Any]) -> None:
     if effect.kind == "delete":
         next(table for table in (owner._parameters, owner._buffers, owner.__dict__) if name in table).pop(name)
         return
-    value = unflatten(effect.value, outputs, made)
+    value = unflatten(effect.value, outputs, results)
     if effect.kind == "extend":
         owner.__dict__.setdefault(name, []).extend(value)
     elif name in owner._parameters or name in owner._buffers:

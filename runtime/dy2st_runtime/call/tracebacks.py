@@ -77,9 +77,9 @@ _OUT_OF_RANGE = re.compile(r"select\(\): index (-?\d+) out of range for tensor o
 
 def _name_subscript(error: BaseException, subscript: int) -> None:
     """Say that an item is not there as torch's subscripts do, not as the operator that the program calls."""
-    found = _OUT_OF_RANGE.match(str(error)) if type(error) is IndexError else None
-    if found is not None:
-        index, sizes, dim = found.groups()
+    result = _OUT_OF_RANGE.match(str(error)) if type(error) is IndexError else None
+    if result is not None:
+        index, sizes, dim = result.groups()
         error.args = (f"index {index} is out of bounds for dimension {subscript} with size {sizes.split(', ')[int(dim)]}",)
 
 
@@ -95,8 +95,8 @@ def _step_at(line: Location, following: types.TracebackType | None) -> types.Tra
     try:
         exec(code, {"error": error})
     except Exception:
-        *_, made = steps(error)
-    return types.TracebackType(following, made.tb_frame, made.tb_lasti, made.tb_lineno)
+        *_, result = steps(error)
+    return types.TracebackType(following, result.tb_frame, result.tb_lasti, result.tb_lineno)
 
 
 def note(error: BaseException, text: str) -> None:

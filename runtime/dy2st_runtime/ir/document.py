@@ -29,15 +29,15 @@ class Json:
 
     def field(self, key: str) -> Json:
         """Return a field that an object must have."""
-        found = self.optional(key)
-        if found is None:
+        result = self.optional(key)
+        if result is None:
             raise LoadError(f"{self.path} has no field {key!r}")
-        return found
+        return result
 
     def some(self, key: str) -> Sequence[Json]:
         """Return the items of an array that an object may have."""
-        found = self.optional(key)
-        return () if found is None else found.array()
+        result = self.optional(key)
+        return () if result is None else result.array()
 
     def optional(self, key: str) -> Json | None:
         """Return a field that an object may have."""
@@ -110,10 +110,10 @@ def dump(value: Any, indent: int | None = None) -> bytes:
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    results = dict(pairs)
+    if len(results) != len(pairs):
         raise ValueError("an object has a field twice")
-    return found
+    return results
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -29,12 +29,12 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
         fields = tuple(f.name for f in dataclasses.fields(kind) if getattr(value, f.name) is not None)
         return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        found = attributes(value)  # past the methods of the user's class
-        fields = tuple(dict.fromkeys([*_slots(kind, found), *found]))
-        return [found[name] for name in fields], lambda items: ObjectOf(kind, fields, items)
+        result = attributes(value)  # past the methods of the user's class
+        fields = tuple(dict.fromkeys([*_slots(kind, result), *result]))
+        return [result[name] for name in fields], lambda items: ObjectOf(kind, fields, items)
     if is_followed(value) and not _holds_itself(value):
-        found = attributes(value)
-        return list(found.values()), lambda items: ObjectOf(kind, tuple(found), items)
+        result = attributes(value)
+        return list(result.values()), lambda items: ObjectOf(kind, tuple(result), items)
     if kind is Cell:
         return [value.items], CellOf
     if "of_list" in vars(kind) and hasattr(kind, "__dy2st_stands_in__"):
@@ -42,10 +42,10 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
     return None
 
 
-def _slots(kind: Any, found: Collection[str]) -> Iterator[str]:
+def _slots(kind: Any, results: Collection[str]) -> Iterator[str]:
     """Yield the fields of a dataclass that are in slots, which have no order but that of the class."""
     for field in dataclasses.fields(kind):
-        if field.name in found and isinstance(getattr(kind, field.name, None), types.MemberDescriptorType):
+        if field.name in results and isinstance(getattr(kind, field.name, None), types.MemberDescriptorType):
             yield field.name
 
 
@@ -82,25 +82,25 @@ def is_followed(value: Any) -> bool:
 
 def attributes(value: Any) -> dict[str, Any]:
     """Return what an object has in its slots and its dict; what this library keeps there is left out."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for kind in type(value).__mro__:
         for name, described in vars(kind).items():
             if isinstance(described, types.MemberDescriptorType) and name != "__dict__":  # a SimpleNamespace has it like a slot
                 with contextlib.suppress(AttributeError):
-                    found[name] = described.__get__(value, type(value))
+                    results[name] = described.__get__(value, type(value))
     try:
         table = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return found
-    return found | {name: item for name, item in table.items() if not name.startswith("__dy2st_")}
+        return results
+    return results | {name: item for name, item in table.items() if not name.startswith("__dy2st_")}
 
 
 def parts_of(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]], Structure]] | None:
     """Return what :func:`children` gives, also for objects of plain classes that hold themselves."""
     if not is_followed(value) or dataclasses.is_dataclass(value) or isinstance(value, (dict, list, tuple)):
         return children(value)
-    found = attributes(value)
-    return list(found.values()), lambda items: ObjectOf(type(value), tuple(found), items)
+    result = attributes(value)
+    return list(result.values()), lambda items: ObjectOf(type(value), tuple(result), items)
 
 
 def _holds_itself(value: Any) -> bool:
@@ -140,13 +140,13 @@ def flatten(
         >>> flatten((1.5, [2.5]), lambda v: isinstance(v, float))
         ([1.5, 2.5], TupleOf(items=(Leaf(index=0), ListOf(items=(Leaf(index=1),))), factory=None))
     """
-    found: list[Any] = [] if leaves is None else leaves
+    results: list[Any] = [] if leaves is None else leaves
     numbers, seen = repeated or {}, set[int]()
 
     def visit(part: Any) -> Structure:
         if is_leaf(part):
-            found.append(part)
-            return Leaf(len(found) - 1)
+            results.append(part)
+            return Leaf(len(results) - 1)
         parts = children(part)
         if parts is None:
             return Const(part)
@@ -155,10 +155,10 @@ def flatten(
         if id(part) in numbers:
             seen.add(id(part))
         items, describe = parts
-        made = describe(tuple(visit(item) for item in items))
-        return Shared(numbers[id(part)], (made,)) if id(part) in numbers else made
+        result = describe(tuple(visit(item) for item in items))
+        return Shared(numbers[id(part)], (result,)) if id(part) in numbers else result
 
-    return found, visit(value)
+    return results, visit(value)
 
 
 class HoldsItselfError(ValueError):

@@ -94,7 +94,7 @@ def tensor(values: Any, dtype: torch.dtype | None, device: torch.device | None, 
     Raises:
         ProgramError: the values have another dtype than the program was captured with.
     """
-    made = torch.tensor(values, dtype=dtype, device=device)
-    if made.dtype is not expected:
-        raise ProgramError(f"torch.tensor() of this list gives {made.dtype}, and was captured as {expected}; pass dtype=")
-    return made
+    result = torch.tensor(values, dtype=dtype, device=device)
+    if result.dtype is not expected:
+        raise ProgramError(f"torch.tensor() of this list gives {result.dtype}, and was captured as {expected}; pass dtype=")
+    return result

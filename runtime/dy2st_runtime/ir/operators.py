@@ -61,5 +61,5 @@ def resolve(json: Json, namespaces: Collection[str] = ()) -> Callable[..., Any]:
         known = False
     if not known:
         raise LoadError(f"{json.path} calls {name}, which torch {torch.__version__} does not have")
-    found: Callable[..., Any] = getattr(getattr(getattr(torch.ops, namespace), operator), overload)
-    return found
+    result: Callable[..., Any] = getattr(getattr(getattr(torch.ops, namespace), operator), overload)
+    return result

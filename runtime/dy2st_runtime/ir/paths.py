@@ -58,5 +58,5 @@ def is_key(key: object) -> bool:
 
 def written(target: str) -> Path | None:
     """Return the place that an effect writes, from what the user wrote (``self.rnn.h``); ``None`` if it is no attribute."""
-    found = _ATTRIBUTE.fullmatch(target)
-    return parse(found[1].removeprefix(".")) if found else None
+    result = _ATTRIBUTE.fullmatch(target)
+    return parse(result[1].removeprefix(".")) if result else None

@@ -119,10 +119,10 @@ def _check_control(node: fx.Node, target: control.Control) -> None:
     if node.kwargs and target not in (control.apply_, control.transform_, control.call_):
         raise _broken(node, f"passes {next(iter(node.kwargs))!r}, which it does not take")
     if target in (control.assert_, control.raise_):
-        made = node.args[0 if target is control.raise_ else 1]
-        is_class = isinstance(made, type) and issubclass(made, BaseException)
-        if not (is_class or isinstance(made, (Recipe, fx.Node))):
-            raise _broken(node, f"raises {_text(made)}, which is no exception")
+        result = node.args[0 if target is control.raise_ else 1]
+        is_class = isinstance(result, type) and issubclass(result, BaseException)
+        if not (is_class or isinstance(result, (Recipe, fx.Node))):
+            raise _broken(node, f"raises {_text(result)}, which is no exception")
     if target is control.print_ and not isinstance(node.args[1], (str, fx.Node)):
         raise _broken(node, f"ends a line with {_text(node.args[1])}")
 

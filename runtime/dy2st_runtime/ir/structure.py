@@ -243,7 +243,7 @@ def marked(structure: Structure, paths: Sequence[tuple[Any, ...]]) -> Structure:
         >>> marked(TupleOf((ListOf(()),)), [(0,)])
         TupleOf(items=(Shared(number=0, items=(ListOf(items=()),)),), factory=None)
     """
-    found = set[int]()
+    result = set[int]()
 
     def visit(part: Structure, path: tuple[Any, ...]) -> Structure:
         match part:
@@ -256,16 +256,16 @@ def marked(structure: Structure, paths: Sequence[tuple[Any, ...]]) -> Structure:
             case _:
                 return part
         items = tuple(visit(item, (*path, key)) for key, item in zip(keys, part.items, strict=True))
-        made: Structure = dataclasses.replace(part, items=items)
+        value: Structure = dataclasses.replace(part, items=items)
         if path not in paths:
-            return made
-        found.add(paths.index(path))
-        return Shared(paths.index(path), (made,))
+            return value
+        result.add(paths.index(path))
+        return Shared(paths.index(path), (value,))
 
-    made = visit(structure, ())
-    if len(found) < len(set(paths)):
+    value = visit(structure, ())
+    if len(result) < len(set(paths)):
         raise ValueError("a container of the arguments is named that they do not have")
-    return made
+    return value
 
 
 def ordered(structure: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:

@@ -56,15 +56,15 @@ def to_json(structure: Structure) -> Any:
             pairs = [[constants.encode(k), to_json(v)] for k, v in zip(keys, items, strict=True)]
             return {"dict": pairs, **({} if factory is dict else {"ordered": True})}
         case ObjectOf(factory, fields, items, in_order):
-            made = {"object": [to_json(item) for item in items], "name": factory.__name__, "fields": list(fields)}
-            return made | ({"mapping": True} if issubclass(factory, dict) else {}) | ({"ordered": True} if in_order else {})
+            results = {"object": [to_json(item) for item in items], "name": factory.__name__, "fields": list(fields)}
+            return results | ({"mapping": True} if issubclass(factory, dict) else {}) | ({"ordered": True} if in_order else {})
         case CollectionOf(kind, items, maxlen):
             return {"collection": to_json(items[0]), "kind": kind, "maxlen": constants.encode(maxlen)}
         case HolderOf() | Shared() | CellOf() | AbstractOf() | InstanceOf() | FunctionOf() | ClassOf() | VariableOf():
             return _container_to_json(structure)
         case TaggedUnionOf(tag, tags, items):
-            made = {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
-            return made | ({"same": True} if isinstance(structure, SameAs) else {})
+            results = {"choice": [[number, to_json(item)] for number, item in zip(tags, items, strict=True)], "tag": to_json(tag)}
+            return results | ({"same": True} if isinstance(structure, SameAs) else {})
 
 
 def _container_to_json(structure: HolderOf | Shared | CellOf | AbstractOf | MadeAnew) -> Any:

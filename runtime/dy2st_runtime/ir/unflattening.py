@@ -33,7 +33,7 @@ from dy2st_runtime.ir.structure import (
 from dy2st_runtime.primitives.cells import Cell
 
 
-def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] | None = None) -> Any:
+def unflatten(structure: Structure, leaves: Sequence[Any], results: dict[int, Any] | None = None) -> Any:
     """Put leaves back into a structure: the inverse of :func:`flatten`; new containers are made at each call.
 
     Args:
@@ -41,62 +41,62 @@ def unflatten(structure: Structure, leaves: Sequence[Any], made: dict[int, Any] 
         leaves: what the leaves stand for.
         made: the shared containers that are there already, by number; those made here are added.
     """
-    made = {} if made is None else made
+    results = {} if results is None else results
     match structure:
         case Leaf(index):
             return leaves[index]
         case Const(value):
             return value
         case TupleOf(items, factory):
-            values = tuple(unflatten(item, leaves, made) for item in items)
+            values = tuple(unflatten(item, leaves, results) for item in items)
             return _make_tuple(factory, values)
         case ListOf(items):
-            return [unflatten(item, leaves, made) for item in items]
+            return [unflatten(item, leaves, results) for item in items]
         case DictOf(keys, items, factory):
-            return factory(zip(keys, (unflatten(item, leaves, made) for item in items), strict=True))
+            return factory(zip(keys, (unflatten(item, leaves, results) for item in items), strict=True))
         case ObjectOf(factory, fields, items):
-            return _make_object(factory, dict(zip(fields, (unflatten(item, leaves, made) for item in items), strict=True)))
+            return _make_object(factory, dict(zip(fields, (unflatten(item, leaves, results) for item in items), strict=True)))
         case _:
-            return _unflatten_one(structure, leaves, made)
+            return _unflatten_one(structure, leaves, results)
 
 
 def _unflatten_one(
     structure: CollectionOf | AbstractOf | CellOf | HolderOf | Shared | TaggedUnionOf | MadeAnew,
     leaves: Sequence[Any],
-    made: dict[int, Any],
+    results: dict[int, Any],
 ) -> Any:
     match structure:
         case CollectionOf(kind, items, maxlen):
-            inside = unflatten(items[0], leaves, made)
+            inside = unflatten(items[0], leaves, results)
             return collections.deque(inside, maxlen) if kind == "deque" else COLLECTIONS[kind](inside)
         case CellOf(items):
-            return Cell(unflatten(items[0], leaves, made))
+            return Cell(unflatten(items[0], leaves, results))
         case AbstractOf(kind, items, maxlen):
-            return kind.of_list(unflatten(items[0], leaves, made), maxlen)
+            return kind.of_list(unflatten(items[0], leaves, results), maxlen)
         case HolderOf(factory, fields, items, maxlen):
-            inside, *parts = (unflatten(item, leaves, made) for item in items)
+            inside, *parts = (unflatten(item, leaves, results) for item in items)
             return _make_holder(factory, maxlen, inside, dict(zip(fields, parts)))
         case Shared(number, items):
-            if number not in made:
-                found = _unflatten_shared(number, items[0], leaves, made)
-                made.setdefault(number, found)
-            return made[number]
+            if number not in results:
+                result = _unflatten_shared(number, items[0], leaves, results)
+                results.setdefault(number, result)
+            return results[number]
         case TaggedUnionOf(tag, tags, items):
-            return unflatten(items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+            return unflatten(items[tags.index(unflatten(tag, leaves, results))], leaves, results)
         case _:
-            return _unflatten_made(structure, leaves, made, None)
+            return _unflatten_made(structure, leaves, results, None)
 
 
-def _unflatten_made(structure: MadeAnew, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+def _unflatten_made(structure: MadeAnew, leaves: Sequence[Any], results: dict[int, Any], number: int | None) -> Any:
     """Return a function or class that is made anew, under a number if it has one, or an object of such a class."""
     match structure:
         case InstanceOf((kind, item)):
-            item = _of_kind(item, unflatten(kind, leaves, made))
-            return unflatten(item, leaves, made) if number is None else _unflatten_shared(number, item, leaves, made)
+            item = _of_kind(item, unflatten(kind, leaves, results))
+            return unflatten(item, leaves, results) if number is None else _unflatten_shared(number, item, leaves, results)
         case FunctionOf():
-            return _make_function(structure, leaves, made, number)
+            return _make_function(structure, leaves, results, number)
         case ClassOf():
-            return _make_class(structure, leaves, made, number)
+            return _make_class(structure, leaves, results, number)
     raise TypeError(f"no value is made of {structure}")
 
 
@@ -111,77 +111,77 @@ _LATER = -1
 """The number under which variables wait for what they hold, which is still being made."""
 
 
-def _make_function(structure: FunctionOf, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+def _make_function(structure: FunctionOf, leaves: Sequence[Any], results: dict[int, Any], number: int | None) -> Any:
     old, (defaults, named, attributes_, *variables) = structure.function, structure.items
-    later = made.setdefault(_LATER, [])
+    later = results.setdefault(_LATER, [])
     cells = []
     for item in variables:
         place = item.number if isinstance(item, Shared) else None
         inside = item.items[0] if isinstance(item, Shared) and item.items else item
         if isinstance(inside, Const):  # one that is there
             cells.append(inside.value)
-        elif place is not None and place in made:
-            cells.append(made[place])
+        elif place is not None and place in results:
+            cells.append(results[place])
         else:
             cells.append(types.CellType())
-            made.update({} if place is None else {place: cells[-1]})
+            results.update({} if place is None else {place: cells[-1]})
             later += [(cells[-1], part) for part in inside.items]  # type: ignore[union-attr]  # a variable
     new = types.FunctionType(old.__code__, old.__globals__, old.__name__, None, tuple(cells))
     new.__qualname__, new.__doc__, new.__module__ = old.__qualname__, old.__doc__, old.__module__
     new.__annotations__ = dict(old.__annotations__)
     if number is not None:
-        made[number] = new
-    new.__defaults__, new.__kwdefaults__ = unflatten(defaults, leaves, made), unflatten(named, leaves, made)
-    new.__dict__.update(unflatten(attributes_, leaves, made))
-    _fill_variables(leaves, made)
+        results[number] = new
+    new.__defaults__, new.__kwdefaults__ = unflatten(defaults, leaves, results), unflatten(named, leaves, results)
+    new.__dict__.update(unflatten(attributes_, leaves, results))
+    _fill_variables(leaves, results)
     return new
 
 
-def _fill_variables(leaves: Sequence[Any], made: dict[int, Any]) -> None:
+def _fill_variables(leaves: Sequence[Any], results: dict[int, Any]) -> None:
     """Have variables hold what is there by now."""
-    waiting, made[_LATER] = made[_LATER], []
+    waiting, results[_LATER] = results[_LATER], []
     for cell, inside in waiting:
-        if isinstance(inside, Shared) and not inside.items and inside.number not in made:
-            made[_LATER].append((cell, inside))
+        if isinstance(inside, Shared) and not inside.items and inside.number not in results:
+            results[_LATER].append((cell, inside))
         else:
-            cell.cell_contents = unflatten(inside, leaves, made)
+            cell.cell_contents = unflatten(inside, leaves, results)
 
 
-def _make_class(structure: ClassOf, leaves: Sequence[Any], made: dict[int, Any], number: int | None) -> Any:
+def _make_class(structure: ClassOf, leaves: Sequence[Any], results: dict[int, Any], number: int | None) -> Any:
     old, (bases, *items) = structure.kind, structure.items
-    made.setdefault(_LATER, [])
-    held = {name: unflatten(item, leaves, made) for name, item in zip(structure.names, items, strict=True)}
-    new = type(old)(old.__name__, unflatten(bases, leaves, made), held)
+    results.setdefault(_LATER, [])
+    held = {name: unflatten(item, leaves, results) for name, item in zip(structure.names, items, strict=True)}
+    new = type(old)(old.__name__, unflatten(bases, leaves, results), held)
     new.__qualname__ = old.__qualname__
     if number is not None:
-        made[number] = new
-    _fill_variables(leaves, made)
+        results[number] = new
+    _fill_variables(leaves, results)
     return new
 
 
-def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], made: dict[int, Any]) -> Any:
+def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], results: dict[int, Any]) -> Any:
     """Return the same of a container that may hold itself: it is there before what is in it."""
     match structure:
         case TaggedUnionOf(tag, tags, items):
-            return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, made))], leaves, made)
+            return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, results))], leaves, results)
         case InstanceOf() | FunctionOf() | ClassOf():
-            return _unflatten_made(structure, leaves, made, number)
+            return _unflatten_made(structure, leaves, results, number)
         case ListOf(items):
-            found: list[Any] = []
-            made[number] = found
-            found += [unflatten(item, leaves, made) for item in items]
-            return found
+            collected: list[Any] = []
+            results[number] = collected
+            collected += [unflatten(item, leaves, results) for item in items]
+            return collected
         case DictOf(keys, items, factory):
-            made[number] = table = factory()
+            results[number] = table = factory()
             for key, item in zip(keys, items, strict=True):
-                table[key] = unflatten(item, leaves, made)
+                table[key] = unflatten(item, leaves, results)
             return table
         case ObjectOf(factory, fields, items) if not issubclass(factory, dict):
-            made[number] = owner = _new_object(factory)
+            results[number] = owner = _new_object(factory)
             for name, item in zip(fields, items, strict=True):
-                object.__setattr__(owner, name, unflatten(item, leaves, made))
+                object.__setattr__(owner, name, unflatten(item, leaves, results))
             return owner
-    return unflatten(structure, leaves, made)
+    return unflatten(structure, leaves, results)
 
 
 _FACTORIES: dict[str, Any] = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "None": None}
@@ -221,10 +221,10 @@ def _make_tuple(factory: type | None, values: tuple[Any, ...]) -> Any:
 def _make_object(factory: type, fields: dict[str, Any]) -> Any:
     if issubclass(factory, dict):
         return factory(**fields)
-    made = _new_object(factory)
+    result = _new_object(factory)
     for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(result, name, value)
+    return result
 
 
 HOLDERS: tuple[Any, ...] = (collections.OrderedDict, dict, list, collections.deque)
@@ -238,20 +238,20 @@ def empty_like(holder: Any) -> Any:
 
 def _make_holder(factory: Any, maxlen: int | None, inside: Any, fields: dict[str, Any]) -> Any:
     base: Any = next(kind for kind in HOLDERS if issubclass(factory, kind))
-    made = base.__new__(factory)
+    result = base.__new__(factory)
     if base is collections.deque:
-        base.__init__(made, inside, maxlen)
+        base.__init__(result, inside, maxlen)
     elif base is list:
-        base.extend(made, inside)
+        base.extend(result, inside)
     else:
         for key, item in inside.items():
-            base.__setitem__(made, key, item)
+            base.__setitem__(result, key, item)
     for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(result, name, value)
+    return result
 
 
 def _new_object(factory: type) -> Any:
-    made: Any = object.__new__(factory)
-    note_made(made)
-    return made
+    result: Any = object.__new__(factory)
+    note_made(result)
+    return result

@@ -28,19 +28,19 @@ def type_of(value: Any) -> str:
 
 def tensor_type(value: Any) -> tuple[str, tuple[str, ...]] | None:
     """Return the short dtype and the sizes of one tensor; a size is a number or the name of a symbol."""
-    found = _TENSOR.fullmatch(type_of(value))
-    if found is None:
+    result = _TENSOR.fullmatch(type_of(value))
+    if result is None:
         return None
-    dtype, sizes = found.groups()
+    dtype, sizes = result.groups()
     return dtype, tuple(sizes.split(", ")) if sizes else ()
 
 
 def static_sizes(value: Any) -> tuple[int, ...] | None:
     """Return the sizes of a tensor when none of them differs from call to call."""
-    found = tensor_type(value)
-    if found is None or not all(size.isdecimal() for size in found[1]):
+    result = tensor_type(value)
+    if result is None or not all(size.isdecimal() for size in result[1]):
         return None
-    return tuple(map(int, found[1]))
+    return tuple(map(int, result[1]))
 
 
 def is_number(value: Any, kinds: frozenset[str] = NUMBERS) -> bool:
@@ -53,6 +53,6 @@ def may_have_gradient(value: Any) -> bool:
     text = type_of(value)
     if text in NUMBERS:
         return False
-    found = _TENSOR.findall(text)
+    result = _TENSOR.findall(text)
     whole = _TENSOR.fullmatch(text) or (text.startswith("(") and "?" not in text)
-    return not (whole and found) or any(dtype in _INEXACT for dtype, _ in found)
+    return not (whole and result) or any(dtype in _INEXACT for dtype, _ in result)

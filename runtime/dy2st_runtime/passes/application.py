@@ -25,16 +25,16 @@ def apply_passes(program: Program, passes: Sequence[Pass]) -> Program:
         ProgramError: a pass gave something else than a valid program with the same inputs, state, results and effects.
     """
     for each in passes:
-        made = each(program)
+        result = each(program)
         name = getattr(each, "__qualname__", None) or repr(each)
-        if not isinstance(made, Program):
-            raise ProgramError(f"the pass {name} must return a program, not a {type(made).__name__}")
+        if not isinstance(result, Program):
+            raise ProgramError(f"the pass {name} must return a program, not a {type(result).__name__}")
         try:
-            verify(made)
+            verify(result)
         except ProgramError as error:
             raise ProgramError(f"the pass {name} made a program that is not valid: {error}") from error
         for part in ("inputs", "in_structure", "states", "out_structure", "effects"):
-            if getattr(made, part) != getattr(program, part):
+            if getattr(result, part) != getattr(program, part):
                 raise ProgramError(f"the pass {name} changed the {part} of the program; a pass may change its blocks only")
-        program = made
+        program = result
     return program

@@ -62,7 +62,7 @@ def _may_fold(norm: fx.Node, aliasing: Aliasing) -> bool:
     rank = tensor_type(layer)
     fits = layer.target in _CONVOLUTIONS or (layer.target is aten.linear.default and rank is not None and len(rank[1]) == 2)
     values = [*norm.all_input_nodes, *layer.all_input_nodes]
-    same_dtype = len({found[0] for value in (norm, *values) if (found := tensor_type(value)) is not None}) == 1
+    same_dtype = len({result[0] for value in (norm, *values) if (result := tensor_type(value)) is not None}) == 1
     if (
         not fits
         or tensor_type(layer.args[1]) is None

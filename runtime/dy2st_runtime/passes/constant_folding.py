@@ -51,8 +51,8 @@ def _fold(block: Block) -> None:
             _fold_branch(node)
         elif node.target is control.while_:
             _fold_loop(node)
-        elif not node_blocks(node) and (found := _value(node)) is not None:
-            replace_all(node, found[0])
+        elif not node_blocks(node) and (result := _value(node)) is not None:
+            replace_all(node, result[0])
 
 
 def _value(node: fx.Node) -> tuple[Any] | None:
@@ -71,10 +71,10 @@ def _value(node: fx.Node) -> tuple[Any] | None:
 
 
 def _size(tensor: Any, dim: Any) -> tuple[Any] | None:
-    found = tensor_type(tensor)
-    if found is None or type(dim) is not int or not -len(found[1]) <= dim < len(found[1]):
+    result = tensor_type(tensor)
+    if result is None or type(dim) is not int or not -len(result[1]) <= dim < len(result[1]):
         return None
-    size = found[1][dim]
+    size = result[1][dim]
     return (int(size),) if size.isdecimal() else None
 
 

@@ -93,10 +93,10 @@ def counter_of(loop: fx.Node) -> Counter | None:
     condition, body, carried, operands = loop.args
     assert isinstance(body, Block) and isinstance(carried, tuple) and isinstance(operands, tuple)
     inputs, (again, *following) = body.inputs, body.outputs
-    found, first = _less(again), _less(condition)
-    if found is None:
+    result, first = _less(again), _less(condition)
+    if result is None:
         return None
-    low, bound = found
+    low, bound = result
     for index, value in enumerate(following):
         step = _step(value, inputs[index])
         if value is not low or step is None:
@@ -175,9 +175,9 @@ def _below(graph: fx.Graph, position: Any, ahead: int, bound: Any, origin: fx.No
     if ahead:
         position = graph.call_function(operator.add, (position, ahead))
         position.meta.update(location, type="int")
-    made = graph.call_function(operator.lt, (position, bound))
-    made.meta.update(location, type="bool")
-    return made
+    result = graph.call_function(operator.lt, (position, bound))
+    result.meta.update(location, type="bool")
+    return result
 
 
 def _group(body: Block, counter: Counter, iterations: int) -> Block:

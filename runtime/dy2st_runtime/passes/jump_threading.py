@@ -82,10 +82,10 @@ class _Scope:
     def input(self, like: fx.Node) -> fx.Node:
         """Return one more input."""
         with self.graph.inserting_before(self._first()):
-            made = self.graph.placeholder(like.name)
-        made.meta = dict(like.meta)
-        self._last = made
-        return made
+            result = self.graph.placeholder(like.name)
+        result.meta = dict(like.meta)
+        self._last = result
+        return result
 
     def _first(self) -> fx.Node | None:
         return self._last.next if self._last is not None else next(iter(self.graph.nodes), None)
@@ -173,9 +173,9 @@ class _Writer:
             inner.graph.output(tuple(outputs))
         blocks = [Block(inner.graph) for inner in scopes]
         pred = scope.here(self._value(node.args[0], env))
-        made = scope.graph.call_function(control.if_, (pred, *blocks, tuple(scope.here(value) for value in operands)))  # type: ignore[arg-type]
-        made.meta = {key: value for key, value in node.meta.items() if key != "type"}
-        return [_result(scope, made, position, pair) for position, pair in enumerate(zip(*results))]
+        result = scope.graph.call_function(control.if_, (pred, *blocks, tuple(scope.here(value) for value in operands)))  # type: ignore[arg-type]
+        result.meta = {key: value for key, value in node.meta.items() if key != "type"}
+        return [_result(scope, result, position, pair) for position, pair in enumerate(zip(*results))]
 
     def _write(self, node: fx.Node, env: dict[fx.Node, Any], scope: _Scope) -> None:
         args, kwargs = self._value(node.args, env), self._value(node.kwargs, env)
@@ -191,8 +191,8 @@ class _Writer:
             if self._left < 0:
                 raise _TooLarge
             copied = [copy_block(value) if isinstance(value, Block) else scope.here(value) for value in args]
-            env[node] = made = scope.graph.call_function(node.target, tuple(copied), scope.here(dict(kwargs)))  # type: ignore[arg-type]
-            made.meta = dict(node.meta)
+            env[node] = result = scope.graph.call_function(node.target, tuple(copied), scope.here(dict(kwargs)))  # type: ignore[arg-type]
+            result.meta = dict(node.meta)
 
 
 def _order(scope: _Scope, operands: Sequence[fx.Node]) -> None:
@@ -207,12 +207,12 @@ def _order(scope: _Scope, operands: Sequence[fx.Node]) -> None:
         last = inner
 
 
-def _result(scope: _Scope, made: fx.Node, position: int, pair: tuple[Any, Any]) -> Any:
+def _result(scope: _Scope, obj: fx.Node, position: int, pair: tuple[Any, Any]) -> Any:
     """Return a result of both branches; a constant where they give the same."""
     left, right = pair
     if not isinstance(left, fx.Node) and type(left) is type(right) and left == right:
         return left
-    found = scope.graph.call_function(operator.getitem, (made, position))
+    result = scope.graph.call_function(operator.getitem, (obj, position))
     like = next((value for value in pair if isinstance(value, fx.Node)), None)
-    found.meta = {key: value for key, value in (like.meta if like is not None else {}).items() if key in ("type", "location")}
-    return found
+    result.meta = {key: value for key, value in (like.meta if like is not None else {}).items() if key in ("type", "location")}
+    return result

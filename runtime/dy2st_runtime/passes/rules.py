@@ -144,9 +144,9 @@ class Rule:
         for block in nested_blocks(root):
             for node in list(block.graph.nodes):
                 if node.target is self._pattern.result.target and not node._erased:
-                    found = self._match(node)
-                    if found is not None and self._may_replace(found, aliasing):
-                        aliasing.unite(self._replace(found), node)
+                    result = self._match(node)
+                    if result is not None and self._may_replace(result, aliasing):
+                        aliasing.unite(self._replace(result), node)
                         count += 1
         return dataclasses.replace(program, block=root), count
 
@@ -161,9 +161,9 @@ class Rule:
             return match
         (part, value), *rest = goals
         for more, extended in self._ways(part, value, match):
-            found = self._solve((*more, *rest), extended)
-            if found is not None:
-                return found
+            result = self._solve((*more, *rest), extended)
+            if result is not None:
+                return result
         return None
 
     def _ways(self, part: Any, value: Any, match: _Match) -> Iterator[tuple[tuple[tuple[Any, Any], ...], _Match]]:
@@ -172,13 +172,13 @@ class Rule:
             yield from self._node_ways(part, value, match)
         elif isinstance(part, Size):
             size = _size_text(value)
-            found = None if size is None else match.with_size(part.number, size)
-            if found is not None:
-                yield (), found
+            result = None if size is None else match.with_size(part.number, size)
+            if result is not None:
+                yield (), result
         elif isinstance(part, Scalar):
-            found = match.with_scalar(part.number, value) if is_number(value, frozenset({"float"})) else None
-            if found is not None:
-                yield (), found
+            result = match.with_scalar(part.number, value) if is_number(value, frozenset({"float"})) else None
+            if result is not None:
+                yield (), result
         elif isinstance(part, (list, tuple)):
             if isinstance(value, (list, tuple)) and len(part) == len(value):
                 yield tuple(zip(part, value)), match
@@ -205,10 +205,10 @@ class Rule:
 
     def _fits(self, part: fx.Node, value: fx.Node, match: _Match) -> _Match | None:
         """Tell whether a value has the dtype and sizes of a part of the pattern."""
-        expected, found = self._pattern.types.get(part), tensor_type(value)
-        if expected is None or found is None:
+        expected, result = self._pattern.types.get(part), tensor_type(value)
+        if expected is None or result is None:
             return match if part.op == "call_function" else None
-        dtype, sizes = found
+        dtype, sizes = result
         if dtype != expected.dtype or len(sizes) != len(expected.sizes):
             return None
         known: _Match | None = match
@@ -297,8 +297,8 @@ def _size_text(value: Any) -> str | None:
     if type(value) is int:
         return str(value)
     if isinstance(value, fx.Node) and value.target is aten.sym_size.int and type(value.args[1]) is int:
-        found = tensor_type(value.args[0])
-        return found[1][value.args[1]] if found is not None and -len(found[1]) <= value.args[1] < len(found[1]) else None
+        result = tensor_type(value.args[0])
+        return result[1][value.args[1]] if result is not None and -len(result[1]) <= value.args[1] < len(result[1]) else None
     return None
 
 

@@ -50,13 +50,13 @@ def simplify(program: Program, *, gradients: bool = True) -> Program:
         for node in list(inner.graph.nodes):
             if node.op != "call_function":
                 continue
-            found = _same_object(node)
-            if found is None and not (gradients and may_have_gradient(node)):
-                found = _same_value(node, aliasing)
-            if found is not None:
-                if isinstance(found, fx.Node):
-                    aliasing.unite(found, node)
-                replace_all(node, found)
+            result = _same_object(node)
+            if result is None and not (gradients and may_have_gradient(node)):
+                result = _same_value(node, aliasing)
+            if result is not None:
+                if isinstance(result, fx.Node):
+                    aliasing.unite(result, node)
+                replace_all(node, result)
     return dataclasses.replace(program, block=block)
 
 
@@ -68,9 +68,9 @@ def _same_object(node: fx.Node) -> Any:
 
 def _to_dtype(node: fx.Node) -> Any:
     tensor, *rest = node.args
-    found = tensor_type(tensor)
-    plain = found is not None and len(rest) <= 2 and not node.kwargs and all(value is False for value in rest[1:])
-    return tensor if plain and found and rest and short_dtype(rest[0]) == found[0] else None  # type: ignore[arg-type]
+    result = tensor_type(tensor)
+    plain = result is not None and len(rest) <= 2 and not node.kwargs and all(value is False for value in rest[1:])
+    return tensor if plain and result and rest and short_dtype(rest[0]) == result[0] else None  # type: ignore[arg-type]
 
 
 def _eval_dropout(node: fx.Node) -> Any:
@@ -108,10 +108,10 @@ _OBJECT_RULES: dict[Any, Callable[[fx.Node], Any]] = {
 
 def _same_value(node: fx.Node, aliasing: Aliasing) -> Any:
     """Return another value with the same bits and layout that can stand for a node."""
-    found = _inner_value(node, aliasing)
-    if found is None or type_of(found) != type_of(node) or aliasing.is_written(found) or aliasing.is_written(node):
+    result = _inner_value(node, aliasing)
+    if result is None or type_of(result) != type_of(node) or aliasing.is_written(result) or aliasing.is_written(node):
         return None
-    return None if aliasing.escapes(node) and (aliasing.escapes(found) or not aliasing.is_new(found)) else found
+    return None if aliasing.escapes(node) and (aliasing.escapes(result) or not aliasing.is_new(result)) else result
 
 
 def _inner_value(node: fx.Node, aliasing: Aliasing) -> fx.Node | None:
@@ -135,8 +135,8 @@ def _if_compact(value: Any, aliasing: Aliasing, any_layout: bool = False) -> fx.
 
 
 def _same_dims(node: fx.Node, inner: fx.Node) -> bool:
-    found = tensor_type(node)
-    if found is None or not all(type(dim) is int for dim in (*node.args[1:], *inner.args[1:])):
+    result = tensor_type(node)
+    if result is None or not all(type(dim) is int for dim in (*node.args[1:], *inner.args[1:])):
         return False
-    rank = max(1, len(found[1]))
+    rank = max(1, len(result[1]))
     return {dim % rank for dim in node.args[1:]} == {dim % rank for dim in inner.args[1:]}  # type: ignore[operator]  # ints

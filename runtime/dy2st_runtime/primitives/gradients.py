@@ -17,9 +17,9 @@ def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any,
         *args, **kwargs: the other arguments of :func:`torch.autograd.grad`, outputs first.
     """
     outputs, *rest = args
-    found: list[Any] = list(torch.autograd.grad(outputs, inputs, *rest, **kwargs))
-    used = [int(found[position] is not None) for position in unsure]
+    results: list[Any] = list(torch.autograd.grad(outputs, inputs, *rest, **kwargs))
+    used = [int(results[position] is not None) for position in unsure]
     for position in unsure:
-        if found[position] is None:
-            found[position] = torch.zeros_like(inputs[position])
-    return (*found, *used)
+        if results[position] is None:
+            results[position] = torch.zeros_like(inputs[position])
+    return (*results, *used)

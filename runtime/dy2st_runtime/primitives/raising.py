@@ -63,21 +63,21 @@ class Recipe:
             collections.deque(itertools.islice(values, self.takes), maxlen=0)
             return self.itself
         args = (*self.args, *(next(values) for _ in range(self.count)))
-        made = self.kind.__new__(self.kind, *args)
+        result = self.kind.__new__(self.kind, *args)
         if not _has_own_init(self.kind):
-            made.__init__(*args)  # type: ignore[misc]  # classes written in C may set what they print here
+            result.__init__(*args)  # type: ignore[misc]  # classes written in C may set what they print here
         fixed = {name: copied(value) if name in self.copies else value for name, value in self.fixed.items()}
-        made.__dict__.update({**fixed, **{name: next(values) for name in self.names}})
+        result.__dict__.update({**fixed, **{name: next(values) for name in self.names}})
         for name, value in self.about.items():
-            setattr(made, name, value)
+            setattr(result, name, value)
         for name, link in self.links:
-            setattr(made, name, link._made(values))
+            setattr(result, name, link._made(values))
         if self.shares:
-            made.__context__ = made.__cause__
-        made.__suppress_context__ = self.suppress
+            result.__context__ = result.__cause__
+        result.__suppress_context__ = self.suppress
         if self.text is not None and is_abstract(self.kind):
-            made.dy2st_text = self.text  # type: ignore[attr-defined]
-        return made
+            result.dy2st_text = self.text  # type: ignore[attr-defined]
+        return result
 
 
 def abstract(base: type[Exception], module: str, qualname: str) -> type[Exception]:

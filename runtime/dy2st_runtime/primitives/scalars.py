@@ -25,9 +25,9 @@ def to_bool(value: Any) -> bool:
     return bool(value)
 
 
-def same_size(found: int, expected: int) -> bool:
+def same_size(value: int, expected: int) -> bool:
     """Tell whether a size is what the capture took it to be."""
-    return found == expected
+    return value == expected
 
 
 def logical_not(value: Any) -> bool:

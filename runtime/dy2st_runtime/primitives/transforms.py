@@ -46,22 +46,22 @@ def _grad(function: Function, inputs: Sequence[Any], argnums: tuple[int, ...], a
 
 def _jacobian(transform: Any) -> Callable[..., tuple[Any, ...]]:
     def apply(function: Function, inputs: Sequence[Any], argnums: tuple[int, ...], aux: int = 0, **options: Any) -> tuple[Any, ...]:
-        found, passed_on = transform(_splitting(function, aux), argnums, has_aux=True, **options)(*inputs)
-        return (*(jacobian for row in found for jacobian in row), *passed_on)
+        result, passed_on = transform(_splitting(function, aux), argnums, has_aux=True, **options)(*inputs)
+        return (*(jacobian for row in result for jacobian in row), *passed_on)
 
     return apply
 
 
 def _jvp(function: Function, inputs: Sequence[Any], tangents: Sequence[Any], strict: bool, aux: int = 0) -> tuple[Any, ...]:
     split = _splitting(function, aux)
-    made: Any = torch.func.jvp(split, tuple(inputs), tuple(tangents), strict=strict, has_aux=True)
-    results, found, passed_on = made
-    return (*results, *found, *passed_on)
+    result: Any = torch.func.jvp(split, tuple(inputs), tuple(tangents), strict=strict, has_aux=True)
+    results, value, passed_on = result
+    return (*results, *value, *passed_on)
 
 
 def _vjp(function: Function, inputs: Sequence[Any], aux: int = 0) -> tuple[Any, ...]:
-    made: Any = torch.func.vjp(_splitting(function, aux), *inputs, has_aux=True)
-    results, back, passed_on = made
+    result: Any = torch.func.vjp(_splitting(function, aux), *inputs, has_aux=True)
+    results, back, passed_on = result
     return (*results, *passed_on, back)
 
 

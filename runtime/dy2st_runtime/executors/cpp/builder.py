@@ -72,9 +72,9 @@ class Builder(abc.ABC):
     def buffer_of(self, meta: torch.Tensor, source: int | None = None) -> Buffer:
         """Return the buffer of a meta tensor, made if there is none yet."""
         storage = meta.untyped_storage()
-        found = self._by_storage.get(storage._cdata)
-        if found is not None:
-            return found
+        result = self._by_storage.get(storage._cdata)
+        if result is not None:
+            return result
         if meta.dtype not in CTYPES:
             raise Unsupported(f"{meta.dtype} has no C++ here")
         if meta.numel() > MAX_ELEMENTS:
@@ -82,11 +82,11 @@ class Builder(abc.ABC):
         size = storage.nbytes() // meta.element_size()
         region = self.root if source is not None else self.region
         self._counter += 1
-        made = Buffer(self._counter, meta.dtype, size, region, source)
-        self._by_storage[storage._cdata] = made
+        buffer = Buffer(self._counter, meta.dtype, size, region, source)
+        self._by_storage[storage._cdata] = buffer
         self._metas.append(meta)
-        self.buffers.append(made)
-        return made
+        self.buffers.append(buffer)
+        return buffer
 
     def tensor(self, meta: torch.Tensor, item: Any, site: Any) -> Tensor:
         """Return a new tensor, or a new view."""
@@ -113,9 +113,9 @@ class Builder(abc.ABC):
         region = self.region
         if alone:
             region.bar()
-            made: Group = region.append(Group(shape))
+            result: Group = region.append(Group(shape))
             region.bar()
-            return made
+            return result
         low = region.barrier
         for value in operands:
             item = value.item
@@ -159,8 +159,8 @@ class Builder(abc.ABC):
 
     def kernel(self, text: str, operands: Sequence[Tensor]) -> Kernel:
         """Return a piece of C++ of its own, after everything so far."""
-        made: Kernel = self.region.append(Kernel(text, tuple(operands)))
-        return made
+        result: Kernel = self.region.append(Kernel(text, tuple(operands)))
+        return result
 
     def bail(self, condition: str, operands: Sequence[Any]) -> None:
         """Leave it to the python executor when a condition holds."""

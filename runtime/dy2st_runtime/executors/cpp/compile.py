@@ -102,13 +102,13 @@ def _compile(command: Sequence[str], text: str, directory: Path, library: Path) 
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
-            source, made = Path(scratch) / "unit.cpp", Path(scratch) / "unit.so"
+            source, result = Path(scratch) / "unit.cpp", Path(scratch) / "unit.so"
             source.write_text(text)
             done = subprocess.run(
-                [*command, *FLAGS, str(source), "-o", str(made), "-lm"], capture_output=True, text=True, timeout=300
+                [*command, *FLAGS, str(source), "-o", str(result), "-lm"], capture_output=True, text=True, timeout=300
             )
             if done.returncode:
                 raise CompileError(f"{command[0]} failed ({done.returncode}):\n{done.stderr.strip()[-4000:]}")
-            os.replace(made, library)
+            os.replace(result, library)
     except (OSError, subprocess.SubprocessError) as error:
         raise CompileError(f"{command[0]} cannot be run in {directory}: {error}") from error

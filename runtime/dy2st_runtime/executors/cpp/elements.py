@@ -65,12 +65,12 @@ class ElementWriter:
 
     def accesses(self, statement: Statement, item: Item | None) -> list[Tensor]:
         """Return what a statement reads from memory and writes there."""
-        found = [v for v in statement.operands if isinstance(v, Tensor) and not self.in_variable(v, item)]
+        results = [v for v in statement.operands if isinstance(v, Tensor) and not self.in_variable(v, item)]
         if statement.result is not None and statement.result.buffer.stored:
-            found.append(statement.result)
+            results.append(statement.result)
         if statement.store is not None:
-            found.append(statement.store)
-        return found
+            results.append(statement.store)
+        return results
 
     def strides(self, value: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the strides of a value, broadcast to a shape."""

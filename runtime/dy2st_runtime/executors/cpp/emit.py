@@ -126,15 +126,15 @@ class _Writer(ElementWriter):
 
     def parameters(self) -> list[str]:
         """Write the function that does the work."""
-        found = ["Host* host", "int64_t* __restrict out"]
+        results = ["Host* host", "int64_t* __restrict out"]
         for value in self.ports.inputs:
             if isinstance(value, Number):
-                found.append(f"{NUMBERS[value.kind]} {value.name}")
+                results.append(f"{NUMBERS[value.kind]} {value.name}")
             elif value.buffer.mutations:
-                found.append(f"{value.ctype}* __restrict p{value.buffer.index}")
+                results.append(f"{value.ctype}* __restrict p{value.buffer.index}")
             else:
-                found.append(f"const {value.ctype}* __restrict {value.buffer.name}")
-        return found + [f"{buffer.ctype}* __restrict {buffer.name}" for buffer in self.ports.memories]
+                results.append(f"const {value.ctype}* __restrict {value.buffer.name}")
+        return results + [f"{buffer.ctype}* __restrict {buffer.name}" for buffer in self.ports.memories]
 
     def entry(self) -> None:
         """Note that the function that is called: it lets other threads run meanwhile."""
@@ -311,9 +311,9 @@ class _Writer(ElementWriter):
             raise Unsupported("a loop that swaps large tensors")
         buffer = Buffer(1_000_000 + self._staged, target.buffer.dtype, size, target.buffer.region)
         self.line(f"alignas(64) {buffer.ctype} {buffer.name}[{max(1, size)}];")
-        made = Tensor(buffer, target.meta, target.item)
-        self.assign(made, value)
-        return made
+        tensor = Tensor(buffer, target.meta, target.item)
+        self.assign(tensor, value)
+        return tensor
 
     def assign(self, target: Tensor, value: Tensor) -> None:
         """Copy elements."""

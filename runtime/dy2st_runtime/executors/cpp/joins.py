@@ -95,10 +95,10 @@ def merged(builder: Builder, item: Item, site: Any, values: Sequence[Value]) -> 
     if len(kinds) != 1 or not kinds <= set(_NUMBER):
         names = sorted(getattr(kind, "__name__", str(kind)) for kind in kinds)
         raise Unsupported(f"a value that is one of {', '.join(names)}, depending on the path")
-    made = Number(kinds.pop(), builder.fresh("n"), item, None)
+    number = Number(kinds.pop(), builder.fresh("n"), item, None)
     if len(present) < len(values) or any(isinstance(value, Number) and value.absent for value in values):
-        made.absent = builder.fresh("absent")
-    return made
+        number.absent = builder.fresh("absent")
+    return number
 
 
 def _merged_tensor(builder: Builder, item: Item, tensors: Sequence[Tensor], values: Sequence[Value]) -> Tensor:
@@ -117,11 +117,11 @@ def _merged_tensor(builder: Builder, item: Item, tensors: Sequence[Tensor], valu
     meta = torch.empty_strided(first.shape, stride or _contiguous(first.shape), dtype=first.buffer.dtype, device="meta")
     buffer = builder.buffer_of(meta)
     buffer.merged = True
-    made = Tensor(buffer, meta, item, identity=builder.fresh("id"))
-    made.roots = frozenset().union(*(value.roots for value in tensors))
-    made.views = frozenset().union(*(value.views for value in tensors))
-    made.optional = any(value is None or (isinstance(value, Tensor) and value.optional) for value in values)
-    return made
+    tensor = Tensor(buffer, meta, item, identity=builder.fresh("id"))
+    tensor.roots = frozenset().union(*(value.roots for value in tensors))
+    tensor.views = frozenset().union(*(value.views for value in tensors))
+    tensor.optional = any(value is None or (isinstance(value, Tensor) and value.optional) for value in values)
+    return tensor
 
 
 def _text(value: Tensor) -> str:
@@ -165,9 +165,9 @@ def loop(builder: Builder, node: fx.Node, args: Sequence[Any]) -> tuple[Value, .
     changing: dict[int, list[Value]] = {}
     writes = [value.buffer.mutations if isinstance(value, Tensor) else 0 for value in carried]
     while True:
-        made = _followed(builder, node, (condition, body, carried, operands), changing, writes)
-        if made is not None:
-            return made
+        result = _followed(builder, node, (condition, body, carried, operands), changing, writes)
+        if result is not None:
+            return result
 
 
 def _followed(
@@ -231,12 +231,12 @@ def _settled(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[i
             converged = _tensor_settled(value, output, changing[index]) and converged
         else:
             merged_kind = value.kind if isinstance(value, Number) else type(value)
-            found = output.kind if isinstance(output, Number) else type(output)
+            result = output.kind if isinstance(output, Number) else type(output)
             may_be_none = output is None or (isinstance(output, Number) and bool(output.absent))
             if may_be_none and not (isinstance(value, Number) and value.absent):
                 changing[index].append(output)
                 converged = False
-            elif output is not None and found is not merged_kind:
+            elif output is not None and result is not merged_kind:
                 raise Unsupported("a number that a loop carries changes its type")
     return converged
 

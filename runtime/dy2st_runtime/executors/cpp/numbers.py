@@ -169,10 +169,10 @@ def _extreme(builder: Builder, name: str, args: Sequence[Any]) -> Number:
         raise Unsupported("min or max of numbers of several types")
     (kind,) = kinds
     sign = "<" if name.endswith("minimum") else ">"
-    found = args[0]
+    result = args[0]
     for value in args[1:]:
-        found = builder.number(kind, f"{{1}} {sign} {{0}} ? {{1}} : {{0}}", [found, value])
-    return found  # type: ignore[no-any-return]  # a Number, since one of them is no constant
+        result = builder.number(kind, f"{{1}} {sign} {{0}} ? {{1}} : {{0}}", [result, value])
+    return result  # type: ignore[no-any-return]  # a Number, since one of them is no constant
 
 
 def _where(builder: Builder, name: str, args: Sequence[Any]) -> Number:

@@ -71,8 +71,8 @@ def _replace(block: Block, run: Sequence[fx.Node], make: Make, note: Callable[[f
         done = graph.call_function(operator.getitem, (call, 0))
         chosen = graph.call_function(control.if_, (done, _results(len(inputs), len(outputs)), orelse, (call, *inputs)))  # type: ignore[arg-type]
         parts = [graph.call_function(operator.getitem, (chosen, index)) for index in range(len(outputs))]
-    for made in (call, done, chosen, *parts):
-        made.meta.update({key: value for key, value in run[0].meta.items() if key == "location"}, cpp=True)
+    for item in (call, done, chosen, *parts):
+        item.meta.update({key: value for key, value in run[0].meta.items() if key == "location"}, cpp=True)
     for node, part in zip(outputs, parts):
         part.meta.update(node.meta)
         node.replace_all_uses_with(part, delete_user_cb=lambda user: user not in members)

@@ -52,14 +52,14 @@ def _is_busy(node: fx.Node) -> bool:
 
 def runs_of(block: Block) -> Iterator[list[fx.Node]]:
     """Yield the runs of operations in a block that can go into a unit together."""
-    found: list[fx.Node] = []
+    results: list[fx.Node] = []
     for node in block.graph.nodes:
         if node.op == "call_function" and why_not(node) is None:
-            found.append(node)
+            results.append(node)
         elif node.op != "placeholder":
-            if is_worth_while(found):
-                yield found
-            found = []
+            if is_worth_while(results):
+                yield results
+            results = []
 
 
 def gather_parts(block: Block) -> None:

@@ -84,13 +84,13 @@ class Unit:
 
     def _key(self, values: Sequence[Any]) -> Any:
         """Return what the inputs are; numbers count by type, unless a size depends on them."""
-        found: list[Any] = [
+        results: list[Any] = [
             (v.dtype, v.shape, v.stride()) if isinstance(v, torch.Tensor) else type(v) for v in values
         ]  # fmt: skip
         for position in self._constants:
-            found[position] = (None, values[position])
-        found.append(torch.get_default_dtype())
-        return tuple(found)
+            results[position] = (None, values[position])
+        results.append(torch.get_default_dtype())
+        return tuple(results)
 
     def _make(self, key: Any, values: Sequence[Any]) -> Variant | str:
         """Return the variant for inputs that were not seen before, or why there is none."""
@@ -106,16 +106,16 @@ class Unit:
                 return f"there are {MAX_VARIANTS} sets of sizes already"
             if len(self.variants) > 64:
                 return "its sizes change all the time"
-            made = self._compiled(values)
-            self.variants[self._key(values)] = made  # which numbers are constants may have become known
-            return made
+            result = self._compiled(values)
+            self.variants[self._key(values)] = result  # which numbers are constants may have become known
+            return result
 
     def _compiled(self, values: Sequence[Any]) -> Variant | str:
         start = time.perf_counter()
         while True:
             try:
                 with torch.no_grad():
-                    made = Variant(self.block, [self._description(position, value) for position, value in enumerate(values)])
+                    variant = Variant(self.block, [self._description(position, value) for position, value in enumerate(values)])
             except Unsupported as error:
                 needed: frozenset[int] = getattr(error, "needed", frozenset()) - self._constants
                 if needed:
@@ -131,7 +131,7 @@ class Unit:
                 return f"a defect in the generator of C++: {type(error).__name__}: {error}"
             self.seconds += time.perf_counter() - start
             log.info("%s: compiled in %.0f ms", self.location, 1e3 * (time.perf_counter() - start))
-            return made
+            return variant
 
     def _description(self, position: int, value: Any) -> tuple[Any, ...]:
         if isinstance(value, torch.Tensor):

@@ -30,16 +30,16 @@ class Variant:
     """
 
     def __init__(self, block: Block, descriptions: Sequence[Description]) -> None:
-        made = _Made(block, descriptions)
-        self.text = made.text
-        self.mutated = made.mutated
-        self._function = compiling.load(made.text)
-        self._pack = struct.Struct(made.format).pack
-        self._taken = made.taken
-        self._memories = made.memories
-        self._size = max(1, made.slots)
+        result = _Made(block, descriptions)
+        self.text = result.text
+        self.mutated = result.mutated
+        self._function = compiling.load(result.text)
+        self._pack = struct.Struct(result.format).pack
+        self._taken = result.taken
+        self._memories = result.memories
+        self._size = max(1, result.slots)
         self._table = ctypes.c_int64 * self._size
-        self._builders = made.builders
+        self._builders = result.builders
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Run it; ``None`` when it gives up, having changed nothing.
@@ -230,9 +230,9 @@ class _Made:
                 return known[identity]
             if identity < self_inputs:
                 return values[positions[identity]]
-            made = memories[memory]
+            result = memories[memory]
             whole = wholes.get(memory) is value
-            known[identity] = made if whole else made.as_strided(size, stride, offset + numbers[moved])
+            known[identity] = result if whole else result.as_strided(size, stride, offset + numbers[moved])
             return known[identity]
 
         wholes = self.wholes

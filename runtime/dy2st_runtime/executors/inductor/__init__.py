@@ -64,10 +64,10 @@ class InductorRunner:
         if key is None or watched:
             return python.run(self._program, values)
         whole = self.wholes.get(key) or self.wholes.setdefault(key, Whole(self._program, self._progress))
-        found = whole.run(values)
-        if found is not None:
+        result = whole.run(values)
+        if result is not None:
             self._quick = self._quick or whole.quick(values)
-            return found
+            return result
         split = self.compiled.get(key) or self.compiled.setdefault(key, _Split(self._program, self._progress, _apart(values)))
         return split.run(values)
 
@@ -111,9 +111,9 @@ class _Split:
     def _region(self, part: Part) -> Region:
         forecast = [any(map(self._flow.may, values)) for values in zip(*part.places)]
         pool = self._pools.setdefault(part.text, [])
-        made = Region(part, self._name, forecast, self._unstable, self._progress, pool)
-        self.regions.append(made)
-        return made
+        region = Region(part, self._name, forecast, self._unstable, self._progress, pool)
+        self.regions.append(region)
+        return region
 
     def _run_in_python(self, values: Sequence[Any]) -> tuple[Any, ...]:
         grad_enabled = torch.is_grad_enabled()
@@ -128,19 +128,19 @@ class _Split:
             raise
 
     def _line_of(self, step: Any) -> Any:
-        found = python.prepared(self.program).line_of(step)
-        return found or next((line for region in self.regions if (line := region.uncompiled.line_of(step))), None)
+        result = python.prepared(self.program).line_of(step)
+        return result or next((line for region in self.regions if (line := region.uncompiled.line_of(step))), None)
 
 
 def _kinds(values: Sequence[Any]) -> Any:
     """Return what compiled code takes for granted about tensors, besides sizes; ``None`` when one of them is no plain tensor."""
-    found = []
+    results = []
     for value in values:
         if type(value) in PLAIN:
-            found.append((value.dtype, torch._C._dispatch_keys(value).raw_repr(), value.get_device()))
+            results.append((value.dtype, torch._C._dispatch_keys(value).raw_repr(), value.get_device()))
         elif isinstance(value, torch.Tensor):
             return None
-    return tuple(found)
+    return tuple(results)
 
 
 def _apart(values: Sequence[Any]) -> frozenset[str]:

@@ -35,11 +35,11 @@ def step_of(compiled: Compiled, replay: Replay, unstable: bool, read: Sequence[i
     class Step(_SingleLevelFunction):
         @staticmethod
         def forward(ctx: Any, *args: Any) -> tuple[Any, ...]:
-            made = forward_of(list(args))
-            outputs = tuple(made[:count])
-            kept = made[saved]
+            value = forward_of(list(args))
+            outputs = tuple(value[:count])
+            kept = value[saved]
             ctx.save_for_backward(*(_stable(kept, (*args, *outputs)) if unstable else kept))
-            ctx.sizes, ctx.inputs, ctx.versions = made[sizes], args, [args[index]._version for index in read]
+            ctx.sizes, ctx.inputs, ctx.versions = value[sizes], args, [args[index]._version for index in read]
             ctx.shapes = shapes or [outputs[index].shape for index in position]
             ctx.set_materialize_grads(False)
             wanted = ctx.needs_input_grad
@@ -59,8 +59,8 @@ def step_of(compiled: Compiled, replay: Replay, unstable: bool, read: Sequence[i
             result = backward_of([*ctx.sizes, *ctx.saved_tensors, *coerce(given)])
             return _only_reached(compiled, grads, result) if missing else tuple(result)
 
-    made: Any = Step
-    return made.apply  # type: ignore[no-any-return]  # of a base class in C++
+    value: Any = Step
+    return value.apply  # type: ignore[no-any-return]  # of a base class in C++
 
 
 def _without_gradient(compiled: Compiled, wanted: Sequence[bool]) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def _again(replay: Replay, ctx: Any, grads: Sequence[Any], read: Sequence[int]) 
             inputs[position] = inputs[position].view_as(inputs[position])
         outputs = replay(*inputs)
         pairs = [(out, grad) for out, grad in zip(outputs, grads) if grad is not None and out.requires_grad]
-        found = torch.autograd.grad(
+        value = torch.autograd.grad(
             [out for out, _ in pairs],
             [inputs[position] for position in wanted],
             [grad for _, grad in pairs],
@@ -123,6 +123,6 @@ def _again(replay: Replay, ctx: Any, grads: Sequence[Any], read: Sequence[int]) 
             allow_unused=True,
         )
     result: list[Any] = [None] * len(inputs)
-    for position, grad in zip(wanted, found):
+    for position, grad in zip(wanted, value):
         result[position] = grad
     return tuple(result)

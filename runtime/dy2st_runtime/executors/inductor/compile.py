@@ -103,15 +103,15 @@ def compile_region(
         if training and not any(reaches):
             return dataclasses.replace(compile_region(graph, args, dynamic, [False] * len(args)), cut=True)
         context = TracingContext(mode)
-        found = _generate(graph, fakes, context)
+        result = _generate(graph, fakes, context)
         metadata: Any = context.fw_metadata
-        _refuse(metadata, found, training)
+        _refuse(metadata, result, training)
         lines, space = _check(writer, env)
         return Compiled(
             lines,
             space,
-            found["forward"],
-            found.get("backward"),
+            result["forward"],
+            result.get("backward"),
             len(metadata.output_info),
             metadata.tensors_saved_for_backwards_slice if training else slice(0, 0),
             metadata.symints_saved_for_backwards_slice if training else slice(0, 0),
@@ -180,7 +180,7 @@ def _generate(graph: fx.Graph | fx.GraphModule, fakes: Sequence[Any], context: T
     """Run the compiler, and keep the functions that it generates."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
-    found: dict[str, Boxed] = {}
+    results: dict[str, Boxed] = {}
 
     def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
         backward = bool(options.get("is_backward"))
@@ -188,16 +188,16 @@ def _generate(graph: fx.Graph | fx.GraphModule, fakes: Sequence[Any], context: T
         if not backward:
             own_results(gm.graph, len(context.fw_metadata.output_info))  # type: ignore[union-attr]  # made before the graph
         gm.recompile()
-        made: Any = compile_fx_inner(gm, inputs, **options)
-        found["backward" if backward else "forward"] = getattr(made, "current_callable", None) or made
-        return made
+        result: Any = compile_fx_inner(gm, inputs, **options)
+        results["backward" if backward else "forward"] = getattr(result, "current_callable", None) or result
+        return result
 
     module = graph if isinstance(graph, fx.GraphModule) else fx.GraphModule({}, _copy(graph))
     with tracing(context):
         compile_fx(module, list(fakes), inner_compile=inner)
-    if "forward" not in found:
+    if "forward" not in results:
         raise CannotCompile("nothing is left of it")
-    return found
+    return results
 
 
 def _copy(graph: fx.Graph) -> fx.Graph:
@@ -207,7 +207,7 @@ def _copy(graph: fx.Graph) -> fx.Graph:
     return copied
 
 
-def _refuse(metadata: Any, found: dict[str, Boxed], training: bool) -> None:
+def _refuse(metadata: Any, results: dict[str, Boxed], training: bool) -> None:
     """Refuse what needs the compiler's own wrapper around the generated functions."""
     kinds = {info.output_type.name for info in metadata.output_info}
     if kinds - {"non_alias", "unsafe_view_alias", "custom_function_view"}:
@@ -216,7 +216,7 @@ def _refuse(metadata: Any, found: dict[str, Boxed], training: bool) -> None:
         raise CannotCompile("it has effects")
     if metadata.mutated_inp_runtime_indices:
         raise CannotCompile("it changes operands in a way that the compiler leaves to its caller")
-    if training and "backward" not in found:
+    if training and "backward" not in results:
         raise CannotCompile("it has no gradients")
 
 

@@ -109,8 +109,8 @@ def _replace(graph: fx.Graph, node: fx.Node, position: int, target: Any) -> None
     """Put an operation before each tensor in an argument that is a tuple."""
     given: Any = node.args[position]
     with graph.inserting_before(node):
-        made = tuple(_call(graph, target, value) if _is_tensor(value) else value for value in given)
-    node.update_arg(position, made)
+        results = tuple(_call(graph, target, value) if _is_tensor(value) else value for value in given)
+    node.update_arg(position, results)
 
 
 def _call(graph: fx.Graph, target: Any, value: fx.Node) -> fx.Node:
@@ -133,9 +133,9 @@ def _add_lowerings() -> None:
         return ir.ExternKernel.require_exact_strides(x, V.graph.current_node.meta["val"].stride(), allow_padding=False)
 
     def owned(x: Any) -> Any:
-        made = laid_out(ir.ExternKernel.copy_input(x))
-        V.graph.never_reuse_buffers.add(made.get_name())
-        return made
+        result = laid_out(ir.ExternKernel.copy_input(x))
+        V.graph.never_reuse_buffers.add(result.get_name())
+        return result
 
     register_lowering(torch.ops.dy2st.laid_out.default, type_promotion_kind=None)(laid_out)
     register_lowering(torch.ops.dy2st.owned.default, type_promotion_kind=None)(owned)

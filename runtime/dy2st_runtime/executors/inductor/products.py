@@ -23,7 +23,7 @@ def join_sums(graph: fx.Graph) -> None:
     Args:
         graph: one in which nothing is changed in place; its nodes have abstract values for their values, ``meta["val"]``.
     """
-    made: dict[Any, fx.Node] = {}
+    results: dict[Any, fx.Node] = {}
     sums = [node for node in graph.find_nodes(op="call_function", target=aten.add.Tensor) if _is_sum(node)]
     for node in [node for node in sums if len(node.users) != 1 or not _is_sum(next(iter(node.users)))]:
         terms = list(_terms(node))
@@ -31,14 +31,14 @@ def join_sums(graph: fx.Graph) -> None:
         if len(products) < 2 or not _pays(products):
             continue
         with graph.inserting_before(node):
-            left = _side_by_side(graph, [term.args[0] for term in products], 1, made)
-            right = _side_by_side(graph, [term.args[1] for term in products], 0, made)
+            left = _side_by_side(graph, [term.args[0] for term in products], 1, results)
+            right = _side_by_side(graph, [term.args[1] for term in products], 0, results)
             total = _call(graph, aten.mm.default, left, right)
             for term in terms:
                 if term not in products:
                     total = _call(graph, aten.add.Tensor, term, total)
         node.replace_all_uses_with(total)
-    if made:
+    if results:
         graph.eliminate_dead_code()
         graph.lint()
 
@@ -79,7 +79,7 @@ def _kind(node: Any) -> tuple[tuple[int, ...], torch.dtype] | None:
     return tuple(value.shape), value.dtype
 
 
-def _side_by_side(graph: fx.Graph, parts: Sequence[Any], dim: int, made: dict[Any, fx.Node]) -> fx.Node:
+def _side_by_side(graph: fx.Graph, parts: Sequence[Any], dim: int, results: dict[Any, fx.Node]) -> fx.Node:
     """Matrices one after the other; transposed ones are put together as they lie in memory.
 
     Args:
@@ -89,12 +89,12 @@ def _side_by_side(graph: fx.Graph, parts: Sequence[Any], dim: int, made: dict[An
         made: what was put together already.
     """
     if all(part.target is aten.permute.default and list(part.args[1]) == [1, 0] for part in parts):
-        inside = _side_by_side(graph, [part.args[0] for part in parts], 1 - dim, made)
+        inside = _side_by_side(graph, [part.args[0] for part in parts], 1 - dim, results)
         return _call(graph, aten.permute.default, inside, [1, 0])
     key = (tuple(parts), dim)
-    if key not in made:
-        made[key] = _call(graph, aten.cat.default, list(parts), dim)
-    return made[key]
+    if key not in results:
+        results[key] = _call(graph, aten.cat.default, list(parts), dim)
+    return results[key]
 
 
 def _call(graph: fx.Graph, target: Any, *args: Any) -> fx.Node:

@@ -62,8 +62,8 @@ class Whole:
         """Return the values of the outputs; ``None`` if the regions have to run."""
         if self._closed is None:
             return None
-        made = self.entry(*values)
-        return None if made is None else self._closed.results(values, made)
+        result = self.entry(*values)
+        return None if result is None else self._closed.results(values, result)
 
     def quick(self, values: Sequence[Any]) -> Quick | None:
         """Return what runs calls that are like this one in everything; ``None`` where sizes may differ."""

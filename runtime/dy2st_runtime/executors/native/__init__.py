@@ -54,8 +54,8 @@ def left_to_python(program: Program) -> list[tuple[str, Location | None]]:
     kept = _by_block.get(program.block)
     if kept is None:
         return []
-    found = [kept.instructions[index] for index in kept.machine.in_python()]
-    return [(instruction.name, instruction.location) for instruction in found if "::" in instruction.name]
+    results = [kept.instructions[index] for index in kept.machine.in_python()]
+    return [(instruction.name, instruction.location) for instruction in results if "::" in instruction.name]
 
 
 def runner(program: Program) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
@@ -112,7 +112,7 @@ def _tell(
     def line_of(step: types.TracebackType) -> Location | None:
         if step.tb_frame is machine:
             return location
-        found = lines.get(step.tb_frame.f_code.co_filename)
-        return None if found is None else found.get(step.tb_lineno)
+        result = lines.get(step.tb_frame.f_code.co_filename)
+        return None if result is None else result.get(step.tb_lineno)
 
     tell(error, line_of, hidden)

@@ -177,9 +177,9 @@ def _compile(
         print(f"dy2st: building {what} for torch {torch.__version__}, once ...", end="", file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(max(1, len(_cores()))) as pool:
         objects = list(pool.map(functools.partial(_object, compiler), sources))
-    with renamed(file) as made:
-        _run([*compiler, *map(str, objects), "-o", str(made), *link])
-        made.chmod(0o755)
+    with renamed(file) as result:
+        _run([*compiler, *map(str, objects), "-o", str(result), *link])
+        result.chmod(0o755)
     if not quiet:
         print(f" {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
 
@@ -192,25 +192,25 @@ def _weight(source: pathlib.Path) -> tuple[bool, str]:
 def _object(compiler: Sequence[str], source: pathlib.Path) -> pathlib.Path:
     """Return the object of one source file, compiled if need be."""
     parts = [*_environment(compiler), *(file.read_bytes() for file in _with_headers(source))]
-    made = cache_folder() / "objects" / f"{source.stem}-{_digest(parts)}.o"
-    if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True)
-        with renamed(made) as part:
+    result = cache_folder() / "objects" / f"{source.stem}-{_digest(parts)}.o"
+    if not result.exists():
+        result.parent.mkdir(parents=True, exist_ok=True)
+        with renamed(result) as part:
             _run([*compiler, *_FLAGS, *_include_flags(), "-c", str(source), "-o", str(part)])
-    return made
+    return result
 
 
 def _with_headers(source: pathlib.Path) -> list[pathlib.Path]:
     """Return a source file and the headers of this package that it includes, also through others."""
-    found, waiting = [source], [source]
+    result, waiting = [source], [source]
     while waiting:
         file = waiting.pop()
         for name in re.findall(r'^#include "(.+)"$', file.read_text(encoding="utf-8"), re.MULTILINE):
             header = (file.parent / name).resolve()
-            if header not in found and header.exists():
-                found.append(header)
+            if header not in result and header.exists():
+                result.append(header)
                 waiting.append(header)
-    return [source, *sorted(found[1:])]
+    return [source, *sorted(result[1:])]
 
 
 def _run(command: Sequence[str]) -> None:
@@ -227,8 +227,8 @@ def _include_flags() -> list[str]:
 
 def _link_flags() -> list[str]:
     libraries = pathlib.Path(torch.__file__).parent / "lib"
-    found = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lc10", "-ltorch_cpu", "-ltorch"]
-    return [*found, "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else found
+    results = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lc10", "-ltorch_cpu", "-ltorch"]
+    return [*results, "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else results
 
 
 def _cores() -> Sequence[int]:
@@ -269,12 +269,12 @@ def renamed(file: pathlib.Path) -> Iterator[pathlib.Path]:
     """Give a name to write to; it becomes the file when all went well."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".part")
     os.close(handle)
-    made = pathlib.Path(name)
+    path = pathlib.Path(name)
     try:
-        yield made
-        made.replace(file)
+        yield path
+        path.replace(file)
     finally:
-        made.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

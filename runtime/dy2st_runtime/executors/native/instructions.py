@@ -57,13 +57,13 @@ class Instruction:
 
     def read(self) -> set[int]:
         """Return every register that it reads."""
-        found = {*self.inputs, *self.reads}
+        results = {*self.inputs, *self.reads}
         for argument in self.arguments:
             if isinstance(argument, list):
-                found.update(argument)
+                results.update(argument)
             elif not isinstance(argument, tuple):
-                found.add(argument)
-        return found
+                results.add(argument)
+        return results
 
 
 @dataclasses.dataclass(frozen=True)

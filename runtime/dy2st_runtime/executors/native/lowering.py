@@ -102,9 +102,9 @@ class _Lowering:
         if type(value) in _SEQUENCES:
             kind = "tuple" if isinstance(value, tuple) else "list"
             inputs = [self.register(item) for item in value]
-            made = self.fresh()
-            self.emit(Instruction("list", kind, [made], inputs))
-            return made
+            result = self.fresh()
+            self.emit(Instruction("list", kind, [result], inputs))
+            return result
         return self.constant(value)
 
     def emit(self, instruction: Instruction) -> Instruction:
@@ -144,9 +144,9 @@ class _Lowering:
             straight = self._first_jump(start, end)
             for index in range(end - 1, start - 1, -1):
                 instruction = self.instructions[index]
-                found = waiting & {*instruction.read(), *instruction.outputs}
-                waiting -= found
-                self.instructions[index if index < straight else end - 1].dead.extend(sorted(found))
+                result = waiting & {*instruction.read(), *instruction.outputs}
+                waiting -= result
+                self.instructions[index if index < straight else end - 1].dead.extend(sorted(result))
 
     def _first_jump(self, start: int, end: int) -> int:
         return next((index for index in range(start, end) if self.instructions[index].kind in ("jump", "unless")), end)
@@ -213,9 +213,9 @@ class _Lowering:
 
     def results(self, node: fx.Node, count: int) -> list[int]:
         """Return registers for the results of a control operation."""
-        made = [self.fresh() for _ in range(count)]
-        self._parts[node] = made
-        return made
+        collected = [self.fresh() for _ in range(count)]
+        self._parts[node] = collected
+        return collected
 
     def whole(self, node: fx.Node, results: Sequence[int]) -> None:
         """End a control operation: leave the results as a tuple, for a user that takes all of them."""
@@ -234,27 +234,27 @@ class _Lowering:
         """Call an operation without blocks, or one whose blocks Python runs."""
         target = node.target
         if isinstance(target, torch._ops.OpOverload):
-            made = self.operator(node, target)
+            result = self.operator(node, target)
         elif isinstance(target, control.Control):
-            made = self.control(node, target)
+            result = self.control(node, target)
         elif target in modes.TARGETS:
-            made = self.mode(node)
+            result = self.mode(node)
         else:
-            made = self.number(node)
-        made.reads = [self._registers[value] for value in node.all_input_nodes]
-        made.callback = Callback(node)
-        if not self.spread(node, made):
-            made.outputs = [self.fresh(node)]  # also for what nobody uses: it is dead at once
-        self.emit(made)
+            result = self.number(node)
+        result.reads = [self._registers[value] for value in node.all_input_nodes]
+        result.callback = Callback(node)
+        if not self.spread(node, result):
+            result.outputs = [self.fresh(node)]  # also for what nobody uses: it is dead at once
+        self.emit(result)
 
-    def spread(self, node: fx.Node, made: Instruction) -> bool:
+    def spread(self, node: fx.Node, instruction: Instruction) -> bool:
         """Give each part of a result a register, if its users take parts of it."""
         count = _count_of_parts(node)
         if not count or not all(_takes_part(user, node, count) for user in node.users):
             return False
         taken = {user.args[1] for user in node.users}
-        made.spread = True
-        made.outputs = self._parts[node] = [self.fresh() if index in taken else -1 for index in range(count)]
+        instruction.spread = True
+        instruction.outputs = self._parts[node] = [self.fresh() if index in taken else -1 for index in range(count)]
         return True
 
     def operator(self, node: fx.Node, target: torch._ops.OpOverload) -> Instruction:

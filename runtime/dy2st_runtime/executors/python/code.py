@@ -246,9 +246,9 @@ class Writer:
         outputs = self.block(block)
         self.line(f"return {tuple_text(outputs)}")
         self.depth -= 1
-        made = [self.fresh("part") for _ in outputs]
-        self.assign(made, [f"{name}()"], whole=True)
-        return made
+        results = [self.fresh("part") for _ in outputs]
+        self.assign(results, [f"{name}()"], whole=True)
+        return results
 
     def results(self, node: fx.Node, count: int) -> list[str]:
         """Return registers for the results of a control node: the node's own name with the position."""
@@ -289,7 +289,7 @@ class Writer:
 
 def _last_uses(block: Block) -> dict[fx.Node, list[fx.Node]]:
     """For each operation, the values computed in the block that it is the last to use."""
-    found: dict[fx.Node, list[fx.Node]] = {}
+    results: dict[fx.Node, list[fx.Node]] = {}
     seen: set[fx.Node] = set(block.inputs)  # registers of the block around it
     for node in reversed(block.graph.nodes):
         used = node.all_input_nodes
@@ -299,8 +299,8 @@ def _last_uses(block: Block) -> dict[fx.Node, list[fx.Node]]:
         fresh = [value for value in used if value not in seen]
         seen.update(fresh)
         if fresh:
-            found[node] = [value for value in fresh if not is_spread(value) and not is_part(value)]
-    return found
+            results[node] = [value for value in fresh if not is_spread(value) and not is_part(value)]
+    return results
 
 
 def is_spread(node: fx.Node) -> bool:

@@ -85,9 +85,9 @@ def outline(block: Block, region: Region, make: Make, is_worth: Callable[[Sequen
         if part is not None:
             groups.setdefault(part.text, []).append((stretch, part))
     for same in groups.values():
-        made = make(dataclasses.replace(same[0][1], places=tuple(place for _, part in same for place in part.places)))
+        result = make(dataclasses.replace(same[0][1], places=tuple(place for _, part in same for place in part.places)))
         for stretch, _ in same:
-            stretch.callable = made
+            stretch.callable = result
     position = {node: index for index, node in enumerate(block.graph.nodes)}
     anchor = last = region.nodes[-1]
     behind = [node for node in region.after if position[node] < position[anchor]]
@@ -105,11 +105,11 @@ def _stretches(region: Region) -> list[_Stretch]:
     """Return a region in pieces that do the same, where it has such."""
     nodes = region.nodes
     pure = not region.changed and all(kind_of(node) in (Kind.COMPUTE, Kind.FACTORY, Kind.ALIAS, Kind.SIZE) for node in nodes)
-    found = pieces_of(nodes) if pure else None
-    if found is None:
+    pieces = pieces_of(nodes) if pure else None
+    if pieces is None:
         return [_Stretch(region, nodes)]
-    ends = [found.head + index * found.length for index in range(found.count + 1)]
-    same = [_Stretch(region, nodes[start:end], found.slopes, index) for index, (start, end) in enumerate(itertools.pairwise(ends))]
+    ends = [pieces.head + index * pieces.length for index in range(pieces.count + 1)]
+    same = [_Stretch(region, nodes[start:end], pieces.slopes, index) for index, (start, end) in enumerate(itertools.pairwise(ends))]
     leaving = sorted({place for stretch in same for place in stretch.leaving})
     for stretch in same:
         stretch.leaving = leaving
@@ -149,7 +149,7 @@ class _Stretch:
         used = dict.fromkeys(used for node in self.nodes for used in node.all_input_nodes if used not in self._inside)
         return (*([self._number] if self._slopes else []), *used)
 
-    def put(self, graph: fx.Graph, made: dict[fx.Node, fx.Node]) -> fx.Node:
+    def put(self, graph: fx.Graph, results: dict[fx.Node, fx.Node]) -> fx.Node:
         """Put the call in the place of the operations.
 
         Args:
@@ -166,14 +166,14 @@ class _Stretch:
             call.meta["location"] = location
         for index, node in enumerate(self._outputs):
             with graph.inserting_after(last):
-                last = made[node] = graph.call_function(operator.getitem, (call, index))
+                last = results[node] = graph.call_function(operator.getitem, (call, index))
                 last.meta = {**node.meta, "location": location}
         for node in self._again:
             with graph.inserting_after(last):
-                last = made[node] = graph.node_copy(node, lambda used: self._outside(used, made))
+                last = results[node] = graph.node_copy(node, lambda used: self._outside(used, results))
         for node in self.nodes:
             if self._leaves(node):
-                node.replace_all_uses_with(self._outside(node, made), delete_user_cb=lambda user: user not in self._inside)
+                node.replace_all_uses_with(self._outside(node, results), delete_user_cb=lambda user: user not in self._inside)
         for node in reversed(self.nodes):
             graph.erase_node(node)
         return last
@@ -232,11 +232,11 @@ class _Stretch:
                 yield node
             node = node.args[0]  # type: ignore[assignment]  # a node, as regions take them
 
-    def _outside(self, node: Any, made: dict[fx.Node, fx.Node]) -> Any:
+    def _outside(self, node: Any, results: dict[fx.Node, fx.Node]) -> Any:
         """Return what stands for a node of the region behind it."""
-        while node in self._inside and node not in made:
+        while node in self._inside and node not in results:
             node = node.args[0]  # an operation in place gives its operand
-        return made.get(node, node)
+        return results.get(node, node)
 
     def _part(self) -> Part:
         graph = fx.Graph()
@@ -269,6 +269,6 @@ def _grow(node: fx.Node, slopes: Mapping[int, int], number: int, by: fx.Node) ->
         with node.graph.inserting_before(node):
             grown = node.graph.call_function(operator.mul, (by, slope))
             leaves[places[index]] = node.graph.call_function(operator.add, (grown, value - slope * number))
-        for made in (grown, leaves[places[index]]):
-            made.meta["type"] = "int"
+        for item in (grown, leaves[places[index]]):
+            item.meta["type"] = "int"
     node.args, node.kwargs = pytree.tree_unflatten(leaves, spec)

@@ -52,10 +52,10 @@ def elements(call: Call, text: str, operands: Sequence[Any], kind: str = "same",
     if call.in_place:
         return _written(call, value, code, scalars)
     group = builder.group(tuple(meta.shape), [v for v in scalars if isinstance(v, (Tensor, Number))])
-    made = call.out(meta, group)
-    made.variable = builder.fresh("v")
-    group.statements.append(Statement(f"({made.ctype})({value})", code, (made.ctype, made.variable), made))
-    return made
+    result = call.out(meta, group)
+    result.variable = builder.fresh("v")
+    group.statements.append(Statement(f"({result.ctype})({value})", code, (result.ctype, result.variable), result))
+    return result
 
 
 def _shaped(builder: Builder, value: Any, meta: torch.Tensor) -> Any:
@@ -70,10 +70,10 @@ def _shaped(builder: Builder, value: Any, meta: torch.Tensor) -> Any:
 
 
 def _compute_dtype(operands: Sequence[Any], kind: str) -> torch.dtype:
-    found = result_type(operands)
-    if kind == "float" and not found.is_floating_point:
+    result = result_type(operands)
+    if kind == "float" and not result.is_floating_point:
         return torch.get_default_dtype()
-    return found
+    return result
 
 
 def result_type(operands: Sequence[Any]) -> torch.dtype:
@@ -84,13 +84,13 @@ def result_type(operands: Sequence[Any]) -> torch.dtype:
     if not tensors:
         raise Unsupported("an operation without a tensor")
     sized = [value for value in tensors if value.dim()] or tensors
-    found = sized[0]
+    result = sized[0]
     for value in tensors:
-        dtype = torch.result_type(found, value)
-        found = torch.empty(found.shape if found.dim() or not value.dim() else value.shape, dtype=dtype, device="meta")
+        dtype = torch.result_type(result, value)
+        result = torch.empty(result.shape if result.dim() or not value.dim() else value.shape, dtype=dtype, device="meta")
     for value in others:
-        found = found.to(torch.result_type(found, value))
-    return found.dtype
+        result = result.to(torch.result_type(result, value))
+    return result.dtype
 
 
 def _written(call: Call, value: str, code: Sequence[Any], operands: Sequence[Any]) -> Tensor:
@@ -203,12 +203,12 @@ def _where(call: Call) -> Value:
     values = [_shaped(builder, value, meta) for value in (call["self"], call["other"])]
     code = (flag, *(builder.code(value) for value in values))
     group = builder.group(tuple(meta.shape), [v for v in (flag, *values) if isinstance(v, (Tensor, Number))])
-    made = call.out(meta, group)
-    made.variable = builder.fresh("v")
+    result = call.out(meta, group)
+    result.variable = builder.fresh("v")
     ctype = CTYPES[dtype]
     text = f"({{0}} != 0 ? ({ctype})({{1}}) : ({ctype})({{2}}))"
-    group.statements.append(Statement(text, code, (made.ctype, made.variable), made))
-    return made
+    group.statements.append(Statement(text, code, (result.ctype, result.variable), result))
+    return result
 
 
 @register("masked_fill")

@@ -92,10 +92,10 @@ def _reduced(call: Call, operation: str, finish: str, dim: Any) -> Value:
     text += f" acc = {operation}::join(acc, reduce<{operation}, {cast}, {runs[0]}, {runs[1]}>({place}));"
     result = finish.format("acc", count=f"({accumulator}){count}")
     made_meta = meta
-    made = call.out(made_meta, call.builder.given)
-    text += f" $1[{_index('i', out_stride)}] = ({made.ctype})({result}); }}"
-    made.item = call.builder.kernel(text, (call.builder.used(value), made))
-    return made
+    outcome = call.out(made_meta, call.builder.given)
+    text += f" $1[{_index('i', out_stride)}] = ({outcome.ctype})({result}); }}"
+    outcome.item = call.builder.kernel(text, (call.builder.used(value), outcome))
+    return outcome
 
 
 def _run(dims: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], list[tuple[int, int]]]:
@@ -156,8 +156,8 @@ def _places(
     text += f" int64_t at = 0; for (int64_t k = 1; k < {size}; k++) {{ const {ctype} x = p[k * {step}];"
     text += f" if (best == best && (x {'>' if largest else '<'} best || x != x)) {{ best = x; at = k; }} }}"
     text += f" $1[{at}] = at; $2[{at}] = best; }}"
-    made = call.builder.kernel(text, (call.builder.used(value), place, values))
-    place.item = values.item = made
+    result = call.builder.kernel(text, (call.builder.used(value), place, values))
+    place.item = values.item = result
     return values, place
 
 
@@ -193,8 +193,8 @@ def _gemm(call: Call, one: Tensor, right: torch.Tensor, other: Tensor, add: Tens
     if not meta.is_contiguous():
         raise Unsupported("a product of matrices with a result that is not contiguous")
     left, right = left.expand(*batch, *left.shape[-2:]), right.expand(*batch, *right.shape[-2:])
-    made = call.out(meta, call.builder.given)
-    operands = [call.builder.used(one), call.builder.used(other), made]
+    result = call.out(meta, call.builder.given)
+    operands = [call.builder.used(one), call.builder.used(other), result]
     strides = [left.stride()[:-2], right.stride()[:-2], _steps(batch, rows * columns)]
     added = "$0"
     add_stride: tuple[int, ...] = (0, 0)
@@ -208,20 +208,20 @@ def _gemm(call: Call, one: Tensor, right: torch.Tensor, other: Tensor, add: Tens
         operands.append(call.builder.used(add))
         added = f"$3 + {_index('i', whole.stride()[:-2])}"
     sizes = (
-        f"{made.ctype}, {rows}, {columns}, {inner}, {left.stride(-2)}, {left.stride(-1)}, {right.stride(-2)}, {right.stride(-1)}"
+        f"{result.ctype}, {rows}, {columns}, {inner}, {left.stride(-2)}, {left.stride(-1)}, {right.stride(-2)}, {right.stride(-1)}"
     )
     text = f"{_loops('i', batch)} gemm<{sizes}, {add_stride[0]}, {add_stride[1]}, {'true' if add is not None else 'false'}>("
     text += f"$0 + {_index('i', strides[0])}, $1 + {_index('i', strides[1])}, {added}, $2 + {_index('i', strides[2])});"
-    made.item = call.builder.kernel(text, operands)
-    return made
+    result.item = call.builder.kernel(text, operands)
+    return result
 
 
 def _steps(batch: Sequence[int], size: int) -> list[int]:
-    found: list[int] = []
+    results: list[int] = []
     for extent in reversed(batch):
-        found.insert(0, size)
+        results.insert(0, size)
         size *= extent
-    return found
+    return results
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -233,16 +233,16 @@ def _softmax(call: Call) -> Value:
     if call.get("dtype") is not None or not value.buffer.dtype.is_floating_point or not value.shape:
         raise Unsupported("a softmax in another dtype")
     dim = call.constant("dim") % len(value.shape)
-    made = call.out(call.meta(), call.builder.given)
+    result = call.out(call.meta(), call.builder.given)
     kept = [one for one in range(len(value.shape)) if one != dim]
-    stride, out = value.meta.stride(), made.meta.stride()
+    stride, out = value.meta.stride(), result.meta.stride()
     function = "log_softmax_row" if "log" in call.name else "softmax_row"
     text = (
         f"{_loops('i', [value.shape[k] for k in kept])} {function}<{value.ctype}, {value.shape[dim]}, {stride[dim]}, {out[dim]}>("
     )
     text += f"$0 + {_index('i', [stride[k] for k in kept])}, $1 + {_index('i', [out[k] for k in kept])});"
-    made.item = call.builder.kernel(text, (call.builder.used(value), made))
-    return made
+    result.item = call.builder.kernel(text, (call.builder.used(value), result))
+    return result
 
 
 @register("layer_norm", "rms_norm")
@@ -260,14 +260,14 @@ def _row_norm(call: Call) -> Value:
         raise Unsupported("a norm over rows that are not contiguous")
     if any(part.buffer.dtype != value.buffer.dtype for part in parts) or not meta.is_contiguous():
         raise Unsupported("a norm whose weights have another dtype")
-    made = call.out(meta, call.builder.given)
+    result = call.out(meta, call.builder.given)
     flags = ", ".join("true" if part is not None else "false" for part in (weight, bias))
     text = f"for (int64_t i = 0; i < {value.meta.numel() // size}; i++) {call.name}_row<{value.ctype}, {size}, {flags}>"
     pointers = [f"$0 + i * {size}", f"$1 + i * {size}"]
     pointers += [f"${2 + parts.index(part)}" if part is not None else "$0" for part in (weight, bias)]
     text += f"({', '.join(pointers)}, {float(eps).hex()});"
-    made.item = call.builder.kernel(text, (call.builder.used(value), made, *(call.builder.used(part) for part in parts)))
-    return made
+    result.item = call.builder.kernel(text, (call.builder.used(value), result, *(call.builder.used(part) for part in parts)))
+    return result
 
 
 # -- gathering and joining ---------------------------------------------------------------------------------------------
@@ -284,15 +284,15 @@ def _rows(call: Call) -> Value:
         dim %= len(table.shape)
     if index.buffer.dtype not in (torch.int64, torch.int32):
         raise Unsupported("indices of this dtype")
-    made = call.out(call.meta(), call.builder.given)
-    shape, out, rank = made.shape, made.meta.stride(), len(index.shape)
+    result = call.out(call.meta(), call.builder.given)
+    shape, out, rank = result.shape, result.meta.stride(), len(index.shape)
     steps = [0 if axis in range(dim, dim + rank) else table.meta.stride()[axis if axis < dim else axis - rank + 1]
              for axis in range(len(shape))]  # fmt: skip
     at = [index.meta.stride()[axis - dim] if axis in range(dim, dim + rank) else 0 for axis in range(len(shape))]
     text = f"{_loops('i', shape)} {{ int64_t at = $1[{_index('i', at)}]; if (at < 0 || at >= {table.shape[dim]}) return GIVE_UP;"
     text += f" $2[{_index('i', out)}] = $0[{_index('i', steps)} + at * {table.meta.stride()[dim]}]; }}"
-    made.item = call.builder.kernel(text, (call.builder.used(table), call.builder.used(index), made))
-    return made
+    result.item = call.builder.kernel(text, (call.builder.used(table), call.builder.used(index), result))
+    return result
 
 
 @register("gather")
@@ -301,13 +301,13 @@ def _gather(call: Call) -> Value:
     if not table.shape or not index.shape:
         raise Unsupported("gather of a tensor without dimensions")
     dim = call.constant("dim") % len(table.shape)
-    made = call.out(call.meta(), call.builder.given)
+    result = call.out(call.meta(), call.builder.given)
     steps = [0 if axis == dim else step for axis, step in enumerate(table.meta.stride())]
-    text = f"{_loops('i', made.shape)} {{ int64_t at = $1[{_index('i', index.meta.stride())}];"
+    text = f"{_loops('i', result.shape)} {{ int64_t at = $1[{_index('i', index.meta.stride())}];"
     text += f" if (at < 0 || at >= {table.shape[dim]}) return GIVE_UP;"
-    text += f" $2[{_index('i', made.meta.stride())}] = $0[{_index('i', steps)} + at * {table.meta.stride()[dim]}]; }}"
-    made.item = call.builder.kernel(text, (call.builder.used(table), call.builder.used(index), made))
-    return made
+    text += f" $2[{_index('i', result.meta.stride())}] = $0[{_index('i', steps)} + at * {table.meta.stride()[dim]}]; }}"
+    result.item = call.builder.kernel(text, (call.builder.used(table), call.builder.used(index), result))
+    return result
 
 
 @register("cat", "stack")
@@ -315,20 +315,20 @@ def _joined(call: Call) -> Value:
     parts: list[Tensor] = list(call["tensors"])
     if not all(isinstance(part, Tensor) for part in parts):
         raise Unsupported("a list that is not known ahead of time")
-    made = call.out(call.meta(), call.builder.given)
-    dim = call.constant("dim") % max(len(made.shape), 1)
-    if any(part.buffer.dtype != made.buffer.dtype for part in parts):
+    result = call.out(call.meta(), call.builder.given)
+    dim = call.constant("dim") % max(len(result.shape), 1)
+    if any(part.buffer.dtype != result.buffer.dtype for part in parts):
         raise Unsupported("tensors of several dtypes joined")
-    out, text, offset = made.meta.stride(), "", 0
+    out, text, offset = result.meta.stride(), "", 0
     for position, part in enumerate(parts):
         meta = part.meta.unsqueeze(dim) if call.name == "stack" else part.meta
-        if meta.dim() != len(made.shape):
+        if meta.dim() != len(result.shape):
             continue  # an empty tensor of one dimension joins with anything
         target, source = f"$0[{offset * out[dim]} + {_index('i', out)}]", f"${position + 1}[{_index('i', meta.stride())}]"
         text += f"{{ {_loops('i', meta.shape)} {target} = {source}; }} "
         offset += meta.shape[dim]
-    made.item = call.builder.kernel(text, (made, *(call.builder.used(part) for part in parts)))
-    return made
+    result.item = call.builder.kernel(text, (result, *(call.builder.used(part) for part in parts)))
+    return result
 
 
 @register("arange")
@@ -339,10 +339,10 @@ def _arange(call: Call) -> Value:
     meta = call.meta()
     if meta.dtype.is_floating_point or not isinstance(start, int) or not isinstance(step, int):
         raise Unsupported("arange of floats")
-    made = constant_elements(call, 0)
-    del made.item.statements[-1]  # type: ignore[attr-defined]  # the group it was put in
-    made.variable = ""
-    made.item = call.builder.kernel(
-        f"for (int64_t i = 0; i < {meta.numel()}; i++) $0[i] = ({made.ctype})({start} + i * {step});", (made,)
+    result = constant_elements(call, 0)
+    del result.item.statements[-1]  # type: ignore[attr-defined]  # the group it was put in
+    result.variable = ""
+    result.item = call.builder.kernel(
+        f"for (int64_t i = 0; i < {meta.numel()}; i++) $0[i] = ({result.ctype})({start} + i * {step});", (result,)
     )
-    return made
+    return result

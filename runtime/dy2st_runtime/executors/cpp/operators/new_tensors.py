@@ -33,8 +33,8 @@ def constant_elements(call: Call, value: Any) -> Tensor:
         raise Unsupported(f"{meta.dtype} has no C++ here")
     used = [value] if isinstance(value, (Tensor, Number)) else []
     group = builder.group(tuple(meta.shape), used)
-    made = call.out(meta, group)
-    made.variable = builder.fresh("v")
+    result = call.out(meta, group)
+    result.variable = builder.fresh("v")
     text = "({}) != 0" if meta.dtype is torch.bool else "{}"
-    group.statements.append(Statement(f"({made.ctype})({text})", (builder.code(value),), (made.ctype, made.variable), made))
-    return made
+    group.statements.append(Statement(f"({result.ctype})({text})", (builder.code(value),), (result.ctype, result.variable), result))
+    return result

@@ -50,12 +50,12 @@ def copied(call: Call, value: Tensor, meta: torch.Tensor) -> Tensor:
     group = builder.group(value.shape, [flat])
     stride = meta.stride() if meta.shape == value.meta.shape else _contiguous(value.shape)
     shaped = torch.empty_strided(value.shape, stride, dtype=meta.dtype, device="meta")
-    made = call.out(shaped, group)
-    made.variable = builder.fresh("v")
-    group.statements.append(Statement("{}", (builder.code(flat),), (made.ctype, made.variable), made))
+    result = call.out(shaped, group)
+    result.variable = builder.fresh("v")
+    group.statements.append(Statement("{}", (builder.code(flat),), (result.ctype, result.variable), result))
     if shaped.shape == meta.shape:
-        return made
-    again = Tensor(made.buffer, shaped.view(meta.shape), made.item, roots=made.roots)
+        return result
+    again = Tensor(result.buffer, shaped.view(meta.shape), result.item, roots=result.roots)
     return again
 
 
