@@ -26,7 +26,7 @@ class NeuralODE(nn.Module):
         self.field = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 2)).double()
 
     def attempt(self, y: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """One step of third order, and its estimated error as a share of what is tolerated."""
+        """Return one step of third order, and its estimated error as a share of what is tolerated."""
         k1 = self.field(y)
         k2 = self.field(y + step * k1 / 2)
         k3 = self.field(y + step * k2 * 3 / 4)
@@ -37,7 +37,7 @@ class NeuralODE(nn.Module):
         return proposal, share.square().mean().sqrt()
 
     def forward(self, start: Tensor, times: Tensor) -> tuple[Tensor, int, int]:
-        """The solution at `times`, and how many steps were accepted and rejected on the way."""
+        """Return the solution at `times`, and how many steps were accepted and rejected on the way."""
         accepted = 0
         rejected = 0
         y = start
@@ -60,7 +60,7 @@ class NeuralODE(nn.Module):
 
 
 def spiral(times: Tensor) -> Tensor:
-    """Where a damped spiral from (2, 0) is at the given times."""
+    """Return where a damped spiral from (2, 0) is at the given times."""
     radius = 2 * torch.exp(-0.15 * times)
     return torch.stack([radius * torch.cos(2 * times), radius * torch.sin(2 * times)], dim=1)
 

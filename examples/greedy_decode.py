@@ -58,7 +58,7 @@ class Decoder(nn.Module):
         self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, VOCABULARY))
 
     def forward(self, prompt: Tensor) -> Tensor:
-        """The prompt and its continuation, which ends with `END` or after `limit` tokens."""
+        """Return the prompt and its continuation, which ends with `END` or after `limit` tokens."""
         empty = self.embedding.weight.new_zeros(self.heads, 0, self.head_width)
         keys = [empty for _ in self.blocks]
         values = [empty for _ in self.blocks]

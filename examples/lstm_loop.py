@@ -65,7 +65,7 @@ def train(model: nn.Module, steps: int) -> list[float]:
 
 
 def library_lstm(model: LoopLSTM, x: Tensor) -> Tensor:
-    """The same function by torch.nn.LSTM, with the same weights."""
+    """Return the same function by torch.nn.LSTM, with the same weights."""
     lstm = nn.LSTM(x.shape[2], model.hidden)
     weights = (model.from_input.weight, model.from_state.weight, model.from_input.bias, model.from_state.bias)
     for target, source in zip(lstm.parameters(), weights, strict=True):

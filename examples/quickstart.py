@@ -43,7 +43,7 @@ assert not unwanted, unwanted
 
 
 def least_confidence(logits: Tensor) -> Tensor:
-    """The probability of the likeliest class, for the image where it is lowest."""
+    """Return the probability of the likeliest class, for the image where it is lowest."""
     return logits.softmax(dim=1).amax(dim=1).min()
 
 
@@ -116,7 +116,7 @@ def predict(model: nn.Module, images: Tensor) -> tuple[Tensor, list[int]]:
 
 
 def predict_elsewhere(archive: Path, images: Tensor) -> tuple[Tensor, list[int]]:
-    """`predict`, but in a fresh, isolated Python process that has the archive and `dy2st_runtime` alone."""
+    """Return `predict`, but in a fresh, isolated Python process that has the archive and `dy2st_runtime` alone."""
     inputs, outputs = archive.with_name("images.npy"), archive.with_name("logits.npz")
     np.save(inputs, images)
     command = [sys.executable, "-I", "-c", FRESH_PROCESS, str(archive), str(inputs), str(outputs)]

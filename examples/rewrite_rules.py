@@ -17,12 +17,12 @@ import dy2st
 
 
 def composed(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """What to look for."""
+    """Return what to look for."""
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
 
 
 def fused(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """What to do instead."""
+    """Return what to do instead."""
     return torch.rms_norm(x, weight.shape, weight, eps)
 
 
@@ -40,7 +40,7 @@ class Refiner(nn.Module):
         self.transform = nn.Linear(width, width)
 
     def forward(self, x: Tensor, tolerance: Tensor) -> tuple[Tensor, int]:
-        """The refined input, and how many steps it took."""
+        """Return the refined input, and how many steps it took."""
         steps = 0
         change = tolerance + 1
         while change > tolerance and steps < self.limit:

@@ -35,14 +35,14 @@ def liveness(body: Sequence[gast.stmt]) -> dict[int, Lives]:
     """Return the lives around each `if`, loop, `try` and `with` of a function body, by the identity of the statement."""
     walk = _Liveness()
     walk.body(body, _NOTHING, _NOTHING)
-    return walk.found
+    return walk.lives
 
 
 class _Liveness:
     """`live` is what is live after, `caught` what is live wherever an exception of this statement may land."""
 
     def __init__(self) -> None:
-        self.found: dict[int, Lives] = {}
+        self.lives: dict[int, Lives] = {}
 
     def body(self, statements: Sequence[gast.stmt], live: Live, caught: Live) -> Live:
         for statement in reversed(statements):
@@ -69,7 +69,7 @@ class _Liveness:
         then = self.body(node.body, live, caught)
         orelse = self.body(node.orelse, live, caught)
         before = _reads(node.test) | then | orelse | caught
-        self.found[id(node)] = Lives(live | caught, before, (then, orelse))
+        self.lives[id(node)] = Lives(live | caught, before, (then, orelse))
         return before
 
     def _while(self, node: gast.While, live: Live, caught: Live) -> Live:
@@ -79,7 +79,7 @@ class _Liveness:
             if entry <= head:
                 break
             head |= entry
-        self.found[id(node)] = Lives(live, head, (head, entry))
+        self.lives[id(node)] = Lives(live, head, (head, entry))
         return head
 
     def _for(self, node: gast.For, live: Live, caught: Live) -> Live:
@@ -92,7 +92,7 @@ class _Liveness:
             if before <= head:
                 break
             head |= before
-        self.found[id(node)] = Lives(live, head, (before,))
+        self.lives[id(node)] = Lives(live, head, (before,))
         return head | _reads(node.iter)
 
     @staticmethod
@@ -111,13 +111,13 @@ class _Liveness:
             handled |= entries[-1]
         orelse = self.body(node.orelse, final, escaping)
         before = self.body(node.body, orelse, handled) | handled
-        self.found[id(node)] = Lives(final | escaping, handled | orelse, (before, *entries, orelse))
+        self.lives[id(node)] = Lives(final | escaping, handled | orelse, (before, *entries, orelse))
         return before
 
     def _with(self, node: gast.With, live: Live, caught: Live) -> Live:
         inside = self.body(node.body, live, caught | live)  # a context manager may swallow an exception
         bound = frozenset(names_in(item.optional_vars for item in node.items).writes)
-        self.found[id(node)] = Lives(live | caught, live, (inside,))
+        self.lives[id(node)] = Lives(live | caught, live, (inside,))
         return (inside - bound) | frozenset(names_in(node.items).reads) | caught | live
 
 

@@ -77,7 +77,7 @@ def capture(request: Request, convert: Callable[[FunctionType], Any], namespace:
 
 def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace: Any) -> Captured:
     converted, training = convert(request.function), _training(request)
-    operators = Operators(convert, call.call, optional.over, lists.made, namespace, _MAKERS)
+    operators = Operators(convert, call.call, optional.over, lists.create, namespace, _MAKERS)
     session = Session(request, operators)
     session.position.entry_code = _capture.__code__
     session.position.handled = functools.partial(handled, session)

@@ -95,7 +95,10 @@ def _once_known(target: gast.expr, owner: gast.expr, context: Context) -> tuple[
 
 @operator("normalized_key")
 def normalized_key(owner: Any, key: Any) -> Any:
-    """Return the key of an item that is read and written: one of those that are there, if nobody knows which it may be otherwise."""
+    """Return the key of an item that is read and written.
+
+    One of those that are there, if nobody knows which it may be otherwise.
+    """
     return access.normalized_key(owner, key)
 
 

@@ -163,7 +163,9 @@ def dict_comp(
 ) -> Any:
     """Return the dict; an element is a key and its value."""
     results: dict[Any, Any] = {}
-    comprehensions.fill(results, lambda pair: access.set_item(results, *pair), Clause(iterable, pattern, bound, element, conditions))
+    comprehensions.fill(
+        results, lambda pair: access.set_item(results, *pair), Clause(iterable, pattern, bound, element, conditions)
+    )
     return results
 
 

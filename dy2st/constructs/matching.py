@@ -6,7 +6,7 @@
         case [a, _]:            else:
             y = a                   case_1 = _dy2st.pattern_sequence(_dy2st.pattern_any('a'), _dy2st.pattern_any(None))
         case z:                     if _dy2st.matches(case_1, subject_1):
-            y = z                       (a,) = _dy2st.found(case_1, subject_1)
+            y = z                       (a,) = _dy2st.bound_values(case_1, subject_1)
                                         y = a
                                     else:
                                         z = subject_1
@@ -62,18 +62,18 @@ def _tested(case: gast.match_case, subject: str, context: Context) -> tuple[list
         test, result = _value_test(at, subject, context), None
     else:
         (pattern,) = context.namer.numbered(names.CASE)
-        start = context.statements("pattern = made", at, pattern=pattern, made=_pattern(at, context))
+        start = context.statements("pattern = built", at, pattern=pattern, built=_pattern(at, context))
         test = context.expression("_dy2st.matches(pattern, subject)", at, pattern=pattern, subject=subject)
-        result = context.expression("_dy2st.found(pattern, subject)", at, pattern=pattern, subject=subject)
+        result = context.expression("_dy2st.bound_values(pattern, subject)", at, pattern=pattern, subject=subject)
     if case.guard is None:
         targets = [template.store(name, at) for name in bound]
-        return start, test, context.statements("(targets,) = found", at, targets=targets, found=result) if bound else []
+        return start, test, context.statements("(targets,) = result", at, targets=targets, result=result) if bound else []
     if not bound:
         return start, context.expression("test and guard", at, test=test, guard=case.guard), []
-    (items,) = context.namer.numbered(names.FOUND)
+    (items,) = context.namer.numbered(names.BOUND)
     setters = [_setter(name, position, items, at, context) for position, name in enumerate(bound)]
-    text = "test and (items := found) and (setters,) and guard"
-    return start, context.expression(text, at, test=test, items=items, found=result, setters=setters, guard=case.guard), []
+    text = "test and (items := result) and (setters,) and guard"
+    return start, context.expression(text, at, test=test, items=items, result=result, setters=setters, guard=case.guard), []
 
 
 def _setter(name: str, position: int, items: str, at: gast.AST, context: Context) -> gast.expr:
@@ -169,7 +169,7 @@ def matches(pattern: patterns.Pattern, subject: Any) -> Any:
     return patterns.matches(pattern, subject)
 
 
-@operator("found")
-def found(pattern: patterns.Pattern, subject: Any) -> tuple[Any, ...]:
+@operator("bound_values")
+def bound_values(pattern: patterns.Pattern, subject: Any) -> tuple[Any, ...]:
     """Return the values of the names that the pattern binds, in the order in which they appear."""
-    return patterns.found(pattern, subject)
+    return patterns.bound_values(pattern, subject)

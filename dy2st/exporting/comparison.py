@@ -52,7 +52,7 @@ def compare(
     """Compare tensors one by one.
 
     Args:
-        found: what the exported model gives.
+        results: what the exported model gives.
         expected: what the program gives.
         rtol, atol: tolerances; by dtype if left out.
         names: of the tensors, for the message.

@@ -89,7 +89,8 @@ def _is_of_lists(node: Any) -> bool:
 
 
 def result_names(exported: torch.export.ExportedProgram, taken: Sequence[str]) -> list[str]:
-    """Return the names of the tensors among the results: the way to each, as ``scores`` or ``boxes_0``; ``output`` where there is none.
+    """Return the names of the tensors among the results: the way to each, as ``scores`` or ``boxes_0``; ``output`` where there is
+    none.
 
     An exporter that names them itself gives a result that is an argument the name of the argument, which no ONNX model can have.
 

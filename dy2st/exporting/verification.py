@@ -195,7 +195,9 @@ def _held(program: Program, run: Runner) -> dict[str, torch.Tensor]:
     return {name: held[kept] for name, kept in names.items() if kept in held}
 
 
-def _compare_states(results: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], options: ExportOptions) -> Difference:
+def _compare_states(
+    results: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], options: ExportOptions
+) -> Difference:
     names = [name for name in expected if name in results]
     return compare(
         [results[name] for name in names],

@@ -94,7 +94,10 @@ def _export(module: LoweredModule, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 @contextlib.contextmanager
 def _overlap_left_to_the_run() -> Iterator[None]:
-    """Leave to the kernel whether a written tensor overlaps itself: it is asked by the kernel too; asked now, it would make a size of 1 unlike others."""
+    """Leave to the kernel whether a written tensor overlaps itself.
+
+    It is asked by the kernel too; asked now, it would make a size of 1 unlike others.
+    """
     plain = torch._debug_has_internal_overlap
     torch._debug_has_internal_overlap = lambda input: 0
     try:

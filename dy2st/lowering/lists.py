@@ -209,11 +209,7 @@ def _sequence_item(obj: ListValue, value: Any) -> torch.Tensor:
     """Return an item as the sequence takes it: ONNX would refuse another dtype only when the model is loaded."""
     if is_number(value) and getattr(obj.item, "kind", None) == kind_of(value):
         return as_tensor(value)
-    if (
-        isinstance(value, torch.Tensor)
-        and getattr(obj.item, "dtype", None) == value.dtype
-        and len(obj.item.sizes) == value.dim()
-    ):
+    if isinstance(value, torch.Tensor) and getattr(obj.item, "dtype", None) == value.dtype and len(obj.item.sizes) == value.dim():
         obj.item = dataclasses.replace(obj.item, sizes=_common_sizes(obj.item.sizes, value.shape))
         return value
     raise NoListError("a list that grows in a loop, and holds something else than tensors or numbers of one kind")

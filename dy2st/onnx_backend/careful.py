@@ -200,7 +200,8 @@ def _replaced(value: Any, old: Any, new: Any) -> Any:
 
 
 def _tied(outputs: list[Any], results: Sequence[tuple[fx.Node, torch.Tensor]]) -> list[Any]:
-    """Return the outputs of a block, one of which cannot be computed where a condition is false: it takes an item that is not there.
+    """Return the outputs of a block, one of which cannot be computed where a condition is false: it takes an item that is not
+    there.
 
     Raises:
         ExportError: the block has no tensor to tie them to.

@@ -86,7 +86,7 @@ class Graph:
     holds: int | None
 
 
-def made(program: Program, values: Sequence[Any]) -> Graph:
+def create(program: Program, values: Sequence[Any]) -> Graph:
     """Return the graph of a program.
 
     Args:
@@ -110,7 +110,7 @@ def _written(program: Program, values: Sequence[Any]) -> Graph:
         path = os.path.join(folder, "program.onnx")
         onnx_models.write(lowered, flat, path, None)
         model = Path(path).read_bytes()
-    return Graph(model, tuple(module.found.results), tuple(module.found.written), module.found.holds)
+    return Graph(model, tuple(module.outputs.results), tuple(module.outputs.written), module.outputs.holds)
 
 
 # -- what is lowered ---------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _flat(program: Program, values: Sequence[Any]) -> tuple[Program, tuple[Any, 
 
 
 @dataclasses.dataclass
-class _Found:
+class _Outputs:
     """See :class:`Graph`; not kept in a list of the module, which ``torch.export`` puts back to what it was."""
 
     results: list[Result] = dataclasses.field(default_factory=list)
@@ -173,14 +173,14 @@ class _Flat(LoweredModule):
     """Runs a flat program while ``torch.export`` watches.
 
     Attributes:
-        found: what is known once it ran.
+        outputs: what is known once it ran.
     """
 
     def __init__(self, flat: Program, told: tuple[Any, ...]) -> None:
         super().__init__(LoadedModule([flat], ()), flat)
         self._numbers, self._told = told
         self.context: Interpreter = Careful(self.context.in_place)
-        self.found = _Found()
+        self.outputs = _Outputs()
 
     def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         check_hazards(self.program.block)
@@ -210,25 +210,25 @@ class _Flat(LoweredModule):
                 tensors.append(value)
             return places[id(value)]
 
-        self.found.results.clear()
-        self.found.written.clear()
+        self.outputs.results.clear()
+        self.outputs.written.clear()
         numbered = [as_tensor(value) if is_number(value) else value for value in outputs]
         for output, (value, tensor) in zip(self._told, zip(outputs, numbered)):
             if isinstance(output, int) and output >= 0:
-                self.found.results.append(Result("given", output))
+                self.outputs.results.append(Result("given", output))
             elif isinstance(value, (Number, torch.SymInt)):
                 kind = value.kind if isinstance(value, Number) else "int"
-                self.found.results.append(Result(kind, place_of(tensor)))
+                self.outputs.results.append(Result(kind, place_of(tensor)))
             elif isinstance(value, torch.Tensor):
                 which = place_of(numbered[output[0]]) if isinstance(output, tuple) else None
-                self.found.results.append(Result("tensor", place_of(value), None, which, value.dtype is torch.bool))
+                self.outputs.results.append(Result("tensor", place_of(value), None, which, value.dtype is torch.bool))
             elif value is None or isinstance(value, (bool, int, float, str)):
-                self.found.results.append(Result("constant", value=value))
+                self.outputs.results.append(Result("constant", value=value))
             else:
                 raise self._refused(value)
-        self.found.written += [(position, place_of(leaves[position])) for position in changed]
+        self.outputs.written += [(position, place_of(leaves[position])) for position in changed]
         conditions = self.context.conditions  # type: ignore[attr-defined]  # ours
-        self.found.holds = place_of(torch.stack([each.reshape(()) for each in conditions]).all()) if conditions else None
+        self.outputs.holds = place_of(torch.stack([each.reshape(()) for each in conditions]).all()) if conditions else None
         return tuple(tensor.clone() for tensor in tensors) or (torch.zeros(()),)
 
     def _refused(self, value: Any) -> ExportError:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dy2st import exporting, lowering, onnx_backend
-from dy2st.onnx_backend.graph import Graph, from_text, made, to_text
+from dy2st.onnx_backend.graph import Graph, create, from_text, to_text
 from dy2st_runtime import analyses, ir, passes, primitives
 from dy2st_runtime.archive import serialize
 from dy2st_runtime.errors import Dy2stError
@@ -23,11 +23,11 @@ from dy2st_runtime.ir.program import Program
 
 
 def graph(program: Program, values: Sequence[Any]) -> Graph:
-    """Return the graph of a program, from the disk if it was made before; see :func:`dy2st.onnx_backend.graph.made`."""
+    """Return the graph of a program, from the disk if it was made before; see :func:`dy2st.onnx_backend.graph.create`."""
     key = _key(program, values)
     if key is not None and (value := _read(folder() / key)) is not None:
         return value
-    result = made(program, values)
+    result = create(program, values)
     if key is not None:
         _write(folder(), key, result)
     return result

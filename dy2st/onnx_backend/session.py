@@ -57,7 +57,9 @@ class Session:
                 continue
             taken[position] = value
             kind = given.type.tensor_type.elem_type
-            tensor_proto = onnx.TensorProto(name=given.name, data_type=kind, dims=value.shape, data_location=onnx.TensorProto.EXTERNAL)
+            tensor_proto = onnx.TensorProto(
+                name=given.name, data_type=kind, dims=value.shape, data_location=onnx.TensorProto.EXTERNAL
+            )
             tensor_proto.external_data.add(key="location", value="memory")
             model.graph.initializer.append(tensor_proto)
         return taken

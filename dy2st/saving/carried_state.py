@@ -120,7 +120,7 @@ class _Fit:
 
     def __init__(self, program: Taken, writer: Writer, sources: Sequence[Source], results: dict[str, Dims]) -> None:
         self.captured, self.values = program.captured, program.values
-        self.writer, self.sources, self.found = writer, sources, results
+        self.writer, self.sources, self.known = writer, sources, results
 
     def check(self, source: Source, written: value_types.Type | None) -> None:
         """Compare what the program found at a source with what will be there; ask for what has to become an input."""
@@ -184,7 +184,7 @@ class _Fit:
         if isinstance(value, bool) and source.name.endswith(".training"):
             self.refuse(source, "is the mode of a module", "call train() or eval() outside of the model")
         if source.name not in self.captured.dynamic_state:
-            self.found[source.name] = None
+            self.known[source.name] = None
         elif source not in self.captured.state_sources:
             self.refuse(source, "is a number that is read as a whole with other values", "keep it in an attribute of its own")
 
@@ -204,7 +204,7 @@ class _Fit:
         known = self.captured.dynamic_state.get(source.name) or frozenset()
         changed = {dim for dim, (a, b) in enumerate(zip(before.sizes, written.sizes, strict=True)) if a != b} - known
         if changed:
-            self.found[source.name] = (self.found.get(source.name) or known) | changed
+            self.known[source.name] = (self.known.get(source.name) or known) | changed
 
     def _container(self, source: Source, value: Any, written: value_types.Type | None) -> None:
         parts = None if value is GONE else children(value)

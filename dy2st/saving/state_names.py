@@ -267,7 +267,10 @@ def _without_self(steps: tuple[Any, ...], taken: Taken) -> tuple[Any, ...]:
 
 
 def _ordered(arguments: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:
-    """Return the structure of the arguments, where the order of what was asked for it counts; those of ``**kwargs`` come last by name."""
+    """Return the structure of the arguments, where the order of what was asked for it counts.
+
+    Those of ``**kwargs`` come last by name.
+    """
     match ordered(arguments, orders):
         case TupleOf((args, DictOf(keys, items))) if any(keys[-len(order) :] == order for order in orders):
             return TupleOf((args, DictOf(keys, items, collections.OrderedDict)))

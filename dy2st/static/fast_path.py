@@ -126,7 +126,7 @@ def result_builder(structure: Structure) -> Callable[[Sequence[Any]], Any]:
         out.line(f"return {_expression(structure, out)}", 1)
     except NotInline:
         return lambda outputs: unflatten(structure, outputs)
-    return out.made("build", f"<result {id(structure):x}>")
+    return out.compiled("build", f"<result {id(structure):x}>")
 
 
 def _expression(structure: Structure, out: Writer) -> str:

@@ -110,7 +110,9 @@ def find(roots: Iterable[Step]) -> Step | None:
 
 
 def is_of_capture(value: Any) -> bool:
-    """Tell whether a value exists during a capture only. An ``Underway`` is of a static function, whose attributes decorators copy."""
+    """Tell whether a value exists during a capture only. An ``Underway`` is of a static function, whose attributes decorators
+    copy.
+    """
     if isinstance(value, FakeTensor):
         return isinstance(value.fake_mode.shape_env, CaptureShapes)
     if isinstance(value, SYMBOLIC_NUMBERS):
@@ -140,7 +142,10 @@ def _parts(value: Any) -> Iterator[Step]:
 
 
 def _items(table: dict[Any, Any] | types.MappingProxyType[Any, Any]) -> Iterable[tuple[Any, Any]]:
-    """Return a table's items as they are now: ``list(table.items())`` may collect garbage midway, whose finalizers change tables."""
+    """Return a table's items as they are now.
+
+    ``list(table.items())`` may collect garbage midway, whose finalizers change tables.
+    """
     return (dict.copy(table) if isinstance(table, dict) else table.copy()).items()
 
 

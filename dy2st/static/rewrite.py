@@ -61,8 +61,8 @@ def rewrite(pattern: Callable[..., Any], replacement: Callable[..., Any], *examp
     for any_sizes, any_scalars in itertools.product((True, False), repeat=2):
         try:
             sides = [_side(function, examples, any_sizes, any_scalars) for function in (pattern, replacement)]
-        except _Computed as found:
-            error = found
+        except _Computed as computed:
+            error = computed
             continue
         except Exception:
             if any_sizes or any_scalars:

@@ -248,7 +248,10 @@ class StaticFunction:
         return self._signature.call(args, kwargs, self.instance)
 
     def _capture(self, call: Call, lookup: Lookup) -> Lookup | Exception:
-        """Return the program for a call that has none yet; or, where the function may run as it is written, why there cannot be one."""
+        """Return the program for a call that has none yet.
+
+        Or, where the function may run as it is written, why there cannot be one.
+        """
         if self._eager is None:
             return self._programs.capture(call, lookup)
         refused = self._eager.error_of(call.key)

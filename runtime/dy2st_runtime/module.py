@@ -268,7 +268,10 @@ class LoadedModule(nn.Module):
             self._keep(written, result)
 
     def _has_left(self, entry: _Entry, leaves: Sequence[Any], raised: BaseException) -> bool:
-        """Tell whether a recording has run up to where a call has raised; if not so far, it does now: nothing has been written yet."""
+        """Tell whether a recording has run up to where a call has raised.
+
+        If not so far, it does now: nothing has been written yet.
+        """
         recording = entry.recording
         if recording is None or isinstance(raised, StepLimitError) or entry.running is recording:
             return not isinstance(raised, StepLimitError)

@@ -63,7 +63,8 @@ def _unbound(value: Undefined, kind: type[NameError], message: str) -> NameError
 
 
 def look_into(session: Session, *values: Any) -> None:
-    """Note that code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code read it.
+    """Note that code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code
+    read it.
 
     An attribute that is there on some ways only has been written since, so that nothing is to be guarded.
 

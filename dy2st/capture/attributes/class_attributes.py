@@ -133,7 +133,10 @@ def was_written(session: Session, value: Any, name: str) -> bool:
 
 
 def read_classes(session: Session, kinds: Iterable[type], name: str) -> None:
-    """Guard an attribute for which the code looks, and of which some classes had it written: what the others hold is guarded, class by class."""
+    """Guard an attribute for which the code looks, and of which some classes had it written.
+
+    What the others hold is guarded, class by class.
+    """
     for kind in kinds:
         if kind.__module__.partition(".")[0] in LIBRARIES:
             return

@@ -42,7 +42,10 @@ def over_names(session: Session, name: Any, use: Callable[[Any], Any]) -> Any:
 
 
 def own_method(value: Any, name: str) -> Any:
-    """Return the method with which the user's class of a value follows its attributes, if there is one: ``__getattr__ = dict.get`` too."""
+    """Return the method with which the user's class of a value follows its attributes, if there is one.
+
+    ``__getattr__ = dict.get`` too.
+    """
     result = as_written(storage.of_class(type(value), name))
     of_container = isinstance(result, _IN_C) and result.__name__ != name and issubclass(result.__objclass__, _CONTAINERS)
     return result if of_container or is_users_function(result) else None

@@ -73,7 +73,10 @@ class Joiner:
             waiting += [(option, is_kept) for part in inside for option in options_of(part)]
 
     def are_objects(self, a: Any, b: Any, place: Place | None) -> bool:
-        """Tell whether each branch leaves an object of its own: what stands for both stands for one where the other branch has none."""
+        """Tell whether each branch leaves an object of its own.
+
+        What stands for both stands for one where the other branch has none.
+        """
         return not isinstance(place, ContentsPlace) and self._is_object(a) and self._is_object(b)
 
     def tell_apart(self, pairs: Iterable[tuple[Any, Any, Place | None]]) -> None:
@@ -304,7 +307,10 @@ class Joiner:
         return id(container) in self._kept or self.session.ownership.is_older(container, self._start)
 
     def _lists(self, value: Any) -> Any:
-        """Return the list of the program that a list has become in a branch; one that is older is passed on as the object that it is."""
+        """Return the list of the program that a list has become in a branch.
+
+        One that is older is passed on as the object that it is.
+        """
         return value if self._is_older(value) else self.session.lists.of(value) or value
 
     def _take_apart(self, kind: value_types.Type, value: Any, leaves: list[Any], place: Place | None) -> None:

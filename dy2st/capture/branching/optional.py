@@ -40,7 +40,10 @@ def has_optional(value: Any) -> bool:
 
 
 def is_open(value: Any, *methods: str) -> bool:
-    """Return the same, for a question that these special methods answer: where the user has written one, it says what it looks at."""
+    """Return the same, for a question that these special methods answer.
+
+    Where the user has written one, it says what it looks at.
+    """
     return has_optional(value) and not any(has_own(value, name) for name in methods)
 
 

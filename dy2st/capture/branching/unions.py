@@ -38,7 +38,10 @@ def over(union: TaggedUnion, function: Callable[[Any], Any]) -> Any:
 
 
 def bound(union: TaggedUnion, **about: Any) -> Any:
-    """Return a tagged union without the option of being unbound, with a check that it is not; ``about`` as in :meth:`Undefined.error`."""
+    """Return a tagged union without the option of being unbound, with a check that it is not.
+
+    ``about`` as in :meth:`Undefined.error`.
+    """
     for tag, option in union.options.items():
         if isinstance(option, Undefined):
             check(need(), union.tag != tag, option.kind, *option.arguments, about=about)

@@ -258,10 +258,10 @@ def _construct(session: Session, kind: type, args: Any, kwargs: Any) -> Any:
     if union is not None and (kind in FAMILY or kind in (collections.deque, set, frozenset)):
         return over_argument(session, union, kind, args, kwargs)
     if kind is collections.deque:
-        return deques.made(*args, **kwargs)
+        return deques.create(*args, **kwargs)
     if kind in (set, frozenset) and args:
         return sets.collected(session, kind, *args)
-    table = tables.made(session, kind, args, kwargs)
+    table = tables.create(session, kind, args, kwargs)
     if table is not None:
         return construction.registered(session, table)
     result = construction.construct(session, kind, args, kwargs, call_plain)

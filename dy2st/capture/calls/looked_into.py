@@ -94,7 +94,9 @@ def _look_into_classes(session: Session, function: Any, args: tuple[Any, ...]) -
 
 
 def looked_into(session: Session, function: Any, handler: Any, args: tuple[Any, ...]) -> Any:
-    """Return the dict or set among some arguments of which a function needs the keys, or their order, that only the program knows."""
+    """Return the dict or set among some arguments of which a function needs the keys, or their order, that only the program
+    knows.
+    """
     if session.places.class_tables:
         _look_into_classes(session, function, args)
     table = next((value for value in args if isinstance(value, AbstractSet) or optional.has_optional(value)), None)
@@ -127,7 +129,9 @@ _OF_TABLES = frozenset(
 
 
 def _check_tables(session: Session, module: torch.nn.Module) -> None:
-    """Check that the order in which modules have their parameters, buffers and modules is asked by a method that takes one order."""
+    """Check that the order in which modules have their parameters, buffers and modules is asked by a method that takes one
+    order.
+    """
     for table in (table for part in module.modules() for table in storage.tables(part)):
         session.blocks.key_orders.check_order(session.blocks.key_orders.of(table), session.here(), lambda order: order is not None)
 

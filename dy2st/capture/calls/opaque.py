@@ -73,7 +73,9 @@ def _check_there(session: Session, function: types.FunctionType, results: list[A
 
 
 def reached(function: Callable[..., Any]) -> list[Any]:
-    """Return what a function that runs as it is written finds in its closure and its globals, and the functions that it calls there."""
+    """Return what a function that runs as it is written finds in its closure and its globals, and the functions that it calls
+    there.
+    """
     if not is_opaque(function):
         return []
     return [value for part in _with_helpers(function) for value in _held(part)]

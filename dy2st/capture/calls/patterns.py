@@ -1,8 +1,8 @@
 """What the patterns of a ``match`` statement ask of a subject, and what they take from it.
 
-A pattern looks at a subject twice: :func:`matches` tells whether it fits, and where it does :func:`found` gives the values of its
-names. What the structure of the subject decides is decided during the capture; equality with a value, the length of a list of the
-program, and which of several values a subject is, may be decided by a tensor.
+A pattern looks at a subject twice: :func:`matches` tells whether it fits, and where it does :func:`bound_values` gives the values
+of its names. What the structure of the subject decides is decided during the capture; equality with a value, the length of a list
+of the program, and which of several values a subject is, may be decided by a tensor.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pattern:
         return True
 
     def bind(self, subject: Any, value: Found) -> None:
-        """Put the values of the names into ``found``; the pattern fits."""
+        """Put the values of the names into ``value``; the pattern fits."""
 
 
 def matches(pattern: Pattern, subject: Any) -> Any:
@@ -54,33 +54,33 @@ def matches(pattern: Pattern, subject: Any) -> Any:
     return condition(pattern.fits(subject))
 
 
-def found(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
+def bound_values(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
     """Return the values of a pattern's names, where it fits; a subject that is one of several is one of those it fits."""
     if isinstance(subject, TaggedUnion):
         fitting = {tag: option for tag, option in subject.options.items() if matches(pattern, option) is not False}
         if len(fitting) > 1 and not isinstance(pattern, (Anything, As)):
             narrowed = TaggedUnion(subject.session, subject.tag, fitting)
-            return subject.session.over(narrowed, lambda option: found(pattern, option))  # type: ignore[no-any-return]
+            return subject.session.over(narrowed, lambda option: bound_values(pattern, option))  # type: ignore[no-any-return]
         subject = next(iter(fitting.values())) if len(fitting) == 1 else TaggedUnion(subject.session, subject.tag, fitting)
     if optional.has_optional(subject) and not (isinstance(pattern, (Anything, As)) or _answers_itself(pattern, subject)):
-        return _found_in_each(pattern, subject)
+        return _bound_in_each(pattern, subject)
     values: Found = {}
     pattern.bind(subject, values)
     return tuple(values[name] for name in pattern.names)
 
 
-def _found_in_each(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
+def _bound_in_each(pattern: Pattern, subject: Any) -> tuple[Any, ...]:
     """Return the same of a dict with items that are there on some ways only: of those of its ways that fit."""
 
     def fitting(one: Any) -> Any:
-        return found(pattern, one) if matches(pattern, one) is not False else (None,) * len(pattern.names)
+        return bound_values(pattern, one) if matches(pattern, one) is not False else (None,) * len(pattern.names)
 
     return optional.case_split(need(), subject, fitting)  # type: ignore[no-any-return]
 
 
 def _bind_part(pattern: Pattern, subject: Any, values: Found) -> None:
     if pattern.names:
-        values.update(zip(pattern.names, found(pattern, subject), strict=True))
+        values.update(zip(pattern.names, bound_values(pattern, subject), strict=True))
 
 
 class Anything(Pattern):

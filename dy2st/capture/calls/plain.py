@@ -62,7 +62,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
         )
     if isinstance(result, (list, tuple, dict)):
         session.ownership.own_all(result)
-    hidden_state.made(session, result)
+    hidden_state.note_created(session, result)
     return result
 
 

@@ -114,7 +114,7 @@ class CapturedDeque(AbstractDeque):
     # -- questions ---------------------------------------------------------------------------------------------------------
 
     def copy(self) -> CapturedDeque:
-        return made(self.items, self.maxlen)
+        return create(self.items, self.maxlen)
 
     __copy__ = copy
 
@@ -165,7 +165,7 @@ class CapturedDeque(AbstractDeque):
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, self.__class__):
             raise raised(TypeError(f'can only concatenate deque (not "{absent_attributes.class_name(other)}") to deque'))
-        return made(lists.concat(need(), self.items, _list_of(other)), self.maxlen)
+        return create(lists.concat(need(), self.items, _list_of(other)), self.maxlen)
 
     def __iadd__(self, other: Any) -> Any:
         self.extend(other)
@@ -178,7 +178,7 @@ class CapturedDeque(AbstractDeque):
         return self
 
     def __mul__(self, times: Any) -> Any:
-        return made(lists.repeat(need(), self.items, times), self.maxlen)
+        return create(lists.repeat(need(), self.items, times), self.maxlen)
 
     __rmul__ = __mul__
 
@@ -195,7 +195,7 @@ class CapturedDeque(AbstractDeque):
 CapturedDeque.__name__ = "collections.deque"  # Python's errors name a class so
 
 
-def made(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
+def create(iterable: Iterable[Any] = (), maxlen: Any = None) -> CapturedDeque:
     """Return ``collections.deque(iterable, maxlen)``."""
     session, deque = need(), CapturedDeque()
     if isinstance(maxlen, SYMBOLIC_NUMBERS):

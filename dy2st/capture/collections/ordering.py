@@ -130,7 +130,9 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
 
 
 def search(session: Session, items: Any, name: str, value: Any, *bounds: Any) -> Any:
-    """Return ``items.index(value)``, ``items.count(value)`` and ``items.remove(value)`` of Python's lists and tuples, item by item."""
+    """Return ``items.index(value)``, ``items.count(value)`` and ``items.remove(value)`` of Python's lists and tuples, item by
+    item.
+    """
     first, last, _ = slice(*(bounds or (None,)), *((None,) if len(bounds) == 1 else ())).indices(len(items))
     alike: Any = lambda index: same(session, value, items[index])  # noqa: E731
     places = range(first, last)

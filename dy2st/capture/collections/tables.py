@@ -62,7 +62,7 @@ def is_keyed(owner: Any, name: str, args: tuple[Any, ...]) -> bool:
     return name in _KEYED and isinstance(owner, lookup.MAPPINGS) and bool(args) and keys.is_open(args[0])
 
 
-def made(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def create(session: Session, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a dict that is made of keys known only at run time; ``None`` for any other."""
     if kind not in FAMILY or not args or (kind is collections.defaultdict and len(args) < 2):
         return None

@@ -37,9 +37,9 @@ def unbind(session: Session, tensor: torch.Tensor) -> RuntimeList:
         row = tensor.new_empty(tensor.shape[1:])
         if tensor.requires_grad:
             row = row.requires_grad_().clone()
-    made = session.lists.new(lattice.type_of(row))
-    session.builder.call(torch.ops.aten.unbind.int, (tensor, 0), {}, made)
-    return made
+    result = session.lists.new(lattice.type_of(row))
+    session.builder.call(torch.ops.aten.unbind.int, (tensor, 0), {}, result)
+    return result
 
 
 def iterable(session: Session, items: RuntimeList) -> RuntimeIterable:
@@ -49,17 +49,17 @@ def iterable(session: Session, items: RuntimeList) -> RuntimeIterable:
 
 def length(session: Session, items: RuntimeList) -> Any:
     """Return ``len(items)``."""
-    made = session.shapes.fresh_int(size=True)
-    session.builder.call(control.list_len, (items,), {}, made)
-    return made
+    result = session.shapes.fresh_int(size=True)
+    session.builder.call(control.list_len, (items,), {}, result)
+    return result
 
 
 def get(session: Session, items: RuntimeList, index: Any) -> Any:
     """Return ``items[index]``."""
     if isinstance(index, slice):
-        made = session.lists.new(items.element, alone=True)
-        session.builder.call(control.list_slice, (items, index), {}, made)
-        return made.items
+        result = session.lists.new(items.element, alone=True)
+        session.builder.call(control.list_slice, (items, index), {}, result)
+        return result.items
     index = _reached(session, items, ranges.index_of(session, index, items.items), "list index out of range")
     return _at(session, items, index)
 
@@ -127,7 +127,7 @@ def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
     return elements.item_node(session, value, normalized)
 
 
-def made(session: Session, items: list[Any]) -> RuntimeList:
+def create(session: Session, items: list[Any]) -> RuntimeList:
     """Turn a Python list into a list of the program, here and now.
 
     Raises:
@@ -234,18 +234,18 @@ def _reverse(session: Session, items: RuntimeList) -> None:
 
 def copy(session: Session, items: RuntimeList) -> Any:
     """Return ``items.copy()``."""
-    made = session.lists.new(items.element, alone=True)
-    session.builder.call(control.list_copy, (items,), {}, made)
-    return made.items
+    result = session.lists.new(items.element, alone=True)
+    session.builder.call(control.list_copy, (items,), {}, result)
+    return result.items
 
 
 def concat(session: Session, left: list[Any], right: list[Any]) -> list[Any]:
     """Return ``left + right``."""
     parts = [session.lists.of(items) for items in (left, right)]
     if parts == [None, None]:
-        made = left + right
-        session.lists.own(made)
-        return made
+        result = left + right
+        session.lists.own(result)
+        return result
     one, other = (known or copied(session, items) for known, items in zip(parts, (left, right)))
     joined = session.lists.new(_common(session, one.element, other.element), alone=True)
     session.builder.call(control.list_concat, (one, other), {}, joined)
@@ -262,9 +262,9 @@ def copied(session: Session, items: list[Any]) -> RuntimeList:
 def repeat(session: Session, items: list[Any], times: Any) -> Any:
     """Return ``items * times``."""
     if session.lists.of(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):
-        made = items * times
-        session.lists.own(made)
-        return made
+        result = items * times
+        session.lists.own(result)
+        return result
     known = session.lists.of(items) or copied(session, items)
     many = session.lists.new(known.element, alone=True)
     session.builder.call(control.list_repeat, (known, session.to_number(times)), {}, many)
@@ -301,13 +301,13 @@ def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     """Return ``torch.stack(items, dim)``."""
     example = _example(session, items)
     with quiet():
-        made = torch.stack([example], dim)
-        dim = dim % made.dim()
-        shape = list(made.shape)
+        result = torch.stack([example], dim)
+        dim = dim % result.dim()
+        shape = list(result.shape)
         shape[dim] = session.shapes.fresh_int(size=True)
-        made = _like(made, shape)
-    session.builder.call(torch.ops.aten.stack.default, (items, dim), {}, made)
-    return made
+        result = _like(result, shape)
+    session.builder.call(torch.ops.aten.stack.default, (items, dim), {}, result)
+    return result
 
 
 def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
@@ -316,9 +316,9 @@ def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
     with quiet():
         shape = list(example.shape)
         shape[dim % example.dim()] = session.shapes.fresh_int(size=True)
-        made = _like(example, shape)
-    session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, made)
-    return made
+        result = _like(example, shape)
+    session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, result)
+    return result
 
 
 def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any = None) -> torch.Tensor:
@@ -326,15 +326,15 @@ def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any 
     kind, dims = _numbers_in(session, items)
     expected = dtype or kind
 
-    def made() -> torch.Tensor:
+    def converted() -> torch.Tensor:
         sizes = (value_types.DYNAMIC,) * dims
         value = session.new_value(value_types.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
         session.builder.call(control.list_tensor, (items, dtype, device, expected), {}, value)
         return value  # type: ignore[no-any-return]
 
     if dims == 1 and expected == (dtype or torch.get_default_dtype()):
-        return made()
-    return capture_if_exp(length(session, items) > 0, made, lambda: torch.tensor([], dtype=dtype, device=device))  # type: ignore[no-any-return]
+        return converted()
+    return capture_if_exp(length(session, items) > 0, converted, lambda: torch.tensor([], dtype=dtype, device=device))  # type: ignore[no-any-return]
 
 
 def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
@@ -379,6 +379,6 @@ def _example(session: Session, items: RuntimeList) -> torch.Tensor:
 
 
 def _like(tensor: torch.Tensor, shape: list[Any]) -> torch.Tensor:
-    made = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+    result = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
     with torch.enable_grad():
-        return made.requires_grad_().clone() if tensor.requires_grad else made
+        return result.requires_grad_().clone() if tensor.requires_grad else result

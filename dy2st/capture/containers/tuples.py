@@ -28,7 +28,7 @@ def as_list(session: Session, value: Any) -> Any:
     return items
 
 
-def made(session: Session, value: tuple[Any, ...]) -> AbstractTuple:
+def create(session: Session, value: tuple[Any, ...]) -> AbstractTuple:
     """Return the tuple of the program with the items of one of Python."""
     items: list[Any] = as_list(session, value)
     session.lists.make(items)

@@ -97,7 +97,10 @@ def is_about_abstracts(session: Session, error: Exception) -> bool:
 
 
 def is_defect(error: Exception) -> bool:
-    """Tell whether code of this package has gone wrong by itself: no code of the user's makes it miss a name, or fail an assertion."""
+    """Tell whether code of this package has gone wrong by itself.
+
+    No code of the user's makes it miss a name, or fail an assertion.
+    """
     if not isinstance(error, (AssertionError, NameError)) or isinstance(error, errors.Dy2stError):
         return False
     *_, last = (step.tb_frame.f_code.co_filename for step in steps(error)) if error.__traceback__ is not None else ("",)

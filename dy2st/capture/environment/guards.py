@@ -104,7 +104,10 @@ class GuardTable:
         self.add(source, "equal", lambda now: same_constant(now, value), f"== {value!r}", value)
 
     def same(self, source: Source, value: Any) -> None:
-        """Require that the value stay the same object; a bound method, which Python makes anew at each access, that of the same object."""
+        """Require that the value stay the same object.
+
+        A bound method, which Python makes anew at each access, that of the same object.
+        """
         reference = weakly(value)
         check: _Check = lambda now: now is reference()  # noqa: E731
         if isinstance(value, types.MethodType):
@@ -190,7 +193,9 @@ class GuardTable:
         self.add(source, "module", check, f"is a {shape.kind.__name__} with the same children and hooks", data=shape)
 
     def tensor(self, source: Source, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> None:
-        """Require that a tensor keep dtype, device, layout, whether it requires a gradient, and its sizes except the dynamic ones."""
+        """Require that a tensor keep dtype, device, layout, whether it requires a gradient, and its sizes except the dynamic
+        ones.
+        """
         expected = TensorShape.of(tensor, dynamic)
 
         def check(now: Any) -> bool:
@@ -369,7 +374,10 @@ def _keys(container: Any) -> Any:
 
 
 def same_keys(now: Any, keys: Any) -> bool:
-    """Tell whether a container has as many items, or the same keys in the same order: True is not 1, and a tensor is itself only."""
+    """Tell whether a container has as many items, or the same keys in the same order.
+
+    True is not 1, and a tensor is itself only.
+    """
     if not isinstance(now, MAPPINGS):
         return bool(storage.base_of(now).__len__(now) == keys)
     held = storage.keys_of(now)

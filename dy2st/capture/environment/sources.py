@@ -133,7 +133,10 @@ def _without_fallback(owner: Any, name: str) -> Any:
 
 
 def held_item(owner: Any, key: Any) -> Any:
-    """Return an item of a container; its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it."""
+    """Return an item of a container.
+
+    Its class has no say: a ``Counter`` gives what is not there, and a ``defaultdict`` makes it.
+    """
     if isinstance(owner, dict):
         return dict.get(owner, key, GONE)
     return owner[key] if type(owner) in (list, tuple) else storage.base_of(owner).__getitem__(owner, key)

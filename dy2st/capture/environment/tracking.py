@@ -154,7 +154,10 @@ class Tracker:
         self._objects.setdefault(id(value), (value, source))
 
     def read(self, value: Any, source: Source, place: Place | None = None) -> None:
-        """Note that code under capture has read ``value`` from ``source``; ``place`` is where an input of the program can stand for it."""
+        """Note that code under capture has read ``value`` from ``source``.
+
+        ``place`` is where an input of the program can stand for it.
+        """
         if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, type) and self._made.is_of_call(value)):
             return  # the field of a named tuple: the item that it is has been read; or a class that this call makes
         if type(value) in PROXIES:

@@ -7,7 +7,10 @@ from typing import Any
 
 
 def attempted(step: Callable[[], Any], kinds: Any, otherwise: Callable[[], Any]) -> Any:
-    """Return what a step gives, or another one where it raises: ``getattr`` with a default, and what else catches exceptions itself."""
+    """Return what a step gives, or another one where it raises.
+
+    ``getattr`` with a default, and what else catches exceptions itself.
+    """
     try:
         return step()
     except kinds:

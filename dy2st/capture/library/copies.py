@@ -50,17 +50,17 @@ def _copy(session: Session, value: Any) -> Any:
         value = cells.as_read(session, value)
     if type(value) is list and session.lists.of(value) is not None:
         return session.call(value.copy)
-    made = copy.copy(value)
-    if any(type(item) is Cell for item in attributes(made).values()):
-        for name, item in attributes(made).items():
-            storage.keep(made, name, cells.made(session, cells.read(session, item)) if type(item) is Cell else item)
-    if type(made) is list:
-        session.lists.own(made)
-        return made
-    if made is value:
-        return made
-    session.blocks.key_orders.follow_object(made, value)
-    return construction.registered(session, made)
+    result = copy.copy(value)
+    if any(type(item) is Cell for item in attributes(result).values()):
+        for name, item in attributes(result).items():
+            storage.keep(result, name, cells.create(session, cells.read(session, item)) if type(item) is Cell else item)
+    if type(result) is list:
+        session.lists.own(result)
+        return result
+    if result is value:
+        return result
+    session.blocks.key_orders.follow_object(result, value)
+    return construction.registered(session, result)
 
 
 @handles(copy.deepcopy, takes_unions=True)
@@ -85,9 +85,9 @@ class _Deep:
             return self._union(part)
         if id(part) in self.known:
             return self.known[id(part)]
-        made = self._made(part)
-        self.known[id(part)] = made
-        return made
+        result = self._made(part)
+        self.known[id(part)] = result
+        return result
 
     def _union(self, part: TaggedUnion) -> Any:
         if may_be_undefined(part):
@@ -110,24 +110,24 @@ class _Deep:
 
     def _made(self, part: Any) -> Any:
         if isinstance(part, torch.Tensor):
-            made: Any = self._tensor(part, [pair for pair in self._copies if isinstance(pair[0], list)])
-            self._copies.append((part, made))
-            return made
+            results: Any = self._tensor(part, [pair for pair in self._copies if isinstance(pair[0], list)])
+            self._copies.append((part, results))
+            return results
         if type(part) is tuple:
             items = tuple(map(self.copied, part))
             return part if all(new is old for new, old in zip(items, part)) else items
         if type(part) is Cell:
-            return cells.made(self.session, self.copied(cells.read(self.session, part)))
+            return cells.create(self.session, self.copied(cells.read(self.session, part)))
         known = self.session.lists.of(part)
         if known is not None:
             is_flat = isinstance(known.element, value_types.TensorType)
             return self._tensors(part, known) if is_flat else comprehensions.mapped(part, self._apart)
         if type(part) is list:
-            made = []
-            self.known[id(part)] = made
-            made += map(self.copied, part)
-            self.session.lists.own(made)
-            return made
+            results = []
+            self.known[id(part)] = results
+            results += map(self.copied, part)
+            self.session.lists.own(results)
+            return results
         if type(part) is dict:
             table = self.known[id(part)] = construction.registered(self.session, {})
             table.update({key: self.copied(item) for key, item in part.items()})
@@ -137,29 +137,29 @@ class _Deep:
         if isinstance(part, HOLDERS) and not isinstance(part, AbstractObject) and not _own_ways(type(part)) and self._is_made(part):
             return self._holder(part)
         before = {*self.known}
-        made = copy.deepcopy(part, self.known)
+        results = copy.deepcopy(part, self.known)
         for inside in [copied for known, copied in self.known.items() if known not in before and known != id(self.known)]:
             self.session.ownership.own_all(inside)
-        return made if made is part else construction.registered(self.session, made)
+        return results if results is part else construction.registered(self.session, results)
 
     def _tensors(self, part: list[Any], known: RuntimeList) -> list[Any]:
         """Return a list of the program, in which a tensor may stand more than once, or as elsewhere: so does its copy."""
         session = self.session
-        made = session.lists.copy(known)
+        result = session.lists.copy(known)
         earlier = [*self._copies]
         k: Any = 0
 
         def look(item: Any) -> None:
             nonlocal k
             first = _position(session, part, item)
-            value = capture_if_exp(first >= k, lambda: self._tensor(item, earlier), lambda: access.item(made, first))
-            access.set_item(made, k, value)
+            value = capture_if_exp(first >= k, lambda: self._tensor(item, earlier), lambda: access.item(result, first))
+            access.set_item(result, k, value)
             k = k + 1
 
         session.allocations.own_variables(look)
         iteration.capture_for(iteration.by_position(session, part), look, ("k",), None)
-        self._copies.append((part, made))
-        return made
+        self._copies.append((part, result))
+        return result
 
     def _tensor(self, item: torch.Tensor, earlier: Sequence[tuple[Any, Any]]) -> Any:
         """Return a copy of a tensor, or the one of an earlier tensor, or of a list with tensors, that it is or is in."""
@@ -167,35 +167,35 @@ class _Deep:
             return tensor_copies.deep(
                 self.session, item, self.copied, [pair for pair in self._copies if isinstance(pair[0], torch.Tensor)]
             )
-        (part, made), *rest = earlier
+        (part, result), *rest = earlier
         if isinstance(part, list):
             first = _position(self.session, part, item)
-            return capture_if_exp(first >= 0, lambda: access.item(made, first), lambda: self._tensor(item, rest))
+            return capture_if_exp(first >= 0, lambda: access.item(result, first), lambda: self._tensor(item, rest))
         if (part.dtype, part.dim()) != (item.dtype, item.dim()):
             return self._tensor(item, rest)
-        return capture_if_exp(comparisons.is_(item, part), lambda: made, lambda: self._tensor(item, rest))
+        return capture_if_exp(comparisons.is_(item, part), lambda: result, lambda: self._tensor(item, rest))
 
     def _is_made(self, part: Any) -> bool:
         return id(part) in self.session.allocations.created and self.session.lists.of(part) is None
 
     def _holder(self, part: Any) -> Any:
         """Return a container of a class of the user's, of which Python would keep the items and attributes."""
-        made = construction.registered(self.session, empty_like(part))
-        self.known[id(part)] = made
+        result = construction.registered(self.session, empty_like(part))
+        self.known[id(part)] = result
         held = ContentsPlace(part).read()
         inside = {key: self.copied(item) for key, item in held.items()} if isinstance(part, dict) else list(map(self.copied, held))
-        ContentsPlace(made).write(inside)
+        ContentsPlace(result).write(inside)
         for name, item in attributes(part).items():
-            storage.keep(made, name, self.copied(item))
-        return made
+            storage.keep(result, name, self.copied(item))
+        return result
 
     def _object(self, part: Any) -> Any:
-        made = construction.registered(self.session, object.__new__(type(part)))
-        self.known[id(part)] = made
+        result = construction.registered(self.session, object.__new__(type(part)))
+        self.known[id(part)] = result
         for name, item in attributes(part).items():
-            storage.keep(made, name, self.copied(item))
-        self.session.blocks.key_orders.follow_object(made, part)
-        return made
+            storage.keep(result, name, self.copied(item))
+        self.session.blocks.key_orders.follow_object(result, part)
+        return result
 
 
 def _position(session: Session, items: list[Any], tensor: torch.Tensor) -> Any:
@@ -238,10 +238,10 @@ for _function in (pickle.dumps, pickle.dump):
 
 @handles(dataclasses.asdict)
 def _asdict(session: Session, value: Any, *, dict_factory: Callable[[Any], Any] = dict) -> Any:
-    def made(part: Any, parts: list[Any]) -> Any:
+    def rebuilt(part: Any, parts: list[Any]) -> Any:
         return session.call(dict_factory, list(zip((field.name for field in dataclasses.fields(part)), parts)))
 
-    return _taken_apart(session, dataclasses.asdict, value, made)
+    return _taken_apart(session, dataclasses.asdict, value, rebuilt)
 
 
 @handles(dataclasses.astuple)
@@ -264,10 +264,10 @@ def _taken_apart(session: Session, function: Any, value: Any, make: Callable[[An
         if session.lists.of(part) is not None:
             return comprehensions.mapped(part, inner)
         if isinstance(part, (list, tuple)):
-            made = type(part)(map(inner, part))
-            if type(made) is list:
-                session.lists.own(made)
-            return made
+            result = type(part)(map(inner, part))
+            if type(result) is list:
+                session.lists.own(result)
+            return result
         if type(part) is dict:
             return construction.registered(session, {inner(key): inner(item) for key, item in part.items()})
         return _deepcopy(session, part)

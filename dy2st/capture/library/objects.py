@@ -171,10 +171,10 @@ def _print(
 ) -> None:
     parts = text.joined(session, values, " " if sep is None else sep)
     if hidden_state.is_in_memory(session, file):
-        session.call(file.write, text.made(session, (*parts, "\n" if end is None else end)))
+        session.call(file.write, text.create(session, (*parts, "\n" if end is None else end)))
         return
     if file is not None:
-        line = wording.node_value(session, text.made(session, parts))
+        line = wording.node_value(session, text.create(session, parts))
         session.builder.call(control.call_, (print, (line,), {"end": end, "file": file, "flush": flush}))
         return
     session.builder.call(control.print_, (parts, "\n" if end is None else end))
@@ -192,7 +192,7 @@ def _to_text(function: Any, conversion: str | None) -> Handler:
 
 def _asked_as_it_is(function: Any, session: Session, *args: Any, **kwargs: Any) -> Any:
     """Return what puts the texts of its arguments next to each other, and does no more with them."""
-    return text.made(session, wording.asked(lambda: function(*args, **kwargs)))
+    return text.create(session, wording.asked(lambda: function(*args, **kwargs)))
 
 
 for _function in (string.Template.substitute, string.Template.safe_substitute):

@@ -104,7 +104,10 @@ def cut(text: str, longest: int) -> str:
 
 
 def _holds_object(value: Any) -> bool:
-    """Tell whether a place held something before the loop that has an identity: such come first, the others may become what they are."""
+    """Tell whether a place held something before the loop that has an identity.
+
+    Such come first, the others may become what they are.
+    """
     return any(isinstance(option, RuntimeList) or children(option) is not None for option in options_of(value))
 
 
@@ -164,7 +167,9 @@ def _joined(session: Session, carry: Carry, new: Any) -> value_types.Type:
 
 
 def _chooses_kept(kind: value_types.Type) -> bool:
-    """Tell whether a type is, or has in it, a tagged union of a container that is kept and of one that is passed on by what is in it."""
+    """Tell whether a type is, or has in it, a tagged union of a container that is kept and of one that is passed on by what is
+    in it.
+    """
     if isinstance(kind, value_types.TaggedUnionType):
         kept = any(isinstance(option, value_types.SameType) and children(option.value) is not None for option in kind.options)
         return kept and any(isinstance(option, (value_types.ContainerType, value_types.ListType)) for option in kind.options)
@@ -285,7 +290,7 @@ def _lists_in(value: Any) -> list[list[Any]]:
 
 def leaves(session: Session, carry: Carry, value: Any, out: list[Any]) -> None:
     if isinstance(carry.kind, value_types.ListType) and isinstance(value, tuple):
-        value = tuples.made(session, value)
+        value = tuples.create(session, value)
     try:
         abstract_values.leaves(carry.kind, value, out)
     except mismatches.Mismatch as error:  # a part is one of several values here, and a value of its own elsewhere

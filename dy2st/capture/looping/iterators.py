@@ -61,7 +61,8 @@ def started(iterable: Any) -> Any:
 
 
 def over(iterable: Any, refusal: str = "'{}' object is not iterable") -> Any:
-    """Return what Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted methods.
+    """Return what Python itself may iterate over instead: a tensor by its rows, an object of the user's through its converted
+    methods.
 
     Args:
         iterable: anything, or a tagged union: then it is what is in either now.

@@ -215,7 +215,7 @@ def _attempt(
         if not (carries.keep_older or dead) and _leaves_unclear(carries, after().unclear):
             carries.begin_again()
             return False
-        if not converged or session.lists.has_widened(known, region) or not (dead or united <= after().found):
+        if not converged or session.lists.has_widened(known, region) or not (dead or united <= after().positions):
             return False
         session.places.put(session.in_flight.left, None)  # what is recorded from here on runs on all ways
         outputs = [again, *_outputs(session, carries, dead)]
@@ -295,11 +295,14 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
         _link(session, carry, value, same, session.blocks.region.start)
     if session.in_flight.left.read() is not None:
         session.places.put(session.in_flight.left, None)  # there is no iteration after one that leaves for a handler
-    return inputs, unite.found
+    return inputs, unite.positions
 
 
 def _begin_tuples(session: Session, carry: Carry, value: Any, inputs: list[Any]) -> list[Any]:
-    """Return the numbers that tell which tuples from before the loop are in a value at the start of an iteration; none if nobody asks."""
+    """Return the numbers that tell which tuples from before the loop are in a value at the start of an iteration.
+
+    None if nobody asks.
+    """
     which = [session.new_value(value_types.NumberType("int")) for _ in carry.tuples] if session.tuples.are_told else []
     for number in which:
         session.builder.bind(number, session.builder.placeholder("which", number))
@@ -323,7 +326,9 @@ def _united(session: Session, carries: Carries) -> Uniting:
 
 
 def _leaves_unclear(carries: Carries, unclear: Sequence[Any]) -> bool:
-    """Tell whether an iteration leaves one object in several places, in one of which nobody can tell it from what was there before."""
+    """Tell whether an iteration leaves one object in several places, in one of which nobody can tell it from what was there
+    before.
+    """
     ids = {id(option) for option in unclear}
     left = [id(option) for carry in carries.values() for option in options_of(carry.final)] if ids else []
     return any(left.count(option) > 1 for option in ids)
@@ -334,7 +339,9 @@ def _uniting(session: Session, carries: Carries, start: int) -> Uniting:
 
 
 def _moves_outside(carries: Carries) -> bool:
-    """Tell whether an iteration leaves an object from outside, of which a place holds an abstract value, in another place than that."""
+    """Tell whether an iteration leaves an object from outside, of which a place holds an abstract value, in another place than
+    that.
+    """
     held = [(carry, part) for carry in carries.values() if carry.from_outside is not None for part in options_of(carry.start)]
     starts = {id(part): carry for carry, part in held if is_mutable(part)}
     if not starts:

@@ -63,7 +63,9 @@ def _columns(session: Session, columns: Columns, pattern: tuple[Pattern, ...]) -
     starred = STAR in pattern
     wanted = len(pattern) - starred
     if wanted:
-        check(session, columns.present, ValueError, f"not enough values to unpack (expected {'at least ' * starred}{wanted}, got 0)")
+        check(
+            session, columns.present, ValueError, f"not enough values to unpack (expected {'at least ' * starred}{wanted}, got 0)"
+        )
     return [column() for column in columns.columns]
 
 

@@ -34,7 +34,7 @@ def _refuse() -> NoReturn:
 Cell.refuse = staticmethod(_refuse)
 
 
-def made(session: Session, value: Any) -> Cell:
+def create(session: Session, value: Any) -> Cell:
     """Return a new cell."""
     items = [value]
     session.lists.own(items)
@@ -60,7 +60,7 @@ def give_attributes(session: Session, value: Any) -> None:
     for name, item in attributes(value).items():
         if not isinstance(item, (Cell, Undefined)):
             session.places.write(AttributePlace(value, name))
-            storage.keep(value, name, made(session, item))
+            storage.keep(value, name, create(session, item))
 
 
 def give_items(session: Session, table: Any) -> None:
@@ -69,7 +69,7 @@ def give_items(session: Session, table: Any) -> None:
         return
     for key, item in table.items():
         if not isinstance(item, (Cell, Undefined)) and session.allocations.is_inside(ItemPlace(table, key), session.blocks.region):
-            dict.__setitem__(table, key, made(session, item))
+            dict.__setitem__(table, key, create(session, item))
 
 
 def holds(table: Any) -> bool:

@@ -107,7 +107,7 @@ def is_in_memory(session: Session, file: Any) -> bool:
     return isinstance(file, _IN_MEMORY) and session.tracker.source_of(file) is None
 
 
-def made(session: Session, value: Any) -> None:
+def note_created(session: Session, value: Any) -> None:
     """Note that code that is not converted has given an object, which it may have made."""
     if isinstance(value, (*_BUFFERS, *_OWN)) or type(value).__module__ in _STEPPING:
         session.allocations.own(value)

@@ -47,7 +47,11 @@ def without_variables(function: types.FunctionType) -> types.FunctionType:
     """Return a function that says what another one is, and keeps nothing of the capture alive."""
     cells = tuple(types.CellType() for _ in function.__closure__ or ())
     function_type = types.FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
-    function_type.__qualname__, function_type.__doc__, function_type.__module__ = function.__qualname__, function.__doc__, function.__module__
+    function_type.__qualname__, function_type.__doc__, function_type.__module__ = (
+        function.__qualname__,
+        function.__doc__,
+        function.__module__,
+    )
     function_type.__annotations__ = dict(function.__annotations__)
     return function_type
 

@@ -32,7 +32,7 @@ class Uniting:
             dicts of several structures may be new ones.
 
     Attributes:
-        found: the positions that hold one object: the carried value, and the way in it.
+        positions: the positions that hold one object: the carried value, and the way in it.
         unclear: objects of which nobody can tell which option of a tagged union they are.
     """
 
@@ -40,7 +40,7 @@ class Uniting:
         self._session, self._start = session, start
         self._first: dict[int, list[tuple[Any, Position, Any, Any]]] = {}
         """What is met already, by what it stands for at the end."""
-        self.found: set[tuple[Position, Position]] = set()
+        self.positions: set[tuple[Position, Position]] = set()
         self.unclear: list[Any] = []
 
     def __call__(self, value: Any, initial: Any, final: Any, position: Position, *, is_object: bool = True) -> Any:
@@ -65,7 +65,7 @@ class Uniting:
         if is_object and not isinstance(value, tuple):
             known, first = self._known(value, initial, final, position)
             if first != position:
-                self.found.add((first, position))
+                self.positions.add((first, position))
                 return known
         return value if self._session.lists.of(value) else self._parts(value, initial, final, position)
 
@@ -80,7 +80,10 @@ class Uniting:
         return value, position
 
     def _union(self, value: TaggedUnion, initial: Any, final: Any, position: Position) -> Any:
-        """Return the options that are containers, each with what it alone stands for: the only one, or the only one of its structure."""
+        """Return the options that are containers, each with what it alone stands for.
+
+        The only one, or the only one of its structure.
+        """
         structures = {tag: shallow(option)[1] for tag, option in value.options.items() if self._is_new_container(option)}
         results = dict(value.options)
         for tag, structure in structures.items():

@@ -75,7 +75,8 @@ def _are_one(left: Any, right: Any) -> Any:
 
 
 def _are_one_plain(session: Session, left: Any, right: Any) -> Any:
-    """Tell whether two numbers or strings, of which the program makes one at least, are one object: few values have one object only.
+    """Tell whether two numbers or strings, of which the program makes one at least, are one object: few values have one object
+    only.
 
     Raises:
         DataDependentError: of two equal ones nobody knows whether the second was made anew.
@@ -330,17 +331,20 @@ def same(session: Session, value: Any, item: Any) -> Any:
 
 
 def position(session: Session, container: Any, value: Any, alike: Callable[[Session, Any, Any], Any] | None = None) -> Any:
-    """Return where the first item that is equal to a value stands in something of a length that is known only at run time; -1 if none."""
+    """Return where the first item that is equal to a value stands in something of a length that is known only at run time.
+
+    -1 if none.
+    """
     items = iteration.by_position(session, container)
-    found: Any = -1
+    result: Any = -1
     k: Any = 0
-    going = lambda: found < 0  # noqa: E731
+    going = lambda: result < 0  # noqa: E731
 
     def look(item: Any) -> None:
-        nonlocal found, k
-        found = capture_if_exp(truth(session, (alike or same)(session, value, item)), lambda: k, lambda: -1)
+        nonlocal result, k
+        result = capture_if_exp(truth(session, (alike or same)(session, value, item)), lambda: k, lambda: -1)
         k = k + 1
 
     session.allocations.own_variables(look)
-    iteration.capture_for(items, look, ("found", "k"), going)
-    return found
+    iteration.capture_for(items, look, ("result", "k"), going)
+    return result

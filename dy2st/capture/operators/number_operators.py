@@ -83,7 +83,10 @@ def _needs_record(target: Callable[..., Any], right: Any) -> bool:
 
 
 def _integer_power(session: Session, base: Any, exponent: Any) -> Any:
-    """Return a power of ints: an int, or a float where the exponent is negative; a tagged union of the two where nobody knows its sign."""
+    """Return a power of ints.
+
+    An int, or a float where the exponent is negative; a tagged union of the two where nobody knows its sign.
+    """
     natural = exponent >= 0
     known = session.shapes.known(natural)
     if known is not None:

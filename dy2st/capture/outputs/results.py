@@ -113,7 +113,9 @@ def of(session: Session, result: Any) -> Results:
 
 
 def until_now(session: Session) -> tuple[Written, tuple[Any, ...], list[Write]]:
-    """Return what has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be described."""
+    """Return what has been written outside, by the blocks around too, the outputs that it is made of, and what cannot be
+    described.
+    """
     describer = Describer(session)
     effects: list[Effect] = []
     writers: list[Writer] = []

@@ -186,7 +186,10 @@ def _record_failing(session: Session, error: BaseException, operation: Any, args
 
 
 def maker(session: Session, error: BaseException, values: list[Any]) -> Callable[..., BaseException]:
-    """Return what makes an exception like this one from the values that it adds to ``values``: the class, if that is all it takes."""
+    """Return what makes an exception like this one from the values that it adds to ``values``.
+
+    The class, if that is all it takes.
+    """
     recipe = _recipe(session, error, values, _MAX_CHAIN)
     own_init = hasattr(type(error).__init__, "__code__")
     special = own_init or recipe.names or recipe.fixed or recipe.links or recipe.suppress or recipe.itself or recipe.about

@@ -45,7 +45,10 @@ def unwound(session: Session, error: BaseException) -> tuple[BaseException, Any]
 
 
 def passed(session: Session, step: Any, error: BaseException) -> tuple[BaseException, Any]:
-    """Return what comes out of one handler, ``finally`` clause or context manager that an exception passes; and whether it ends in it."""
+    """Return what comes out of one handler, ``finally`` clause or context manager that an exception passes.
+
+    And whether it ends in it.
+    """
     try:
         taken = _while_handled(error, lambda: step.unwind(session, error))
     except Exception as other:
@@ -181,7 +184,8 @@ def matches(error: BaseException, kind: Any) -> bool:
 
 
 def outstanding(error: BaseException) -> Signal | errors.Dy2stError | None:
-    """Return the error or signal of the capture that was on its way out when a ``finally`` clause raised a user's exception instead.
+    """Return the error or signal of the capture that was on its way out when a ``finally`` clause raised a user's exception
+    instead.
 
     What such a clause does then is nothing that the program does: the names that it reads may not be bound yet.
     """

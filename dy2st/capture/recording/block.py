@@ -59,7 +59,9 @@ class BlockBuilder:
     # -- values to nodes -------------------------------------------------------------------------------------------------
 
     def argument(self, value: Any) -> Any:
-        """Return what stands for a value, or for each value in nested tuples, lists, dicts and slices, in the arguments of a node."""
+        """Return what stands for a value, or for each value in nested tuples, lists, dicts and slices, in the arguments of a
+        node.
+        """
         if isinstance(value, _VALUES):
             return self.node_of(value)
         if isinstance(value, (tuple, list)):

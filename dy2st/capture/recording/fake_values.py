@@ -44,7 +44,10 @@ class FakeValues:
         return getattr(tensor, "fake_mode", None) is self.mode
 
     def tensor(self, kind: value_types.TensorType) -> torch.Tensor:
-        """Return a tensor of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
+        """Return a tensor of the capture that nothing has computed yet.
+
+        What a block input or the result of a control node stands for.
+        """
         sizes = [self._new_size(size) for size in kind.sizes]
         with quiet(), torch.enable_grad():
             if kind.strides is None or not all(type(s) is int for s in sizes):
@@ -59,7 +62,7 @@ class FakeValues:
         tensor_traits.give_class(result, kind.kind)
         tensor_traits.mark(result, kind.mixed)
         self._traits.has_mixed = self._traits.has_mixed or bool(kind.mixed)
-        tensor_traits.made(result)
+        tensor_traits.note_created(result)
         return result
 
     def _new_size(self, size: Any) -> Any:

@@ -28,7 +28,10 @@ _SOME = (
 
 
 def refused_overlap(func: Any, args: Sequence[Any]) -> str | None:
-    """Return what torch says to an operation that writes its first argument in place; ``None`` if it accepts it, or that is not known."""
+    """Return what torch says to an operation that writes its first argument in place.
+
+    ``None`` if it accepts it, or that is not known.
+    """
     in_place = func.__name__.split(".")[0].endswith("_") and (torch.Tag.pointwise in func.tags or func in _ALSO)
     if not in_place or func.overloadpacket in _UNCHECKED or not args or not _is_known(args[0]):
         return None

@@ -129,7 +129,9 @@ class CaptureShapes(ShapeEnv):
         ways = itertools.product(*(self._values[symbol] for symbol in symbols))
         results = {int(expr.xreplace(dict(zip(symbols, map(sympy.Integer, way))))) for way in itertools.islice(ways, _MOST**2)}
         return (
-            tuple(sorted(results)) if len(results) <= _MOST and math.prod(len(self._values[s]) for s in symbols) <= _MOST**2 else None
+            tuple(sorted(results))
+            if len(results) <= _MOST and math.prod(len(self._values[s]) for s in symbols) <= _MOST**2
+            else None
         )
 
     def _in_range(self, expr: sympy.Basic) -> tuple[int, ...] | None:

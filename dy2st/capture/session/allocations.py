@@ -34,7 +34,10 @@ class Allocations:
         self._allocations.setdefault(id(value), (value, self.now() if since is None else since))
 
     def own_variables(self, function: Callable[..., Any]) -> None:
-        """Note that the variables that a function of ours shares with the code around it are made now: no state of the blocks begun."""
+        """Note that the variables that a function of ours shares with the code around it are made now.
+
+        No state of the blocks begun.
+        """
         for cell in getattr(function, "__closure__", None) or ():
             self.own(cell)
 

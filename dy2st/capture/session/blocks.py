@@ -151,7 +151,10 @@ class Blocks:
         return root
 
     def undo_all(self) -> None:
-        """Note that the capture is over: undo what it wrote; an object that it has made, such as an exception, keeps what it was given."""
+        """Note that the capture is over.
+
+        Undo what it wrote; an object that it has made, such as an exception, keeps what it was given.
+        """
         while self._regions:  # attempts that an exception of the program has left open come before the root
             undo_log = self._regions.pop().undo_log
             undo_log.forget_if(self._is_own)
@@ -285,7 +288,10 @@ class Blocks:
             set_grad_mode(before)
 
     def _check_not_caught(self, error: Exception) -> None:
-        """Check an error that leaves a block which may not be entered at run time: no handler outside of it may take it for granted."""
+        """Check an error that leaves a block which may not be entered at run time.
+
+        No handler outside of it may take it for granted.
+        """
         if any(step.catches(error) for step in self._in_flight.pending):
             raise Refused(
                 CaptureError(

@@ -61,7 +61,10 @@ class Carried:
         return id(value) in self._known or (is_mutable(value) and self._tracker.source_of(value) is not None)
 
     def told(self, value: Any, but: Iterable[Any] = ()) -> Any:
-        """Return a value, as a tagged union of objects where it is not known which it is; ``but`` some that are left as they are."""
+        """Return a value, as a tagged union of objects where it is not known which it is.
+
+        ``but`` some that are left as they are.
+        """
         if not self._known:
             return value
         if isinstance(value, TaggedUnion):

@@ -116,12 +116,18 @@ class ChosenTuples:
         return list(results.values())
 
     def replace(self, gone: Any, value: Any) -> None:
-        """Note that an object that a branch has made is another one from now on: no tuple that holds the first can be given back."""
+        """Note that an object that a branch has made is another one from now on.
+
+        No tuple that holds the first can be given back.
+        """
         if gone is not value:
             self._gone[id(gone)] = gone
 
     def is_known_here(self, value: Any) -> bool:
-        """Tell whether the block that is recorded now has all that is in a tuple: one that a branch has made is known by its place."""
+        """Tell whether the block that is recorded now has all that is in a tuple.
+
+        One that a branch has made is known by its place.
+        """
         builder = self._blocks.builder
         if id(value) in self._gone:
             return False
@@ -193,7 +199,10 @@ class ChosenTuples:
         return result
 
     def told(self, value: Any, asked: tuple[Any, ...] = ()) -> Any:
-        """Return a value, as a tagged union of tuples where it is not known which it is; ``asked`` are those that are told already."""
+        """Return a value, as a tagged union of tuples where it is not known which it is.
+
+        ``asked`` are those that are told already.
+        """
         if not self._made or not self.are_told:
             return value
         if isinstance(value, TaggedUnion):

@@ -18,7 +18,10 @@ class Codes:
         self._roots[id(function.__code__)] = function.__code__
 
     def around(self, function: types.FunctionType) -> list[types.CodeType]:
-        """Return the code around the definition of a function that has been made in one of these, outside first; nothing for others."""
+        """Return the code around the definition of a function that has been made in one of these, outside first.
+
+        Nothing for others.
+        """
         for root in self._roots.values():
             result = _way(root, function.__code__)
             if result:

@@ -255,7 +255,9 @@ class KeyOrders:
         self.put(table, each(self.now(table), lambda order: order.with_at(key, last)))
 
     def begin_iteration(self, place: Place, value: Any, final: Any, loop: object) -> None:
-        """Do what an iteration of a loop finds in a place. Keys that each one leaves are there all, or in the first none of them."""
+        """Do what an iteration of a loop finds in a place. Keys that each one leaves are there all, or in the first none of
+        them.
+        """
         if isinstance(place, (AttributePlace, ItemPlace)) and may_be_undefined(value) and not may_be_undefined(final):
             self._together[id(value)] = value, loop
 
@@ -324,7 +326,8 @@ class KeyOrders:
         return session.over(order, lambda option: use(reordered(table, option)))
 
     def told(self, session: Asking, value: Any, is_kept: Callable[[Any], bool], known: dict[int, tuple[Any, Any]]) -> Any:
-        """Return a value of which another is made, with what tells their order for the dicts in it: one of several, each with one order.
+        """Return a value of which another is made, with what tells their order for the dicts in it: one of several, each with one
+        order.
 
         Args:
             session: the capture.

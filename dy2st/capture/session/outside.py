@@ -132,7 +132,10 @@ class Outside:
         return self.adopt(value) if isinstance(value, torch.Tensor) and not self._fakes.is_abstract(value) else value
 
     def asked(self, real: torch.Tensor) -> torch.Tensor:
-        """Return a tensor that a function of torch gets, which may be one that computes nothing: what it says of the tensor is guarded."""
+        """Return a tensor that a function of torch gets, which may be one that computes nothing.
+
+        What it says of the tensor is guarded.
+        """
         source = self.tracker.source_of(real)
         if source is None or self._fakes.is_abstract(real) or refused_kind(real) is not None:
             return real
@@ -294,7 +297,9 @@ class Outside:
         return table.item(table.attribute(owner, "__dict__"), place.name, f"{owner.name}.{place.name}")
 
     def read(self, place: Place, source: Source | None = None) -> None:
-        """Note that code under capture is about to read a place, or to write it (what is written may depend on what it held before)."""
+        """Note that code under capture is about to read a place, or to write it (what is written may depend on what it held
+        before).
+        """
         if self._blocks.was_written(place.key) and not (isinstance(place, CellPlace) and self._blocks.is_only_noted(place)):
             return
         source = source or self.source_of(place)
@@ -314,7 +319,10 @@ class Outside:
             self.tracker.read(value, source, place)
 
     def writes_variable(self, place: CellPlace, source: Source) -> None:
-        """Note that a function that is called now may write a variable from outside; blocks around may have noted it, but nobody wrote it."""
+        """Note that a function that is called now may write a variable from outside.
+
+        Blocks around may have noted it, but nobody wrote it.
+        """
         if id(place.cell) not in self.cells:
             self.cells[id(place.cell)] = source
             self._found(place, source)

@@ -45,7 +45,10 @@ class Ownership:
         return result or (self._allocations.born(value) is not None and self._tracker.source_of(value) is None)
 
     def is_older(self, value: Any, time: int) -> bool:
-        """Tell whether a value is a list, dict or dataclass that was there at a time: others may hold it; it is passed on as it is."""
+        """Tell whether a value is a list, dict or dataclass that was there at a time.
+
+        Others may hold it; it is passed on as it is.
+        """
         if not (is_mutable(value) or isinstance(value, list)):  # a list of a class of the user's has no parts
             return False
         born = self._allocations.born(value)

@@ -197,7 +197,10 @@ class Session:
         return self.operators.call(function, *args, **kwargs)
 
     def new_value(self, kind: value_types.Type) -> Any:
-        """Return a value of the capture that nothing has computed yet: what a block input or the result of a control node stands for."""
+        """Return a value of the capture that nothing has computed yet.
+
+        What a block input or the result of a control node stands for.
+        """
         if isinstance(kind, value_types.NumberType):
             return fresh_number(self.shapes, kind.kind)
         if isinstance(kind, value_types.ListType):

@@ -32,9 +32,12 @@ def fstring(*parts: Any) -> Any:
 
 
 def put_together(session: Session, parts: Sequence[Any]) -> Any:
-    """Return the text of some parts: a string if all of it is known, a tagged union of strings where few unions of constants are not."""
+    """Return the text of some parts.
+
+    A string if all of it is known, a tagged union of strings where few unions of constants are not.
+    """
     chosen = _of_options(session, parts)
-    return made(session, parts) if chosen is None else chosen
+    return create(session, parts) if chosen is None else chosen
 
 
 _MOST_TEXTS = 8
@@ -42,7 +45,10 @@ _MOST_TEXTS = 8
 
 
 def _of_options(session: Session, parts: Sequence[Any]) -> Any:
-    """Return the text of tagged unions of constants, next to nothing else that is known only at run time: a tagged union of texts."""
+    """Return the text of tagged unions of constants, next to nothing else that is known only at run time.
+
+    A tagged union of texts.
+    """
     values = [(part, None, "") if isinstance(part, str) else part for part in parts]
     known = all(isinstance(part[2], str) and all(map(is_constant, options_of(part[0]))) for part in values)
     chosen = [part for part in values if isinstance(part[0], TaggedUnion)]
@@ -67,7 +73,7 @@ def _joined_options(session: Session, values: Sequence[Any]) -> Any:
     return TaggedUnion(session, union.tag, {tag: text.join_parts(with_option(option)) for tag, option in union.options.items()})
 
 
-def made(session: Session, parts: Sequence[Any]) -> str | Text:
+def create(session: Session, parts: Sequence[Any]) -> str | Text:
     """Return a text of parts as they are now: what may change in place afterwards is put into words at once."""
     pieces = flat(session, parts)
     if all(isinstance(part, str) for part in pieces):
@@ -197,7 +203,7 @@ def _not_equal(left: Text, right: Any) -> Any:
     return compared(need(), operator.ne, left, right) if isinstance(right, (str, Text)) else NotImplemented
 
 
-Text.made = lambda self: made_string(need(), self)  # type: ignore[method-assign]
+Text.as_runtime_string = lambda self: made_string(need(), self)  # type: ignore[method-assign]
 Text.__eq__, Text.__ne__ = _equal, _not_equal  # type: ignore[method-assign,assignment]  # operations of the program
 
 

@@ -31,7 +31,10 @@ def message(owner: Any, name: str) -> str:
 
 
 def class_name(value: Any) -> str:
-    """Return what Python's errors call the class of a value: classes in C have their module in it, such as ``collections.deque``."""
+    """Return what Python's errors call the class of a value.
+
+    Classes in C have their module in it, such as ``collections.deque``.
+    """
     if isinstance(value, torch.Tensor):
         return tensor_traits.class_of(value).__name__
     if isinstance(value, AbstractObject):

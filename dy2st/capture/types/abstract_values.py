@@ -33,7 +33,7 @@ def leaves(kind: value_types.Type, value: Any, out: list[Any]) -> None:
 
 
 def _program_value(value: Any) -> Any:
-    return value.made() if isinstance(value, Text) else runtime_list(contents(value)) or value
+    return value.as_runtime_string() if isinstance(value, Text) else runtime_list(contents(value)) or value
 
 
 def _union_leaves(options: tuple[value_types.Type, ...], value: Any, out: list[Any]) -> None:
@@ -53,7 +53,9 @@ def _union_leaves(options: tuple[value_types.Type, ...], value: Any, out: list[A
 
 
 def _one_of(kind: value_types.Type, union: Any, given: dict[int, Any]) -> list[Any]:
-    """Return the leaves of the one among some options of a tagged union that is there, where several have come to be of one kind."""
+    """Return the leaves of the one among some options of a tagged union that is there, where several have come to be of one
+    kind.
+    """
     if isinstance(kind, value_types.StringType) and len(given) > 1:
         return [union.session.one_string(union.tag, {tag: _program_value(option) for tag, option in given.items()})]
     results: dict[int, list[Any]] = {tag: [] for tag in given}

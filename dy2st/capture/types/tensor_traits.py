@@ -110,13 +110,16 @@ def give_class(abstract: torch.Tensor, kind: type) -> None:
             setattr(abstract, _CLASS, kind)
 
 
-def made(abstract: torch.Tensor) -> None:
+def note_created(abstract: torch.Tensor) -> None:
     """Note that no operation has computed an abstract value: it does not know which function of autograd gave the tensor."""
     setattr(abstract, _MADE, True)
 
 
 def is_made(abstract: torch.Tensor) -> bool:
-    """Tell whether an abstract value is for a tensor that no operation has computed: an input, or one that a branch or loop gives."""
+    """Tell whether an abstract value is for a tensor that no operation has computed.
+
+    An input, or one that a branch or loop gives.
+    """
     return bool(getattr(abstract, _MADE, False))
 
 
@@ -214,7 +217,7 @@ def _spread(func: Any, operands: Any, result: Any) -> None:
 
 
 def grad_fn(session: Capturing, tensor: torch.Tensor, value: Any) -> Any:
-    """Return ``tensor.grad_fn``, where the abstract value has ``found``."""
+    """Return ``tensor.grad_fn``, where the abstract value has ``value``."""
     return UnknownFunction(session) if value is not None and getattr(tensor, _MADE, False) else value
 
 

@@ -59,7 +59,10 @@ def contents_of(container: dict[Any, Any] | list[Any]) -> list[Any]:
 
 
 def copy_of(table: dict[Any, Any]) -> dict[Any, Any]:
-    """Return a dict with the same items; of a class of the user's, which may make its objects in another way, one of Python's own."""
+    """Return a dict with the same items.
+
+    Of a class of the user's, which may make its objects in another way, one of Python's own.
+    """
     if type(table) in _TABLES:
         return table.copy()
     items = dict(base_of(table).items(table))  # an OrderedDict has an order of its own
@@ -149,7 +152,10 @@ def is_shadowing(owner: Any, name: str) -> bool:
 
 
 def kept_in(owner: Any, name: str) -> str:
-    """Return the dict in which a module has an attribute: its own, or one of its tables; nothing where it has none, or is no module."""
+    """Return the dict in which a module has an attribute.
+
+    Its own, or one of its tables; nothing where it has none, or is no module.
+    """
     if not isinstance(owner, torch.nn.Module) or name in owner.__dict__:
         return "__dict__" if isinstance(owner, torch.nn.Module) else ""
     return next((kind for kind in MODULE_TABLES if name in owner.__dict__.get(kind, {})), "")
@@ -161,7 +167,10 @@ def may_register(value: Any) -> bool:
 
 
 def told_table(owner: Any, name: str) -> str:
-    """Return the table in which a module has an attribute, where another one of such a value would be kept elsewhere; else nothing."""
+    """Return the table in which a module has an attribute, where another one of such a value would be kept elsewhere.
+
+    Else nothing.
+    """
     if not isinstance(owner, torch.nn.Module):
         return ""
     if name in owner.__dict__:

@@ -104,7 +104,9 @@ class TaggedUnion:
         return result
 
     def flat(self) -> Any:
-        """Return the same tagged union with the options of those of its options that are tagged unions themselves in their place."""
+        """Return the same tagged union with the options of those of its options that are tagged unions themselves in their
+        place.
+        """
         if not any(isinstance(option, TaggedUnion) for option in self.options.values()):
             return self
         tags: list[tuple[int, Any]] = []

@@ -31,7 +31,7 @@ class Text:
                 return string
         return None
 
-    def made(self) -> RuntimeString:
+    def as_runtime_string(self) -> RuntimeString:
         """Return the string of the program that it is, put together where that is recorded now."""
         raise NotImplementedError  # see texts.text
 

@@ -161,7 +161,10 @@ class UndoLog:
 
 
 def _parts(write: Write, ordered: bool) -> dict[tuple[Any, ...], Write] | None:
-    """Return the items that a dict's new contents differ in; ``None`` where writing these would not give its keys in their order."""
+    """Return the items that a dict's new contents differ in.
+
+    ``None`` where writing these would not give its keys in their order.
+    """
     if not isinstance(write.place, ContentsPlace) or not isinstance(write.place.owner, dict):
         return None
     old, new = write.old, write.new

@@ -50,7 +50,7 @@ class Writer:
         if conditions:
             self.line(f"if not ({' and '.join(conditions)}): return None")
 
-    def made(self, name: str, file: str) -> Callable[..., Any]:
+    def compiled(self, name: str, file: str) -> Callable[..., Any]:
         """Return the function."""
         text = "\n".join(self.lines) + "\n"
         space = dict(self.names)

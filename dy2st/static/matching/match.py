@@ -80,7 +80,7 @@ def match_function(signature: CallSignature, call: Call, captured: Captured, spe
     out.line(f"return [{', '.join([*inputs, *states])}], {values}")
     out.line("except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, ReferenceError):", 1)
     out.line("return None")
-    return out.made("match", f"<match of {captured.program.name} {id(out):x}>")
+    return out.compiled("match", f"<match of {captured.program.name} {id(out):x}>")
 
 
 def _is_checked_by_key(spec: Any) -> bool:

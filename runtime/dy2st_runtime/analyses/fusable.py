@@ -171,7 +171,10 @@ def writes(node: fx.Node) -> bool:
 
 
 def dtype_of(node: fx.Node) -> str | None:
-    """Return the short name of a tensor's dtype (``f32``); of the first part where there are several; ``None`` for anything else."""
+    """Return the short name of a tensor's dtype (``f32``).
+
+    Of the first part where there are several; ``None`` for anything else.
+    """
     kind = node.meta.get("type", "")
     result = re.match(r"\(?(\w+)\[", kind, re.ASCII)
     return result[1] if result else None

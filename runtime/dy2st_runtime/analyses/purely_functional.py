@@ -65,7 +65,7 @@ class Closed:
 
         Args:
             values: of the inputs.
-            made: the results of the copy, all of them tensors.
+            collected: the results of the copy, all of them tensors.
 
         Returns:
             The values of the outputs; ``None`` if an assertion fails.

@@ -71,7 +71,10 @@ def _together(repetitions: int, most: int) -> int:
 
 
 def _period(keys: Sequence[Hashable]) -> tuple[int, int, int] | None:
-    """Return where the longest repetition starts, what its period is, and where it ends; ``None`` if it is less than half of the keys."""
+    """Return where the longest repetition starts, what its period is, and where it ends.
+
+    ``None`` if it is less than half of the keys.
+    """
     numbers: dict[Hashable, int] = {}
     codes = numpy.array([numbers.setdefault(key, len(numbers)) for key in keys])
     for period in range(1, min(len(codes) // 2, LONGEST_PERIOD)):

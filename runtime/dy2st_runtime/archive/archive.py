@@ -306,7 +306,11 @@ def _read(archive: container.Container, namespaces: Collection[str]) -> Model:
         leaves = weights.load(memoryview(_read_checked(archive, EXAMPLES, described.field(EXAMPLES))), EXAMPLES, copy=True)
     document = _read_document(parse(bytes(program), PROGRAM), stored, leaves, namespaces)
     about = parse(bytes(signature), SIGNATURE).optional("about")
-    return document if about is None else dataclasses.replace(document, about={key: text.text() for key, text in about.fields().items()})
+    return (
+        document
+        if about is None
+        else dataclasses.replace(document, about={key: text.text() for key, text in about.fields().items()})
+    )
 
 
 def _read_checked(archive: container.Container, name: str, described: Json) -> container.Part:

@@ -120,7 +120,10 @@ def _name_of(value: Any) -> str | None:
 
 
 def _with_text(node: fx.Node) -> Sequence[Any]:
-    """Return the arguments of a node; where an exception's only argument exists in this process alone, it is its text that is told."""
+    """Return the arguments of a node.
+
+    Where an exception's only argument exists in this process alone, it is its text that is told.
+    """
     first = {control.raise_: 1, control.assert_: 2}.get(node.target)  # type: ignore[call-overload]
     if first is None or len(node.args) != first + 1:
         return node.args

@@ -44,7 +44,7 @@ def check(program: Program) -> None:
 
 
 def apply(module: nn.Module, program: Program, outputs: Sequence[Any], results: dict[int, Any]) -> None:
-    """Carry out the effects of one call, in order; ``made`` takes the containers that they share with its result."""
+    """Carry out the effects of one call, in order; ``results`` takes the containers that they share with its result."""
     slots = {slot.name: slot for slot in program.states}
     collected = []
     for effect in program.effects:

@@ -269,7 +269,9 @@ def marked(structure: Structure, paths: Sequence[tuple[Any, ...]]) -> Structure:
 
 
 def ordered(structure: Structure, orders: Collection[tuple[Any, ...]]) -> Structure:
-    """Return a structure in which mappings and objects with some keys are ordered ones, which no other order of the keys can stand for."""
+    """Return a structure in which mappings and objects with some keys are ordered ones, which no other order of the keys can
+    stand for.
+    """
     if isinstance(structure, (Leaf, Const)):
         return structure
     items = tuple(ordered(item, orders) for item in structure.items)

@@ -39,7 +39,7 @@ def unflatten(structure: Structure, leaves: Sequence[Any], results: dict[int, An
     Args:
         structure: what to make.
         leaves: what the leaves stand for.
-        made: the shared containers that are there already, by number; those made here are added.
+        results: the shared containers that are there already, by number; those made here are added.
     """
     results = {} if results is None else results
     match structure:

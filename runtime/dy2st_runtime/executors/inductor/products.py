@@ -86,7 +86,7 @@ def _side_by_side(graph: fx.Graph, parts: Sequence[Any], dim: int, results: dict
         graph: where they are.
         parts: the matrices.
         dim: along which dimension.
-        made: what was put together already.
+        results: what was put together already.
     """
     if all(part.target is aten.permute.default and list(part.args[1]) == [1, 0] for part in parts):
         inside = _side_by_side(graph, [part.args[0] for part in parts], 1 - dim, results)

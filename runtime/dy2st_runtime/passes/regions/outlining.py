@@ -154,7 +154,7 @@ class _Stretch:
 
         Args:
             graph: theirs.
-            made: takes what stands for each operation from now on.
+            results: takes what stands for each operation from now on.
 
         Returns:
             The last node that was made.
