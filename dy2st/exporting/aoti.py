@@ -6,18 +6,18 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
-from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.utils import _pytree as pytree
 
 from dy2st.errors import ExportError
 from dy2st.exporting.targets import Runner, quietly
 from dy2st.lowering.context import brief
 from dy2st.lowering.export import Lowered
+from dy2st_runtime.executors.inductor.graph_passes import ChainedPass
 from dy2st_runtime.executors.inductor.guards import guarded
 from dy2st_runtime.ir.program import Program
 
@@ -60,31 +60,16 @@ def products_of_any_size() -> Iterator[None]:
     numbers where nothing is added. A pass of the user's own runs before.
     """
     settings: Any = torch._inductor.config
-    with settings.patch(post_grad_custom_pre_pass=_OpenProducts(settings.post_grad_custom_pre_pass)):
+    products = ChainedPass(_open_products, "dy2st products of any size", settings.post_grad_custom_pre_pass)
+    with settings.patch(post_grad_custom_pre_pass=products):
         yield
 
 
-class _OpenProducts(CustomGraphPass):
-    """``baddbmm`` in the place of ``bmm`` where a size is not a number.
-
-    Args:
-        before: another pass.
-    """
-
-    def __init__(self, before: Callable[[fx.Graph], None] | None) -> None:
-        self.before = before
-
-    def __call__(self, graph: fx.Graph) -> None:
-        if self.before is not None:
-            self.before(graph)
-        for node in list(graph.nodes):
-            if node.target is torch.ops.aten.bmm.default and not all(map(_has_known_sizes, node.all_input_nodes)):
-                _replace_product(graph, node)
-
-    def uuid(self) -> Any:
-        """For Inductor's cache of compiled graphs."""
-        own = getattr(self.before, "uuid", None)
-        return None if self.before is not None and own is None else ("dy2st products of any size", own and own())
+def _open_products(graph: fx.Graph) -> None:
+    """Put ``baddbmm`` in the place of ``bmm`` where a size is not a number."""
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten.bmm.default and not all(map(_has_known_sizes, node.all_input_nodes)):
+            _replace_product(graph, node)
 
 
 def _has_known_sizes(node: fx.Node) -> bool:

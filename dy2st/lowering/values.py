@@ -72,6 +72,27 @@ class ListValue:
         self.sequence, self.item = other.sequence, other.item
 
 
+def write_back(operands: Sequence[Any], positions: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Give what came from outside of a block its new contents.
+
+    Args:
+        operands: what the block was given.
+        positions: which of the operands it writes to.
+        values: its results, then the new contents, in the order of ``positions``.
+
+    Returns:
+        The results.
+    """
+    count = len(values) - len(positions)
+    for position, value in zip(positions, values[count:], strict=True):
+        outer = operands[position]
+        if isinstance(outer, ListValue):
+            outer.become(value)
+        else:
+            outer.copy_(value)
+    return tuple(values[:count])
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unbound:
     """What ``unbind`` gives for a size that is not known: a list that nobody changes.

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from dy2st.capture.recording.patches import Patch
+from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values.kinds import number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
@@ -40,7 +40,6 @@ _TO_INT = ("trunc", "floor", "ceil")
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
 _LOGIC = (operator.and_, operator.or_, operator.xor)
 _NUMBERS = (bool, int, float, *SYMBOLIC_NUMBERS)
-_originals: dict[tuple[type, str], Any] = {}
 
 
 def _recording() -> Session | None:
@@ -147,21 +146,5 @@ def _is_integer(kind: type) -> Callable[..., Any]:
     return method
 
 
-def _install() -> None:
-    for kind in SYMBOLIC_NUMBERS:
-        for name, method in _methods(kind).items():
-            _originals[kind, name] = vars(kind).get(name)
-            setattr(kind, name, method)
-
-
-def _uninstall() -> None:
-    for (kind, name), original in _originals.items():
-        if original is None:
-            delattr(kind, name)
-        else:
-            setattr(kind, name, original)
-    _originals.clear()
-
-
-OPERATORS = Patch(_install, _uninstall)
+OPERATORS = methods_patch(SYMBOLIC_NUMBERS, _methods)
 """Records operations on symbolic numbers."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 
 class Patch:
@@ -34,3 +35,29 @@ class Patch:
                 self._captures -= 1
                 if not self._captures:
                     self._remove()
+
+
+def methods_patch(kinds: Iterable[type], methods: Callable[[type], Mapping[str, Any]]) -> Patch:
+    """Return the patch that gives some classes methods, and takes them away again.
+
+    Args:
+        kinds: the classes.
+        methods: the methods of a class, by name.
+    """
+    originals: dict[tuple[type, str], Any] = {}
+
+    def install() -> None:
+        for kind in kinds:
+            for name, method in methods(kind).items():
+                originals[kind, name] = vars(kind).get(name)
+                setattr(kind, name, method)
+
+    def remove() -> None:
+        for (kind, name), original in originals.items():
+            if original is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, original)
+        originals.clear()
+
+    return Patch(install, remove)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.environment.tracking import PATCH_MARK
-from dy2st.capture.recording.patches import Patch
+from dy2st.capture.recording.patches import methods_patch
 from dy2st.capture.session.session import current
 from dy2st.capture.values.roles import Role, has
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, TaggedUnion, Undefined, may_be_undefined
@@ -110,27 +110,14 @@ def _methods(kind: Any) -> dict[str, Callable[..., str]]:
     return {"__repr__": shown, "__str__": text, "__format__": formatted}
 
 
-_PATCHED = (torch.Tensor, torch.nn.Parameter, *SYMBOLIC_NUMBERS)
-_originals: dict[tuple[type, str], Any] = {}
-
-
-def _install() -> None:
-    for kind, (name, method) in [(known, pair) for known in _PATCHED for pair in _methods(known).items()]:
-        _originals[kind, name] = vars(kind).get(name)
+def _marked_methods(kind: type) -> dict[str, Any]:
+    methods = _methods(kind)
+    for method in methods.values():
         setattr(method, PATCH_MARK, True)
-        setattr(kind, name, method)
+    return methods
 
 
-def _uninstall() -> None:
-    for (kind, name), original in _originals.items():
-        if original is None:
-            delattr(kind, name)
-        else:
-            setattr(kind, name, original)
-    _originals.clear()
-
-
-TEXTS = Patch(_install, _uninstall)
+TEXTS = methods_patch((torch.Tensor, torch.nn.Parameter, *SYMBOLIC_NUMBERS), _marked_methods)
 """Tensors and numbers of a capture answer so."""
 
 for _kind in (Text, TaggedUnion, Stale, Undefined):

@@ -14,7 +14,7 @@ from dy2st.lowering.context import Context, apart, check_aliases, check_hazards,
 from dy2st.lowering.control_flow import joins, slots
 from dy2st.lowering.control_flow.joins import NoJoinError
 from dy2st.lowering.control_flow.slots import Slot
-from dy2st.lowering.values import ListValue, flatten, unflatten
+from dy2st.lowering.values import flatten, unflatten, write_back
 from dy2st_runtime.ir.program import Block, nested_blocks
 from dy2st_runtime.primitives import control
 
@@ -111,15 +111,7 @@ class _Branch:
 
     def written(self, values: list[Any]) -> tuple[Any, ...]:
         """Give what came from outside its new contents."""
-        changed = (*self.tensors, *self.lists)
-        count = len(values) - len(changed)
-        for position, value in zip(changed, values[count:]):
-            outer = self.operands[position]
-            if isinstance(outer, ListValue):
-                outer.become(value)
-            else:
-                outer.copy_(value)
-        return tuple(values[:count])
+        return write_back(self.operands, (*self.tensors, *self.lists), values)
 
 
 def _all_nodes(block: Block) -> list[fx.Node]:

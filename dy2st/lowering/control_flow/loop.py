@@ -27,7 +27,7 @@ from dy2st.lowering.control_flow.slots import (
     PaddedSlot,
     TensorSlot,
 )
-from dy2st.lowering.values import ListValue, Number, as_tensor, flatten, unflatten
+from dy2st.lowering.values import ListValue, Number, as_tensor, flatten, unflatten, write_back
 from dy2st_runtime.ir.program import Block
 
 
@@ -125,17 +125,10 @@ class _Loop:
         return self.given_back(slots.leave(outside, results), analysis, variables)
 
     def given_back(self, values: list[Any], analysis: Analysis, variables: Sequence[Any]) -> tuple[Any, ...]:
-        count = len(values) - len(self.written)
         for value, result, first in zip(values, analysis.results, variables):
             if isinstance(value, ListValue) and value.items is None:
                 value.added, value.allotted = analysis.total(result, first), first.allotted
-        for position, value in zip(self.written, values[count:]):
-            outer = self.operands[position]
-            if isinstance(outer, ListValue):
-                outer.become(value)
-            else:
-                outer.copy_(value)
-        return tuple(values[:count])
+        return write_back(self.operands, self.written, values)
 
     def roomy(self, analysis: Analysis, pred: Any) -> list[Any]:
         """Return the slots with room for what grows."""

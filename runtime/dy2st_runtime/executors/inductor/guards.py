@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import fx
-from torch._inductor.custom_graph_pass import CustomGraphPass
+
+from dy2st_runtime.executors.inductor.graph_passes import ChainedPass
 
 _VERSION = 1
 """Part of the key under which Inductor keeps what it compiled; it counts up with each change in this file."""
@@ -65,35 +66,19 @@ def guarded() -> Iterator[None]:
     """Compile with the guards; a pass of the user's own runs before them."""
     _add_lowerings()
     settings: Any = torch._inductor.config
-    with settings.patch(post_grad_custom_post_pass=_Guards(settings.post_grad_custom_post_pass)):
+    guards = ChainedPass(_put_guards, f"dy2st guards {_VERSION}", settings.post_grad_custom_post_pass)
+    with settings.patch(post_grad_custom_post_pass=guards):
         yield
 
 
-class _Guards(CustomGraphPass):
-    """Puts the guards into a graph; Inductor calls it for each branch and body, too.
-
-    Args:
-        before: another pass.
-    """
-
-    def __init__(self, before: Callable[[fx.Graph], None] | None) -> None:
-        self.before = before
-
-    def __call__(self, graph: fx.Graph) -> None:
-        if self.before is not None:
-            self.before(graph)
-        for node in list(graph.nodes):
-            if node.target in (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop):
-                _own_results_of_blocks(graph, node)
-            if node.target is torch.ops.higher_order.cond:
-                _replace(graph, node, 3, torch.ops.dy2st.laid_out.default)
-            elif node.target is torch.ops.higher_order.while_loop:
-                _replace(graph, node, 2, torch.ops.dy2st.owned.default)
-
-    def uuid(self) -> Any:
-        """For Inductor's cache of compiled graphs."""
-        own = getattr(self.before, "uuid", None)
-        return None if self.before is not None and own is None else (f"dy2st guards {_VERSION}", own and own())
+def _put_guards(graph: fx.Graph) -> None:
+    for node in list(graph.nodes):
+        if node.target in (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop):
+            _own_results_of_blocks(graph, node)
+        if node.target is torch.ops.higher_order.cond:
+            _replace(graph, node, 3, torch.ops.dy2st.laid_out.default)
+        elif node.target is torch.ops.higher_order.while_loop:
+            _replace(graph, node, 2, torch.ops.dy2st.owned.default)
 
 
 def _own_results_of_blocks(graph: fx.Graph, node: fx.Node) -> None:
