@@ -111,7 +111,7 @@ from tests.mutation.tracing import Map
 test, folder = "tests/programs/test_branches.py", Path({folder!r})
 judge = Judge(Map(folder, Path.cwd()), [test], folder, Limits(60, 5, 0))
 print(judge.trace(test, "-k", "test_if_without_else"))
-for file, change in (("branching/branch.py", "-session.places.put(place, made[key])"), ("library/attention.py", "")):
+for file, change in (("branching/branch.py", "-session.places.put(place, results[key])"), ("library/attention.py", "")):
     every = faults.faults(importing.parsed(file), file)
     print(judge.found(next(fault for fault in every if fault.scope and change in fault.change)) or "survived")
 """

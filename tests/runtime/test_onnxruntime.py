@@ -435,8 +435,8 @@ def test_graphs_are_kept_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     from dy2st.onnx_backend import kept
 
     made: list[Any] = []
-    original = kept.made
-    monkeypatch.setattr(kept, "made", lambda *args: made.append(args) or original(*args))
+    original = kept.create
+    monkeypatch.setattr(kept, "create", lambda *args: made.append(args) or original(*args))
     monkeypatch.setattr(kept, "folder", lambda: tmp_path / "onnx")
 
     def call() -> Any:
