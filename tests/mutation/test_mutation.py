@@ -122,6 +122,7 @@ def test_a_fault_is_found_and_another_is_not(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", JUDGING.format(folder=str(tmp_path))], cwd=ROOT, capture_output=True, text=True, timeout=240
     )
+    assert done.returncode == 0, done.stderr
     traced, first, second = done.stdout.splitlines()
     assert traced == "1 tests"
     assert first.startswith("tests/programs/test_branches.py::test_if_without_else")
