@@ -107,7 +107,7 @@ def caught(box):
         return str(error)
 
 
-def test_properties():
+def test_a_property_that_raises_attribute_error_counts_as_absent():
     agree_with_state(asking(Half, lambda box: (getattr(box, "height", None), hasattr(box, "height"))))
 
 
@@ -119,5 +119,5 @@ def test_own_ways_give_way_to_the_fallback():
     agree_with_state(asking(Followed, lambda box: (box.height, getattr(box, "other", None))))
 
 
-def test_properties_of_modules():
+def test_a_property_of_a_module_that_raises_counts_as_absent():
     agree_with_state(asking(Module, lambda box: (getattr(box, "height", 3), caught(box))))

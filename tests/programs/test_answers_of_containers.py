@@ -88,7 +88,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_tables(use):
+def test_a_dict_of_the_users_class_answers_by_its_own_methods(use):
     def make():
         Odd.log = []
 
@@ -103,7 +103,7 @@ def test_tables(use):
     agree_with_state(make)
 
 
-def test_lists_that_grow():
+def test_a_list_that_grows_asks_its_class_as_often_as_eager():
     counts: collections.Counter = collections.Counter()
 
     class Counted(list):
@@ -191,7 +191,7 @@ class Ordered(Counting, collections.OrderedDict):
 
 
 @pytest.mark.parametrize("kind", [Plain, Ordered])
-def test_updates(kind):
+def test_update_calls_the_setitem_that_eager_calls(kind):
     def make():
         table = kind(a=1)
 
@@ -238,7 +238,7 @@ class Valued(typing.Protocol):
     value: typing.Any
 
 
-def test_protocols():
+def test_isinstance_of_a_protocol_follows_what_a_branch_sets_or_deletes():
     def make():
         box = Asked()
 

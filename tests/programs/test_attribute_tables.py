@@ -279,7 +279,7 @@ def object_that_the_function_makes() -> World:
 
 
 @pytest.mark.parametrize(("make", "programs"), CASES, ids=lambda value: getattr(value, "__name__", ""))
-def test_as_eager(make, programs):
+def test_dicts_of_attributes_are_read_and_written_as_in_eager(make, programs):
     agree(make, programs=programs)
 
 

@@ -895,5 +895,5 @@ def a_module_in_the_place_of_none():
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
-def test_as_eager(make):
+def test_attributes_and_their_state_are_those_of_eager(make):
     agree_with_state(make)

@@ -17,7 +17,7 @@ def test_and_or_not_in_a_test():
     agree(f, [*signs(), vec(-1, 0, 0), vec(4, 0, 1)])
 
 
-def test_laziness():
+def test_and_and_or_call_their_right_side_only_where_needed():
     def f(x):
         calls = torch.zeros(2)
 
@@ -49,7 +49,7 @@ def test_and_gives_the_operand():
     agree(f, [vec(1, 2), vec(0, 0), vec(1, -1), vec(0, 5)])
 
 
-def test_and_with_numbers():
+def test_and_and_or_of_a_number_give_the_operand():
     def f(x, n):
         k = n.item()
         return (k and 5), (k or 7), not k
@@ -69,7 +69,7 @@ def test_and_with_python_true_and_tensor():
     agree(f, signs())
 
 
-def test_chained_comparison():
+def test_a_chained_comparison_decides_as_in_eager():
     def f(x):
         if 0 < x.sum() < 5:
             return x + 1
@@ -94,7 +94,7 @@ def test_chain_evaluates_its_middle_once():
     agree(f, signs())
 
 
-def test_chain_is_lazy():
+def test_a_chained_comparison_stops_where_its_first_part_fails():
     def f(x):
         count = torch.zeros(1)
 
@@ -127,7 +127,7 @@ def test_item_in_a_list():
     agree(f, signs())
 
 
-def test_in_a_tensor():
+def test_in_finds_a_number_in_a_tensor():
     def f(x):
         if 2 in x:
             return x + 1
@@ -136,7 +136,7 @@ def test_in_a_tensor():
     agree(f, signs())
 
 
-def test_is_none():
+def test_is_none_follows_what_a_branch_has_bound():
     def f(x, y=None):
         if y is None and x.sum() > 0:
             y = x
@@ -145,7 +145,7 @@ def test_is_none():
     agree(f, [(vec(item),) for item in (1.0, -1.0, 0.0)])
 
 
-def test_is_between_tensors():
+def test_is_tells_an_alias_from_a_new_tensor():
     def f(x):
         y = x
         return y is x, x.clone() is x, (x + 0) is not x
@@ -187,7 +187,7 @@ def test_bool_of_comparison_stored():
     agree(f, signs())
 
 
-def test_any_all():
+def test_any_and_all_decide_over_tensors_and_bools():
     def f(x):
         a = any(v > 2 for v in x)
         b = all([v > 0 for v in x])
@@ -198,7 +198,7 @@ def test_any_all():
     agree(f, signs())
 
 
-def test_comparison_of_items():
+def test_items_of_a_tensor_are_compared_like_numbers():
     def f(x):
         a, b = x[0].item(), x[1].item()
         return a < b, a == b, a != b, a >= b, (a < b) + 1, (a < b) and a
@@ -216,7 +216,7 @@ def test_comparison_of_item_with_float_and_int():
     agree(f, signs(torch.int64))
 
 
-def test_bool_arithmetic():
+def test_bools_of_tensors_are_computed_with_like_numbers():
     def f(x):
         a, b = bool(x[0] > 0), bool(x[1] > 0)
         return a + b, a & b, a | b, a ^ b, a == b, a != b, a * 3, int(a), float(b), a and b, a or b
@@ -224,7 +224,7 @@ def test_bool_arithmetic():
     agree(f, [vec(1, 1), vec(1, -1), vec(-1, 1), vec(-1, -1)])
 
 
-def test_bool_times_tensor():
+def test_a_bool_of_a_tensor_multiplies_a_tensor():
     def f(x):
         a = bool(x[0] > 0)
         return x * a
@@ -232,7 +232,7 @@ def test_bool_times_tensor():
     agree(f, signs())
 
 
-def test_bool_as_index():
+def test_an_int_of_a_comparison_is_an_index():
     def f(x):
         a = int(x[0] > 0)
         return x[a]
@@ -240,7 +240,7 @@ def test_bool_as_index():
     agree(f, signs())
 
 
-def test_truth_of_numbers():
+def test_numbers_of_a_tensor_are_true_unless_zero():
     def f(x):
         n = int(x.sum())
         s = x.sum().item()
@@ -256,7 +256,7 @@ def test_truth_of_numbers():
     agree(f, [*signs(), vec(0.5, 0, 0)])
 
 
-def test_truth_of_nan():
+def test_nan_is_true_and_equals_nothing():
     def f(x):
         s = x.sum().item()
         return s == s, s < 1, bool(s), s != s

@@ -42,7 +42,7 @@ def test_gradient_of_an_unused_input_stays_none():
     agree(f, [(vec(1, 2, grad=True), vec(3, 4, grad=True)), (vec(-1, -2, grad=True), vec(3, 4, grad=True))])
 
 
-def test_elif_chain():
+def test_an_elif_chain_takes_the_first_branch_that_holds():
     def f(x):
         s = x.sum()
         if s > 5:
@@ -161,7 +161,7 @@ def test_fresh_or_input_returned_keeps_identity():
     agree(f, signs())
 
 
-def test_shapes_that_differ():
+def test_branches_may_give_shapes_that_differ():
     def f(x):
         if x.sum() > 0:
             y = x[:1]
@@ -196,7 +196,7 @@ def test_shape_of_rank_two_with_a_branch_then_matmul():
     agree(f, signs())
 
 
-def test_strides_that_differ():
+def test_branches_may_give_strides_that_differ():
     def f(x):
         m = torch.outer(x, x)
         if x.sum() > 0:
@@ -216,7 +216,7 @@ def test_view_of_a_value_with_strides_that_differ():
     agree(f, signs())
 
 
-def test_numbers_int():
+def test_ints_that_branches_choose_stay_numbers():
     def f(x):
         if x.sum() > 0:
             n = 2
@@ -281,7 +281,7 @@ def test_int_tensor_times_int_or_float():
     agree(f, signs(torch.int64))
 
 
-def test_bool_values():
+def test_bools_that_branches_choose_decide_another_branch():
     def f(x):
         if x.sum() > 0:
             flag = True
@@ -294,7 +294,7 @@ def test_bool_values():
     agree(f, signs())
 
 
-def test_bool_expression_values():
+def test_a_bool_of_a_comparison_is_negated_and_computed_with():
     def f(x):
         flag = bool(x.sum() > 0)
         other = not flag
@@ -303,7 +303,7 @@ def test_bool_expression_values():
     agree(f, signs())
 
 
-def test_dtypes_that_differ():
+def test_branches_may_give_dtypes_that_differ():
     def f(x):
         if x.sum() > 0:
             y = x
@@ -315,7 +315,7 @@ def test_dtypes_that_differ():
     agree(f, signs(grad=True))
 
 
-def test_ranks_that_differ():
+def test_branches_may_give_ranks_that_differ():
     def f(x):
         y = x if x.sum() > 0 else x.sum()
         z = y * 2
@@ -416,7 +416,7 @@ def test_name_deleted_in_a_branch():
     agree(f, signs())
 
 
-def test_conditional_expression():
+def test_a_conditional_expression_gives_the_value_that_a_tensor_decides():
     def f(x):
         y = x + 1 if x.sum() > 0 else x - 1
         return y * (2 if x[0] > 0 else 3)
@@ -445,7 +445,7 @@ def test_side_effects_of_the_branch_not_taken_do_not_happen():
     agree(f, signs())
 
 
-def test_nested_ifs():
+def test_nested_ifs_take_the_branches_of_eager():
     def f(x):
         y = x
         if x.sum() > 0:
@@ -559,7 +559,7 @@ def test_condition_with_many_elements_raises_as_eager():
     agree(f, [vec(1, 2), vec(-1, 2)], programs=None)
 
 
-def test_condition_is_nan():
+def test_a_condition_that_is_nan_counts_as_true():
     def f(x):
         if x.sum():
             return x + 1
@@ -581,7 +581,7 @@ def test_one_object_from_both_branches():
     agree(f, signs())
 
 
-def test_tuple_values():
+def test_branches_may_bind_a_name_to_tuples():
     def f(x):
         if x.sum() > 0:
             pair = (x, 1)
@@ -593,7 +593,7 @@ def test_tuple_values():
     agree(f, signs())
 
 
-def test_dict_values():
+def test_branches_may_bind_a_name_to_dicts():
     def f(x):
         if x.sum() > 0:
             d = {"a": x, "n": 1}
@@ -651,7 +651,7 @@ def test_requires_grad_differs_between_branches():
     agree(f, signs(grad=True))
 
 
-def test_pass_branches():
+def test_branches_that_only_pass_change_nothing():
     def f(x):
         if x.sum() > 0:
             pass

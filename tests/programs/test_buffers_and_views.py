@@ -30,7 +30,7 @@ def view_here(x):
 
 
 @pytest.mark.parametrize("program", [made, from_outside, from_both_ways, view_here])
-def test_as_eager(program):
+def test_buffers_and_views_say_what_they_are_in_one_program(program):
     static = dy2st.to_static(program)
     for x in (torch.ones(2), -torch.ones(2)):
         assert static(x) == program(x)
@@ -100,7 +100,7 @@ def test_computing_with_an_id_is_refused(program):
         dy2st.to_static(program)(torch.ones(2))
 
 
-def test_ids_as_keys():
+def test_ids_are_keys_that_tell_objects_apart():
     def f(x):
         one, other = Thing(), Thing()
         table = {id(one): 1, id(other): 2}
