@@ -31,7 +31,7 @@ def positive(x):
     return x * 3
 
 
-def test_in_a_branch():
+def test_what_a_branch_raises_is_caught_around_it():
     def f(x):
         y = x
         try:
@@ -46,7 +46,7 @@ def test_in_a_branch():
     agree(f, XS)
 
 
-def test_both_branches():
+def test_a_clause_catches_what_either_branch_raises():
     def f(x):
         n = 0
         try:
@@ -67,7 +67,7 @@ def test_both_branches():
     agree(f, XS)
 
 
-def test_a_function_raises():
+def test_what_a_called_function_raises_is_caught_by_the_caller():
     def f(x):
         try:
             y = positive(x)
@@ -83,7 +83,7 @@ def test_a_function_raises():
     agree(f, XS)
 
 
-def test_what_python_raises():
+def test_what_python_raises_on_some_ways_is_caught():
     def f(x, table):
         items = []
         if x.sum() > 0:
@@ -133,7 +133,7 @@ def test_an_exception_with_values():
     agree(f, XS)
 
 
-def test_a_message():
+def test_a_caught_message_has_the_number_of_a_tensor():
     def f(x):
         try:
             n = int(x.sum())
@@ -195,7 +195,7 @@ def test_a_loop_that_a_tensor_ends():
     agree(f, [(x, n) for x, n in zip(XS, COUNTS)])
 
 
-def test_an_endless_loop():
+def test_an_endless_loop_is_ended_by_what_it_raises():
     def f(x):
         n = 0
         try:
@@ -274,7 +274,7 @@ def test_statements_inside_each_other():
     agree(f, XS)
 
 
-def test_raised_again():
+def test_an_exception_is_raised_again_where_a_tensor_decides():
     def inner(x):
         try:
             return positive(x)
@@ -345,7 +345,7 @@ def test_a_finally_clause_that_drops_it():
     agree(f, XS)
 
 
-def test_generators():
+def test_what_a_generator_raises_is_caught_around_its_loop():
     def numbers(x):
         yield x
         if x.sum() > 0:
@@ -370,7 +370,7 @@ class Box:
         self.seen = torch.zeros(4, dtype=torch.float64)
 
 
-def test_state():
+def test_state_changed_before_an_exception_is_kept_as_in_eager():
     def make():
         box = Box()
 
@@ -423,7 +423,7 @@ def test_an_object_keeps_its_identity():
     agree_with_state(make)
 
 
-def test_managers_are_left():
+def test_context_managers_are_left_by_an_exception_before_it_is_caught():
     log = []
 
     class Logged:
@@ -452,7 +452,7 @@ def test_managers_are_left():
     agree_with_state(make)
 
 
-def test_suppressed():
+def test_suppress_drops_what_a_tensor_decides_to_raise():
     def f(x):
         y = x
         with contextlib.suppress(ValueError, KeyError):
@@ -490,7 +490,7 @@ def test_a_manager_that_catches():
     agree(f, XS)
 
 
-def test_autocast_is_refused():
+def test_an_exception_that_goes_past_autocast_is_refused():
     def f(x):
         try:
             with torch.autocast("cpu"):

@@ -346,7 +346,7 @@ def check(program, backend, *args):
 
 @pytest.mark.parametrize("backend", ["native", "python"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_item(kind, backend):
+def test_items_of_each_kind_are_changed_in_one_program(kind, backend):
     check(each, backend, kind)
 
 
@@ -354,7 +354,7 @@ def test_each_item(kind, backend):
 @pytest.mark.parametrize(
     "program", [best, in_branches, in_two_lists, put_in_again, worklist, matched, sorted_and_removed, nothing_yet, in_each_other]
 )
-def test_objects(program, kind):
+def test_objects_in_growing_lists_are_changed_as_in_eager(program, kind):
     check(program, "native", kind)
 
 
@@ -366,7 +366,7 @@ def test_ways_to_change_an_item(program, backend):
     check(program, backend)
 
 
-def test_saved(tmp_path):
+def test_programs_that_change_items_are_saved_and_loaded(tmp_path):
     for number, program in enumerate((last_entry, particles)):
         x = torch.tensor(WAYS[0])
         dy2st.save(dy2st.to_static(program), str(tmp_path / f"p{number}.dy2st"), input_spec=[x])
@@ -375,7 +375,7 @@ def test_saved(tmp_path):
             assert shown(loaded(torch.tensor(way)), {}) == shown(program(torch.tensor(way)), {})
 
 
-def test_printed(capsys):
+def test_changed_items_are_printed_as_in_eager(capsys):
     def prints(x):
         items = filled(x, Plain) + filled(x, Data)
         for item in items:

@@ -112,7 +112,7 @@ def test_what_steps_through_a_choice(function):
     agree(lambda: World(function, (), calls(UP, DOWN, ZERO, UP)), programs=1)
 
 
-def test_lists_from_outside():
+def test_a_chosen_list_from_outside_is_read_and_changed():
     def make():
         one, other = [torch.ones(2)], [torch.zeros(2), torch.ones(2)]
 

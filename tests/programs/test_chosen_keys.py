@@ -228,7 +228,7 @@ def library(x):
         ordered, made_tables, library,
     ],
 )  # fmt: skip
-def test_chosen(program):
+def test_a_key_that_a_tensor_chooses_is_used_as_in_eager(program):
     agree(program, CALLS)
 
 
@@ -264,7 +264,7 @@ def not_in_list(x):
 
 
 @pytest.mark.parametrize("program", [item_missing, changed_missing, deleted_missing, popped_missing, removed_missing, not_in_list])
-def test_missing(program):
+def test_a_chosen_key_that_is_missing_raises_eagers_error(program):
     agree(program, CALLS)
 
 
@@ -279,7 +279,7 @@ class Model(torch.nn.Module):
         return self.layers[key(x)](x), self.seen.get(key(x[:1])), f"{key(x)}!"
 
 
-def test_state_and_saving(tmp_path):
+def test_state_under_a_chosen_key_is_kept_and_saved(tmp_path):
     model = Model()
     agree(model, CALLS)
     dy2st.save(dy2st.to_static(Model()), tmp_path / "m.dy2st", input_spec=[dy2st.InputSpec([3])])
@@ -326,7 +326,7 @@ class Hashed:
 
 
 @pytest.mark.parametrize("program", [nobody_knows_the_number, nobody_knows_the_text])
-def test_refused(program):
+def test_a_key_known_only_at_run_time_is_refused(program):
     with pytest.raises(dy2st.DataDependentError, match="known only at run time is put into a dict"):
         dy2st.to_static(program)(CALLS[0])
 

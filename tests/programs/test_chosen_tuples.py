@@ -636,11 +636,11 @@ def grad_tuple():
 
 
 @pytest.mark.parametrize("make", WORLDS)
-def test_which_tuple(make):
+def test_a_tuple_keeps_the_identity_that_it_has_in_eager(make):
     agree(make, programs=4)
 
 
-def test_nobody_asks():
+def test_a_program_does_not_keep_which_tuple_unless_asked():
     def f(x, state):
         pair = state
         while x.sum() < 3:
@@ -673,7 +673,7 @@ def replaced(x, state):
     return state
 
 
-def test_saved_and_exported(tmp_path):
+def test_a_saved_program_gives_back_the_tuple_that_eager_does(tmp_path):
     spec = [InputSpec([2], "float32"), (InputSpec([2], "float32"), InputSpec([2], "float32"))]
     dy2st.save(replaced, tmp_path / "f.dy2st", input_spec=spec)
     loaded = dy2st_runtime.load(tmp_path / "f.dy2st")

@@ -36,7 +36,7 @@ def test_what_a_branch_knows_is_forgotten_after_it() -> None:
     agree(f, [UP, DOWN])
 
 
-def test_equality_of_members() -> None:
+def test_a_chosen_enum_member_is_compared_as_in_eager() -> None:
     def f(x):
         mode = Mode.A if x.sum() > 0 else Mode.B
         other = Mode.B if x[0] > 0 else Mode.A
@@ -45,7 +45,7 @@ def test_equality_of_members() -> None:
     agree(f, [UP, DOWN])
 
 
-def test_integer_enumeration() -> None:
+def test_a_chosen_member_of_an_int_enum_is_a_number() -> None:
     def f(x):
         level = Level.LOW if x.sum() > 0 else Level.HIGH
         return level, level.name, level + 1, level == 1, level < Level.HIGH, int(level), x * level
@@ -53,7 +53,7 @@ def test_integer_enumeration() -> None:
     agree(f, [UP, DOWN])
 
 
-def test_while_a_list() -> None:
+def test_a_loop_runs_while_a_list_has_items() -> None:
     def f(n):
         stack, steps = [int(n)], 0
         while stack:
@@ -84,7 +84,7 @@ def test_items_of_python_sequences() -> None:
     agree(f, [torch.tensor(n) for n in (1, 0, -1, -2, 2, 1)])
 
 
-def test_texts() -> None:
+def test_numbers_and_tensors_are_formatted_as_in_eager() -> None:
     def f(n, x):
         v = x.sum().item()
         print("%s %d %5.2f %x %%" % ("a", n.item(), v, int(n) + 9), "%s" % [v, 1], "%(b)r %(a)3.1f" % {"a": v, "b": "z"})

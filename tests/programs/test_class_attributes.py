@@ -285,5 +285,5 @@ def given_by_the_metaclass() -> World:
 
 
 @pytest.mark.parametrize(("make", "programs"), CASES, ids=lambda value: getattr(value, "__name__", ""))
-def test_as_eager(make, programs):
+def test_attributes_of_classes_are_written_and_read_as_in_eager(make, programs):
     agree(make, programs=programs)

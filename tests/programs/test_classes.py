@@ -849,5 +849,5 @@ def exceptions_branch_torch():
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
-def test_as_eager(make):
+def test_classes_and_objects_do_what_they_do_in_eager(make):
     agree_with_state(make)

@@ -97,7 +97,7 @@ def raised_from(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [bounded, named, named_or_none, zeros, slotted, alias, raised_from])
-def test_made_inside(function: Callable[[Any], Any]) -> None:
+def test_containers_made_inside_are_those_of_eager_in_one_program(function: Callable[[Any], Any]) -> None:
     def make() -> World:
         return World(function, [], [lambda run, v=v: run(torch.tensor([v, v])) for v in (1.0, -1.0, 2.0)])
 
@@ -175,7 +175,7 @@ def deep_copies(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [same_ids, same_object_ids, made_or_older, deep_copies, parameter_or_tensor])
-def test_identities_and_copies(function: Callable[[Any], Any]) -> None:
+def test_identities_and_copies_are_those_of_eager(function: Callable[[Any], Any]) -> None:
     agree(lambda: World(function, [], [lambda run, v=v: run(torch.tensor([v, v])) for v in (1.0, -1.0, 2.0)]), programs=1)
 
 

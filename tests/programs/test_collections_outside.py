@@ -81,7 +81,7 @@ class Raises(Net):
 
 
 @pytest.mark.parametrize("kind", [InBranches, InALoop, Returned, ByTwoNames, WhereNothingDecides, Raises])
-def test_attributes(kind):
+def test_sets_and_deques_of_a_module_are_changed_as_in_eager(kind):
     eager, static = kind(), dy2st.to_static(kind())
     for x in CALLS:
         outcomes = []
@@ -98,7 +98,7 @@ def test_attributes(kind):
         assert queue is static.queue and seen is static.seen
 
 
-def test_arguments_and_variables():
+def test_arguments_and_variables_are_changed_in_one_program():
     def make():
         last, found = collections.deque([1.0, 2.0]), {1, 2}
 

@@ -34,7 +34,7 @@ def test_list_with_a_condition_is_iterated():
     agree(f, SIGNS)
 
 
-def test_targets_and_nesting():
+def test_comprehensions_unpack_targets_and_nest():
     def f(x):
         pairs = [i * v for i, v in enumerate(x)], [a + b for a, b in zip(x, x)]
         return *pairs, {v for v in (1, 2)}, {k: v for k, v in zip("ab", x)}, [[w + v for w in (1, 2)] for v in (3, 4)]

@@ -24,7 +24,7 @@ class Plain:
         self.k = 1
 
 
-def test_plain_objects():
+def test_copies_of_plain_objects_share_what_eager_shares():
     def make() -> World:
         o, p = Plain(torch.ones(2)), Plain(2.0)
         p.items = [o]  # type: ignore[attr-defined]
@@ -50,7 +50,7 @@ OPTIONS: list[dict[str, bool]] = [{}, {"slots": True}, {"frozen": True}, {"slots
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_dataclasses(options):
+def test_dataclasses_are_copied_and_converted_as_in_eager(options):
     @dataclasses.dataclass(**options)
     class Data:
         h: Any
@@ -101,7 +101,7 @@ def test_fields_that_are_made_after():
     agree(make, programs=1)
 
 
-def test_refused_by_python():
+def test_replace_and_asdict_raise_pythons_errors():
     @dataclasses.dataclass
     class Data:
         h: Any
@@ -460,7 +460,7 @@ def parts_of_one(x, n):
     [one_of_two, in_an_object, by_its_method, with_attributes, of_a_class, one_of_two_classes, parts_of_one],
     ids=lambda function: function.__name__,
 )
-def test_tensors(function):
+def test_copies_of_tensors_are_those_of_eager(function):
     for make in (lambda: P.clone().requires_grad_(), P.clone, lambda: P.clone().requires_grad_() * 1):
         agree(lambda make=make: World(function, [], [lambda f, n=n: f(make(), torch.tensor(n)) for n in (0, 1, 0)]))
 

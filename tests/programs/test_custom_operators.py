@@ -242,7 +242,7 @@ class Scaled(torch.nn.Module):
         return x
 
 
-def test_saved_and_exported(tmp_path):
+def test_a_saved_model_needs_the_namespace_of_its_operators_to_load(tmp_path):
     path = tmp_path / "model.dy2st"
     dy2st.save(Scaled(), path, [dy2st.InputSpec([3])])
     with pytest.raises(dy2st.LoadError, match="dy2st_custom"):

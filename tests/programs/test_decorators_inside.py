@@ -91,7 +91,7 @@ def test_decorators_that_write_to_what_is_outside_do_so_at_each_call():
     agree_with_state(make)
 
 
-def test_decorators_of_libraries():
+def test_decorators_of_libraries_work_on_what_is_defined_inside():
     def f(x):
         @torch.no_grad()
         def doubled(v):

@@ -15,7 +15,7 @@ def numbers():
     return [torch.tensor(v) for v in (-0.5, 1.0, -2.0, 0.5)]
 
 
-def test_of_the_module():
+def test_a_variable_of_the_module_is_deleted_where_a_tensor_decides():
     def f(x):
         global kept
         if x > 0:
