@@ -37,7 +37,7 @@ def test_a_window_of_the_last_values(calls):
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, None])
-def test_both_ends(limit):
+def test_a_deque_grows_and_shrinks_at_both_ends(limit):
     def f(n, x):
         d, count = deque([x], limit), 0
         for k in range(n):
@@ -57,7 +57,7 @@ def test_both_ends(limit):
 
 
 @pytest.mark.parametrize("calls", [XS, XS[::-1]])
-def test_in_branches(calls):
+def test_branches_change_a_deque_as_in_eager(calls):
     def f(x):
         d = deque([x, x + 1, x + 2], maxlen=3)
         e = d
@@ -89,7 +89,7 @@ def test_in_branches(calls):
 
 
 @pytest.mark.parametrize("calls", [NS, NS[1:]])
-def test_numbers(calls):
+def test_a_deque_of_numbers_is_filled_by_a_loop(calls):
     def f(n, x):
         d = deque()
         for k in range(n):
@@ -107,7 +107,7 @@ def test_numbers(calls):
     agree(f, calls)
 
 
-def test_errors():
+def test_a_deque_of_dynamic_length_raises_pythons_errors():
     def empty(n, x):
         d = deque()
         for _ in range(n):
@@ -145,7 +145,7 @@ def test_errors():
         agree(f, NS[::-1])
 
 
-def test_without_tensors():
+def test_a_deque_without_tensors_is_that_of_python():
     def f(x):
         d = deque("abc", maxlen=3)
         d.append("d")
@@ -159,7 +159,7 @@ def test_without_tensors():
     agree(f, XS)
 
 
-def test_search_in_breadth():
+def test_a_breadth_first_search_visits_nodes_in_eagers_order():
     def f(start, edges):
         todo, order = deque([start]), []
         while todo and len(order) < 6:
@@ -174,7 +174,7 @@ def test_search_in_breadth():
         agree(f, [(row(first)[0], row(1.0, e, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0)) for e in (1.0, 0.0)])
 
 
-def test_saving(tmp_path):
+def test_a_deque_that_a_saved_model_gives_keeps_its_limit(tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):
             d = deque([x], maxlen=2)
@@ -198,7 +198,7 @@ def test_text_of_a_deque_of_tensors():
 
 
 @pytest.mark.parametrize("times", [0, 1, 2, -1])
-def test_augmented_assignment(times):
+def test_a_deque_is_extended_and_repeated_in_place(times):
     def grown(items, other, x):
         if x.sum() > 0:
             items += other

@@ -481,7 +481,7 @@ def state_read_through_the_class():
 
 
 @pytest.mark.parametrize("body", CASES, ids=lambda body: body.__name__)
-def test_descriptor(body: Any) -> None:
+def test_descriptors_and_their_state_do_what_they_do_in_eager(body: Any) -> None:
     def make() -> World:
         f, roots, *changes = body()
 

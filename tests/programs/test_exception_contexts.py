@@ -209,7 +209,7 @@ def nested_handlers():
 
 @pytest.mark.parametrize("backend", ["native", "python"])
 @pytest.mark.parametrize("make", CASES)
-def test_behind(make, backend):
+def test_an_exception_is_raised_behind_what_eager_raises_it_behind(make, backend):
     function, calls = make()
     static = dy2st.to_static(function, backend=backend)
     for arguments in calls:
@@ -217,7 +217,7 @@ def test_behind(make, backend):
 
 
 @pytest.mark.parametrize("backend", ["native", "python"])
-def test_caller_handles_one(backend):
+def test_an_exception_that_the_caller_handles_is_the_context(backend):
     def f(x, i):
         try:
             raise ValueError("inner")

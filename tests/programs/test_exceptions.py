@@ -54,7 +54,7 @@ def test_raise_in_a_loop():
     agree(f, trips(3, 0, 1, 7))
 
 
-def test_custom_exception():
+def test_a_branch_raises_an_exception_of_the_users_class():
     def f(x):
         if x.sum() < 0:
             raise Custom(7)

@@ -69,7 +69,7 @@ def gathered(x: Any, i: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [subscript, indexed, solved, drawn, divided, divided_by_a_count, fitted, gathered])
-def test_refused(function: Any) -> None:
+def test_a_clause_around_what_may_fail_at_run_time_is_refused(function: Any) -> None:
     with pytest.raises(CaptureError, match="may fail when the program runs, and no program enters the except clause") as caught:
         to_static(function)(torch.ones(3), torch.tensor(1))
     assert f"in {function.__name__}" in str(caught.value)

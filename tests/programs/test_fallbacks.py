@@ -185,7 +185,7 @@ def that_is_called() -> World:
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
-def test_as_eager(make):
+def test_a_fallback_is_asked_what_eager_asks_it(make):
     agree(make)
 
 

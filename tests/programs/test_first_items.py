@@ -205,11 +205,11 @@ def next_while():
 
 
 @pytest.mark.parametrize("make", WORLDS)
-def test_first_item(make):
+def test_next_gives_the_first_item_that_eager_gives(make):
     agree(make, programs=3)
 
 
-def test_what_is_left():
+def test_a_second_next_is_refused_where_a_tensor_decides_the_length():
     def f(x):
         items = [x]
         if x.sum() > 0:

@@ -10,7 +10,7 @@ from tests.oracle import agree
 ROWS = [torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0)).abs() * sign for sign in (1, -1)]
 
 
-def test_flags_of_lengths():
+def test_a_flag_of_a_length_is_passed_in_a_loop():
     def grow(x, n):
         while x.shape[2] < n:
             y = F.scaled_dot_product_attention(x, x, x, is_causal=x.shape[2] > 1)
@@ -20,7 +20,7 @@ def test_flags_of_lengths():
     agree(grow, [(ROWS[0][None, :, :1], torch.tensor(n)) for n in (6, 1, 4)])
 
 
-def test_flags_of_operators():
+def test_operators_take_a_flag_that_a_tensor_decides():
     def f(x):
         flag = (x.sum() > 0).item()
         ordered = torch.sort(x.flatten(), descending=flag)[0]
@@ -29,7 +29,7 @@ def test_flags_of_operators():
     agree(f, ROWS)
 
 
-def test_flags_of_functions():
+def test_functions_take_a_flag_that_a_tensor_decides():
     def f(x):
         flag = (x.sum() > 0).item()
         y = x * 1

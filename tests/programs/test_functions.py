@@ -25,14 +25,14 @@ def relu_ish(x, slope=0.1, *, scale=1):
     return x * slope * scale
 
 
-def test_defaults_and_keywords():
+def test_a_helper_takes_defaults_keywords_and_spread_arguments():
     def f(x):
         return relu_ish(x), relu_ish(x, 0.5), relu_ish(x, scale=3), relu_ish(*[x], **{"slope": 2, "scale": 4})
 
     agree(f, signs())
 
 
-def test_star_arguments():
+def test_a_helper_takes_star_arguments_and_steps_through_them():
     def total(*xs, **more):
         out = xs[0]
         for x in xs[1:]:
@@ -48,7 +48,7 @@ def test_star_arguments():
     agree(f, signs())
 
 
-def test_lambdas():
+def test_lambdas_branch_on_tensors():
     def f(x):
         g = lambda v: v * 2 if v.sum() > 0 else -v
         h = lambda v, k=3: g(v) + k
@@ -57,7 +57,7 @@ def test_lambdas():
     agree(f, signs())
 
 
-def test_higher_order():
+def test_a_lambda_is_passed_to_a_function_that_repeats_it():
     def apply(action, x, times):
         for i in range(times):
             x = action(x)
@@ -69,7 +69,7 @@ def test_higher_order():
     agree(f, trips())
 
 
-def test_partial():
+def test_a_partial_of_a_helper_is_called():
     def f(x):
         g = functools.partial(relu_ish, slope=7)
         return g(x)
@@ -166,11 +166,11 @@ class Stack(nn.Module):
         return self.seq(x) + self.layers[0](x)
 
 
-def test_module_containers():
+def test_containers_of_modules_are_stepped_through_and_called():
     agree(Stack(), signs())
 
 
-def test_decorated_helper():
+def test_a_helper_with_a_decorator_is_called_through_it():
     def twice(function):
         @functools.wraps(function)
         def inner(x):
@@ -188,7 +188,7 @@ def test_decorated_helper():
     agree(f, signs())
 
 
-def test_no_grad_decorator():
+def test_a_helper_below_no_grad_gives_no_gradient():
     @torch.no_grad()
     def frozen(x):
         if x.sum() > 0:
@@ -201,7 +201,7 @@ def test_no_grad_decorator():
     agree(f, signs(grad=True))
 
 
-def test_callable_object():
+def test_an_object_made_inside_is_called_by_its_class():
     class Scale:
         def __init__(self, k):
             self.k = k
@@ -249,14 +249,14 @@ def test_function_picked_by_a_tensor():
     agree(f, signs())
 
 
-def test_generator_is_unrolled():
+def test_sum_of_a_generator_over_a_list_of_tensors_is_eagers():
     def f(x):
         return sum(v * 2 for v in [x, x + 1] if v is not None)
 
     agree(f, signs())
 
 
-def test_map_and_filter():
+def test_map_and_filter_over_a_list_give_eagers_items():
     def f(x):
         a = list(map(lambda v: v * 2 if v.sum() > 0 else v, [x, x + 1]))
         b = [v for v in filter(None, [1, 0, 2])]
@@ -281,7 +281,7 @@ def test_in_place_change_in_a_callee():
     agree(f, signs())
 
 
-def test_prints():
+def test_branches_and_loops_print_what_eager_prints():
     def f(x, n):
         print("start", x.sum())
         for i in range(n):

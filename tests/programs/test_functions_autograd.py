@@ -77,7 +77,7 @@ def test_grad_through_a_branch(options):
     agree(f, signs(grad=True))
 
 
-def test_second_derivative():
+def test_autograd_grad_gives_second_derivatives():
     def f(x):
         (g,) = torch.autograd.grad(cube(x), x, create_graph=True)
         (h,) = torch.autograd.grad(g.sum(), x, create_graph=True)
@@ -246,7 +246,7 @@ class Noticing(nn.Module):
         lambda m: m.register_forward_hook(lambda module, args, out: out.register_hook(lambda g: g * 2) and None),
     ],
 )
-def test_hooks(register):
+def test_hooks_of_modules_change_outputs_and_gradients_as_in_eager(register):
     agree(Noticing(register), signs(grad=True))
 
 
@@ -280,11 +280,11 @@ class Checkpointed(nn.Module):
         return checkpoint_sequential(self.layers, 2, checkpoint(choose, x, use_reentrant=False), use_reentrant=False)
 
 
-def test_checkpoint():
+def test_a_checkpointed_model_gives_eagers_results_and_gradients():
     agree(Checkpointed(), signs(grad=True))
 
 
-def test_reentrant_checkpoint():
+def test_a_reentrant_checkpoint_gives_eagers_gradients():
     def f(x):
         return checkpoint(choose, x, use_reentrant=True)
 
@@ -294,7 +294,7 @@ def test_reentrant_checkpoint():
     assert torch.equal(x.grad, y.grad)
 
 
-def test_backward_is_refused():
+def test_backward_inside_is_refused_and_names_autograd_grad():
     def f(x):
         w = torch.zeros(3, requires_grad=True, **D)
         ((w - x) ** 2).sum().backward()

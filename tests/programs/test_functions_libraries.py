@@ -17,7 +17,7 @@ ROWS = [x.detach().reshape(1, 3) * torch.tensor([[1.0], [0.5]], **D) for x in si
 BATCHES = [(row[:, None] * torch.linspace(-1, 2, 4, **D)[:, None]).requires_grad_() for row in ROWS]
 
 
-def test_einops():
+def test_einops_functions_and_layers_give_eagers_results():
     einops = pytest.importorskip("einops")
     from einops.layers.torch import Rearrange, Reduce
 
@@ -49,7 +49,7 @@ def test_einops_of_a_dynamic_size():
     agree(f, [torch.ones(n, 3) for n in (2, 4, 1)], spec=[dy2st.InputSpec([None, 3], "float32", "x")])
 
 
-def test_laws_of_numbers():
+def test_distributions_sample_and_score_as_in_eager():
     def f(x):
         made = []
         for law in (
@@ -106,7 +106,7 @@ class Recurrent(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_recurrent_layers(kind):
+def test_recurrent_layers_give_eagers_results(kind):
     agree(Recurrent(kind), BATCHES)
 
 
@@ -128,11 +128,11 @@ class Normalized(nn.Module):
     ],
     ids=repr,
 )  # fmt: skip
-def test_normalization(layer):
+def test_normalization_and_dropout_do_what_they_do_in_eager(layer):
     agree(Normalized(layer), BATCHES)
 
 
-def test_attention():
+def test_attention_and_encoder_layers_give_eagers_results():
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -147,7 +147,7 @@ def test_attention():
     agree(Model(), BATCHES)
 
 
-def test_embeddings():
+def test_embeddings_and_bags_give_eagers_results():
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -176,7 +176,7 @@ def test_complex_numbers_and_linear_algebra():
     agree(f, signs(grad=True))
 
 
-def test_flags_of_functions():
+def test_random_functions_follow_their_training_flag():
     def f(x, training):
         return F.dropout(x, 0.5, training=training), F.dropout(x, training=False), F.gumbel_softmax(x, hard=True)
 
@@ -224,7 +224,7 @@ def test_a_transformer_is_told_whether_its_mask_is_causal():
     lambda: nn.Conv1d(2, 2, 1, **D), lambda: nn.GRU(3, 4, **D), lambda: nn.Sequential(nn.Linear(3, 2, **D), nn.Tanh()),
     lambda: nn.MultiheadAttention(3, 1, **D), lambda: nn.Embedding(5, 3, **D),
 ])  # fmt: skip
-def test_modules_made_inside(make):
+def test_modules_made_inside_draw_the_parameters_of_eager(make):
     def f(x):
         layer = make()
         if isinstance(layer, nn.Embedding):
