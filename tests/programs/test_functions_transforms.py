@@ -86,12 +86,12 @@ FUNCTIONS = [
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("grad", [False, True])
-def test_grad(function, grad):
+def test_func_grad_gives_the_gradients_of_eager(function, grad):
     agree(lambda x: (func.grad(function)(x), func.grad_and_value(function)(x)), signs(grad=grad))
 
 
 @pytest.mark.parametrize("argnums", [0, 1, -1, (0, 1), (1,)])
-def test_arguments_to_differentiate(argnums):
+def test_transforms_differentiate_the_arguments_that_argnums_names(argnums):
     def f(x):
         product = lambda a, b: a * b  # noqa: E731
         return (
@@ -129,7 +129,7 @@ def test_vjp_gives_a_function():
 
 
 @pytest.mark.parametrize("apply", [func.jacrev, func.jacfwd])
-def test_derivatives_of_derivatives(apply):
+def test_transforms_of_transforms_give_higher_derivatives(apply):
     def f(x):
         g = lambda v: v**3 * v.sum()  # noqa: E731
         return apply(apply(g))(x), func.jvp(func.grad(lambda v: (v**4).sum()), (x,), (x.detach() * 2,))[1], apply(LINEAR)(x)
@@ -157,11 +157,11 @@ BATCHED = [
 
 
 @pytest.mark.parametrize("function", BATCHED)
-def test_vmap(function):
+def test_vmap_runs_a_function_over_batches_as_in_eager(function):
     agree(function, rows())
 
 
-def test_vmap_over_models():
+def test_vmap_runs_over_the_states_of_several_models():
     def f(x):
         parameters, buffers = func.stack_module_state([LINEAR, OTHER])
         call = lambda p, b, v: func.functional_call(LINEAR, (p, b), (v,))  # noqa: E731
@@ -211,7 +211,7 @@ class Net(nn.Module):
         return self.rows(x) if x.sum() > 0 else outside_gradient(x)
 
 
-def test_transforms_made_outside():
+def test_transforms_made_outside_are_called_inside():
     agree(Net(), rows())
 
 
@@ -285,13 +285,13 @@ def made_in_a_branch(x):
         (lambda x: func.linearize(torch.sin, x)[0], "torch.func.linearize"),
     ],
 )
-def test_refused(function, says):
+def test_transforms_that_cannot_be_captured_are_refused_with_a_reason(function, says):
     with pytest.raises(dy2st.CaptureError, match=says) as error:
         dy2st.to_static(function)(vec(1.0, 2.0, 3.0))
     assert __file__ in str(error.value) or "makes itself" in says
 
 
-def test_saved_and_loaded(tmp_path):
+def test_a_program_with_transforms_is_saved_and_loaded(tmp_path):
     def f(x):
         a = func.grad(lambda v: (v**3 * x).sum())(x)
         if x.sum() > 0:

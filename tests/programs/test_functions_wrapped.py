@@ -87,7 +87,7 @@ def test_grad_modes_as_decorator_and_context(kind):
     assert [t.requires_grad for t in expected] == [t.requires_grad for t in found]
 
 
-def test_set_grad_enabled():
+def test_set_grad_enabled_switches_as_context_and_as_call():
     def f(x):
         with torch.set_grad_enabled(False):
             y = choose(x)
@@ -287,7 +287,7 @@ def remembered(n):
     return torch.full((3,), float(n), dtype=torch.float64)
 
 
-def test_cached_function():
+def test_a_cache_filled_at_capture_holds_real_tensors():
     agree(lambda x: x * remembered(3) if x.sum() > 0 else x - remembered(2), signs(grad=True))
     assert isinstance(remembered(3), torch.Tensor) and remembered(3).tolist() == [3, 3, 3]
 
@@ -311,7 +311,7 @@ def test_reduce_and_itertools_call_converted_functions():
     agree(f, signs(grad=True))
 
 
-def test_reduce_of_nothing():
+def test_reduce_of_nothing_raises_pythons_type_error():
     with pytest.raises(TypeError, match=r"reduce\(\) of empty iterable with no initial value"):
         dy2st.to_static(lambda x: reduce(operator.add, []))(vec(1))
 
@@ -383,7 +383,7 @@ class Described:
         self.k = k
 
 
-def test_descriptor():
+def test_a_method_is_bound_by_a_descriptor_of_the_user():
     described = Described(5)
     agree(lambda x: described.method(x), signs(grad=True))
 
@@ -410,7 +410,7 @@ class Around(nn.Module):
         return self.inner(x) if x.sum() < 5 else self.inner(x - 1)
 
 
-def test_call_overridden():
+def test_a_call_that_a_module_overrides_is_what_runs():
     agree(Around(OwnCall()), signs(grad=True))
     agree(Around(nn.Sequential(OwnCall(), OwnCall())), signs(grad=True))
     model = OwnCall()

@@ -181,7 +181,7 @@ def test_send_throw_and_close():
     check(forward)
 
 
-def test_generators_through_builtins():
+def test_builtins_and_comprehensions_consume_generators_of_the_user():
     def forward(self, x):
         out = 0
         for a, (i, b) in zip(self.steps(x), enumerate(self.steps(x, 4))):
@@ -224,7 +224,7 @@ def test_names_bound_on_some_ways():
     agree(f, CALLS)
 
 
-def test_recursive_generators():
+def test_generators_may_yield_from_themselves():
     def f(x):
         def walk(n, depth):
             if depth:

@@ -62,7 +62,7 @@ def same_outcome(eager, static, where):
 
 
 @pytest.mark.parametrize("expression", CAPTURED)
-def test_captured(expression, tmp_path):
+def test_a_use_that_is_captured_has_eagers_outcome_in_one_program(expression, tmp_path):
     use = _use(expression, tmp_path)
     static = dy2st.to_static(use)
     for t in INPUTS:
@@ -71,7 +71,7 @@ def test_captured(expression, tmp_path):
 
 
 @pytest.mark.parametrize("expression", REFUSED)
-def test_refused(expression, tmp_path):
+def test_a_use_that_is_refused_names_the_users_file(expression, tmp_path):
     static = dy2st.to_static(_use(expression, tmp_path))
     with pytest.raises(dy2st.CaptureError) as caught:
         static(INPUTS[0])

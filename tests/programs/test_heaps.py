@@ -142,7 +142,7 @@ def smallest_and_largest(x):
         smallest_and_largest,
     ],
 )  # fmt: skip
-def test_heaps(program):
+def test_heaps_with_tensors_as_keys_give_eagers_order(program):
     agree(program, XS)
 
 
@@ -186,7 +186,7 @@ def test_what_is_compared_item_by_item(program):
     agree(program, XS)
 
 
-def test_merged_streams():
+def test_merge_takes_numbers_and_refuses_tensors_of_unknown_order():
     def merges(x):
         return list(heapq.merge([x[0], x[1]], [x[2]]))
 
@@ -198,7 +198,7 @@ def test_merged_streams():
         dy2st.to_static(merges)(XS[0])
 
 
-def test_heaps_are_lists():
+def test_heap_functions_raise_pythons_error_for_other_sequences():
     def f(x):
         found = []
         for function in (heapq.heapify, heapq.heappop):

@@ -60,7 +60,7 @@ def reads(w, x):
 
 
 @pytest.mark.parametrize("function", [changes_in_any_case, reads])
-def test_state_is_eagers(function):
+def test_state_of_objects_in_c_is_left_as_eager_leaves_it(function):
     eager, held = World(), World()
     static = dy2st.to_static(types.MethodType(function, held))
     for x in CALLS:
@@ -104,7 +104,7 @@ def test_an_item_where_a_tensor_decides():
     assert world.numbers.tolist() == [1.0, 2.0]
 
 
-def test_made_here():
+def test_a_hash_made_inside_gives_eagers_digest_in_one_program():
     def function(x):
         made = hashlib.md5()
         if x > 0:

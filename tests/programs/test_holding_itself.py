@@ -125,7 +125,7 @@ PROGRAMS = (itself, leaves_to_root, child_is_given, swaps_links, while_up, is_as
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_an_argument(program: Any, kind: Any) -> None:
+def test_a_tree_with_parents_is_an_argument_as_in_eager(program: Any, kind: Any) -> None:
     def make() -> World:
         root = _tree(kind)
         return World(program, [root], [lambda f, x=x: f(x, root) for x in (P, N, P, N)])
@@ -184,7 +184,7 @@ def test_made_in_the_function(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_chain(kind: Any) -> None:
+def test_a_chain_of_linked_nodes_is_made_in_one_program(kind: Any) -> None:
     def program(x):
         head = node = kind(x)
         for _ in range(3):
@@ -214,7 +214,7 @@ def test_hung_into_what_was_there(kind: Any) -> None:
     agree(make)
 
 
-def test_lists_and_dicts() -> None:
+def test_lists_and_dicts_as_arguments_may_hold_themselves() -> None:
     def of_list(x, items):
         if x.sum() > 0:
             items[1][0] = x + 1
@@ -320,7 +320,7 @@ def test_a_deque_gets_a_number() -> None:
     agree(make)
 
 
-def test_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_that_holds_itself_is_printed_as_in_eager(capsys: pytest.CaptureFixture[str]) -> None:
     def program(x, given):
         items = [1]
         items.append(items)
@@ -380,7 +380,7 @@ class Net(torch.nn.Module):
         return self.root.v + x
 
 
-def test_saving(tmp_path: Any) -> None:
+def test_a_tree_that_holds_itself_is_saved_only_as_state(tmp_path: Any) -> None:
     """The state that a program keeps in a tree is at its place; results and arguments that hold themselves are refused."""
     row, path, model = dy2st.InputSpec([2]), tmp_path / "m.dy2st", Net()
     dy2st.save(model, path, [row])
@@ -411,7 +411,7 @@ def test_programs_are_printed_and_not_exported(tmp_path: Any) -> None:
         dy2st.export(made, tmp_path / "m.pt2", input_spec=[dy2st.InputSpec([2])])
 
 
-def test_a_default() -> None:
+def test_a_default_that_holds_itself_is_changed_in_one_program() -> None:
     def make() -> World:
         node = Data(torch.zeros(2))
 

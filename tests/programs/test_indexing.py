@@ -17,7 +17,7 @@ def places(*items):
     return [(M, count) for count in counts(*items)]
 
 
-def test_read():
+def test_a_number_of_a_tensor_reads_parts_of_every_dimension():
     def f(x, n):
         k = n.item()
         return x[k], x[:, k], x[..., k], x[k, k], x[None, k], x[-1 - k], x[0, :, n], x[n], x[k][k]
@@ -25,7 +25,7 @@ def test_read():
     agree(f, places(1, 0))
 
 
-def test_write():
+def test_a_number_of_a_tensor_writes_parts_of_every_dimension():
     def f(x, n):
         k = n.item()
         x = x.clone()
@@ -39,7 +39,7 @@ def test_write():
     agree(f, places(1, 0))
 
 
-def test_slices():
+def test_slices_may_end_where_a_tensor_decides():
     def f(x, n):
         k = n.item()
         return x[:, :k], x[:, k:], x[:, k : k + 1], x[:, -k:], x[:, ::2], x[:, :k].sum(), x[:, : k - 1], x[0, k:, 1:k]
@@ -47,7 +47,7 @@ def test_slices():
     agree(f, places(1, 0, 2, 3, 5))
 
 
-def test_slice_assignment():
+def test_a_slice_that_a_tensor_bounds_is_written_to():
     def f(x, n):
         x = x.clone()
         x[:, n:] = 0
@@ -57,7 +57,7 @@ def test_slice_assignment():
     agree(f, places(1, 0, 2, 3))
 
 
-def test_mask():
+def test_a_mask_reads_and_writes_what_it_selects():
     def f(x):
         y = x.clone()
         y[x > 0] = 7
@@ -75,14 +75,14 @@ def test_mask_empty_and_full():
     agree(f, [vec(1, -1, 1), vec(-1, -1, -1), vec(1, 1, 1), vec(-1, 1, -1)])
 
 
-def test_index_tensor():
+def test_a_tensor_of_indices_selects_in_each_dimension():
     def f(x, i):
         return x[i], x[:, i], x[i, i], x.index_select(1, i)
 
     agree(f, [(M, torch.tensor([0, 1])), (M, torch.tensor([1, 1]))])
 
 
-def test_argmax_as_index():
+def test_an_argmax_indexes_the_tensor_it_comes_from():
     def f(x):
         i = x.argmax()
         return x[i], x[i.item()], x[: i + 1], i
@@ -90,7 +90,7 @@ def test_argmax_as_index():
     agree(f, [vec(1, 2, 3), vec(3, 2, 1), vec(1, 5, 2)])
 
 
-def test_out_of_range():
+def test_an_index_out_of_range_raises_as_in_eager():
     def f(x, n):
         return x[n.item()]
 
@@ -127,7 +127,7 @@ def test_out_of_range_of_a_dynamic_size():
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_too_many_parts(rank):
+def test_an_index_with_too_many_parts_raises_as_in_eager(rank):
     def number(x, n):
         return (x.sum() if rank == 0 else x[..., None])[n.item(), n.item(), n.item()]
 
@@ -152,7 +152,7 @@ def test_write_in_a_loop():
     agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1, 7)])
 
 
-def test_gradient_through_indexing():
+def test_gradients_flow_through_items_read_and_written_at_dynamic_places():
     def f(x, n):
         y = x * 2
         total = y.sum() * 0
@@ -165,7 +165,7 @@ def test_gradient_through_indexing():
     agree(f, [(vec(1, 2, 3, grad=True), c) for c in counts()])
 
 
-def test_swap_of_items():
+def test_items_are_swapped_in_place_where_a_tensor_decides():
     def f(x):
         x = x.clone()
         for i in range(2):
@@ -188,7 +188,7 @@ def test_swap_of_views_as_python_does_it():
     agree(f, [vec(3, 2, 1), vec(1, 2, 3)])
 
 
-def test_bubble_sort():
+def test_a_bubble_sort_in_place_sorts_as_in_eager():
     def f(x, n):
         x = x.clone()
         for i in range(n):
@@ -203,7 +203,7 @@ def test_bubble_sort():
     agree(f, [(vec(*items), num(n, torch.int64)) for items, n in calls])
 
 
-def test_bool_index():
+def test_a_bool_tensor_of_no_dimension_is_an_index():
     def f(x):
         flag = x.sum() > 0
         return x[flag], x[~flag]
@@ -221,7 +221,7 @@ def test_truth_value_as_index():
     agree(f, signs())
 
 
-def test_gather_and_scatter():
+def test_an_index_of_dynamic_length_gathers_and_adds():
     def f(x, n):
         i = torch.arange(n.item()) % 3
         return x[i], torch.zeros(3, dtype=x.dtype).index_add(0, i, x[i])
