@@ -111,7 +111,7 @@ def test_a_range_with_step_zero():
     agree(f, [(X, a, b, c) for a, b, c in zip(counts(0, 2, 5, 9), counts(5, 2, 9, 1), counts(1, 2, 0, -2))])
 
 
-def test_reversed_range():
+def test_a_reversed_range_of_dynamic_length_counts_down():
     def f(x, n):
         for i in reversed(range(n)):
             x = x * 2 + i
@@ -129,7 +129,7 @@ def test_enumerate_of_a_range():
     agree(f, trips())
 
 
-def test_strict_zip():
+def test_a_strict_zip_raises_where_the_lengths_differ():
     def f(x, n):
         for a, b in zip(x, range(n), strict=True):
             x = x + a * b
@@ -163,7 +163,7 @@ def test_strict_zip_of_three():
     agree(f, lengths())
 
 
-def test_dicts():
+def test_loops_over_a_dict_are_left_and_continued_by_tensors():
     def f(x):
         d = {"a": 1.0, "b": x, "c": 3}
         for k in d:
@@ -203,7 +203,7 @@ def test_strings_and_sorted_sets():
     agree(f, signs())
 
 
-def test_itertools():
+def test_loops_step_through_what_itertools_makes():
     def f(x):
         for a, b in itertools.product([1, 2], [3.0, 4.0]):
             x = x * a + b
@@ -434,7 +434,7 @@ def test_a_generator_that_accumulates():
     agree(f, signs())
 
 
-def test_map_is_lazy():
+def test_a_loop_over_a_map_is_left_by_a_tensor():
     def f(x):
         for v in map(lambda k: x * k, range(3)):
             x = x + v
@@ -445,7 +445,7 @@ def test_map_is_lazy():
     agree(f, signs())
 
 
-def test_itertools_count():
+def test_a_loop_over_an_endless_count_is_left_by_a_tensor():
     def f(x):
         for i in itertools.count():
             x = x + i
@@ -523,7 +523,7 @@ def test_an_iterator_over_a_range():
     agree(f, signs())
 
 
-def test_itertools_cycle():
+def test_a_loop_over_a_zipped_cycle_is_left_by_a_tensor():
     def f(x):
         for a, b in zip(itertools.cycle([1, 2]), range(5)):
             x = x + a * b
@@ -621,7 +621,7 @@ def test_a_generator_that_writes_in_a_loop_that_a_tensor_leaves():
     refused(f, "changes something or prints")
 
 
-def test_an_endless_iterator():
+def test_a_loop_over_an_endless_cycle_is_refused():
     def f(x):
         for i in itertools.cycle([1, 2]):
             x = x + i
