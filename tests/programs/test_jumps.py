@@ -48,7 +48,7 @@ def test_continue_in_a_range_of_a_tensor():
     agree(f, trips(3, 0, 1, 7))
 
 
-def test_break_and_continue():
+def test_one_loop_may_continue_and_break():
     def f(x, n):
         hits = 0
         for i in range(n):
@@ -64,7 +64,7 @@ def test_break_and_continue():
     agree(f, trips(3, 0, 1, 9))
 
 
-def test_for_else():
+def test_else_of_a_for_runs_unless_it_breaks():
     def f(x, n):
         for i in range(n):
             if x.sum() + i > 9:
@@ -77,7 +77,7 @@ def test_for_else():
     agree(f, trips(3, 0, 1, 9))
 
 
-def test_while_else():
+def test_else_of_a_while_runs_unless_it_breaks():
     def f(x):
         k = 0
         while x.sum() < 20:
@@ -251,7 +251,7 @@ def test_break_over_a_filtered_tensor():
     agree(f, [vec(1, -2, 3), vec(-1, -1, -1), vec(1, 7, 3), vec(9, 1, 1)])
 
 
-def test_break_over_rows():
+def test_a_break_ends_a_loop_over_rows():
     def f(x):
         total = torch.zeros_like(x[0])
         for row in x:
@@ -263,7 +263,7 @@ def test_break_over_rows():
     agree(f, [torch.arange(6.0).view(3, 2), torch.ones(3, 2), torch.full((3, 2), 9.0)])
 
 
-def test_break_in_enumerate():
+def test_index_and_item_outlive_a_break_out_of_enumerate():
     def f(x):
         for i, v in enumerate(x):
             if v > 2:
@@ -273,7 +273,7 @@ def test_break_in_enumerate():
     agree(f, [vec(1, 2, 3), vec(1, 1, 1), vec(4, 1, 1)])
 
 
-def test_break_in_zip():
+def test_a_break_ends_a_loop_over_zip():
     def f(x, y):
         s = x.new_zeros(())
         for a, b in zip(x, y):

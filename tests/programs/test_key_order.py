@@ -193,7 +193,7 @@ outside: dict[str, int] = {}
 places = collections.OrderedDict(a=1, b=2, c=3)
 
 
-def test_dicts_from_outside():
+def test_dicts_from_outside_keep_the_order_of_each_way():
     def f(x):
         if x.sum() > 0:
             outside["a"], outside["b"] = 1, 2
@@ -212,7 +212,7 @@ def test_dicts_from_outside():
         assert expected[0] == expected[1]
 
 
-def test_order_is_saved(tmp_path):
+def test_a_loaded_program_gives_keys_in_eager_order(tmp_path):
     dy2st.save(dy2st.to_static(counted), tmp_path / "m.dy2st", input_spec=[dy2st.InputSpec([2])])
     loaded = dy2st.load(tmp_path / "m.dy2st")
     for call in CALLS:
@@ -226,7 +226,7 @@ def many_orders(x):
     return list(d)
 
 
-def test_too_many_orders():
+def test_too_many_key_orders_are_refused():
     with pytest.raises(dy2st.CaptureError, match="the order of a dict's keys depends on a branch or loop"):
         dy2st.to_static(many_orders)(CALLS[0])
 

@@ -50,7 +50,7 @@ def test_one_of_two_dicts():
     check(function)
 
 
-def test_dicts_from_outside():
+def test_dicts_from_outside_are_changed_and_spread_as_keywords():
     def make():
         one, other = {"a": torch.ones(2)}, {"c": torch.zeros(2), "b": torch.ones(2)}
 
@@ -91,7 +91,7 @@ def test_items_that_are_there_on_some_ways():
     check(function)
 
 
-def test_several_mappings():
+def test_several_mappings_join_or_clash_in_one_call():
     def function(x):
         one = {"u": x} if x.sum() > 0 else {"v": x}
         other = {"a": x, "w": 1.0} if x.sum() >= 0 else {}

@@ -44,7 +44,7 @@ def extremes(x):
 
 
 @pytest.mark.parametrize("program", [either, asked, matched, summed, extremes])
-def test_answers(program):
+def test_type_checks_of_numbers_follow_the_path_taken(program):
     agree(program, NUMBERS)
 
 
@@ -57,7 +57,7 @@ def test_lists_of_both_do_not_tell():
         dy2st.to_static(f)(NUMBERS[0])
 
 
-def test_dtypes_that_follow():
+def test_dtypes_made_from_a_number_follow_its_kind():
     def f(x):
         c = 3
         if x[0] > 2:

@@ -79,7 +79,7 @@ def test_an_operation_that_fails_after_writes() -> None:
     check(Net, [UP, DOWN, UP])
 
 
-def test_an_assert() -> None:
+def test_only_writes_before_a_failed_assert_are_left() -> None:
     class Net(Box):
         def forward(self, x):
             self.calls += 1
@@ -119,7 +119,7 @@ def test_lists_and_dicts_of_the_caller() -> None:
 COUNT = 0
 
 
-def test_globals_and_closures() -> None:
+def test_globals_and_nonlocals_keep_what_was_written_before_a_raise() -> None:
     global COUNT
     count = 0
 
@@ -207,7 +207,7 @@ def test_the_same_with_random_numbers_in_place_changes_and_prints() -> None:
         check(Net, [call, call])
 
 
-def test_numbers_that_fail() -> None:
+def test_items_written_before_a_division_by_zero_are_left() -> None:
     def f(box, x, n):
         box["calls"] += 1
         if x.sum() > 0:
@@ -272,7 +272,7 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-def test_custom_operators() -> None:
+def test_only_writes_before_a_custom_operator_fails_are_left() -> None:
     class Net(Box):
         def forward(self, x):
             self.calls += 1

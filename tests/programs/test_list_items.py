@@ -154,7 +154,7 @@ def dict_that_two_names_hold(n, x):
         work_list, branches_that_put_in, best_of, printed, functions, dict_that_two_names_hold,
     ],
 )  # fmt: skip
-def test_items(program):
+def test_growing_lists_hold_items_of_many_kinds(program):
     agree(program, NS)
 
 
@@ -257,7 +257,7 @@ class Recorder(torch.nn.Module):
         return outs, names, total
 
 
-def test_saved(tmp_path):
+def test_a_loaded_model_returns_lists_of_dicts_with_objects(tmp_path):
     model = dy2st.to_static(Recorder(), input_spec=[dy2st.InputSpec([], "int64", "n"), dy2st.InputSpec([3], "float64", "x")])
     dy2st.save(model, tmp_path / "m.dy2st")
     loaded = dy2st_runtime.load(tmp_path / "m.dy2st")
@@ -269,7 +269,7 @@ def test_saved(tmp_path):
             assert torch.equal(item["step"].h, other["step"].h) and item["step"].k == other["step"].k == item["pair"][1]
 
 
-def test_joined():
+def test_growing_lists_of_strings_are_joined():
     def joined(n, x):
         names = []
         for k in range(n):
@@ -279,7 +279,7 @@ def test_joined():
     agree(joined, NS)
 
 
-def test_tensors_of_numbers():
+def test_growing_lists_of_numbers_become_tensors():
     def made(n, x):
         numbers, rows = [k * 2 for k in range(n)], [[0, 1]]
         for k in range(n):
@@ -291,7 +291,7 @@ def test_tensors_of_numbers():
     agree(made, NS)
 
 
-def test_indices():
+def test_growing_lists_of_numbers_index_tensors():
     def indexed(n, x):
         where = [k for k in range(n) if k < 3]
         y = x * 1
@@ -301,7 +301,7 @@ def test_indices():
     agree(indexed, NS)
 
 
-def test_extended():
+def test_lists_extend_by_ranges_generators_tensors_and_themselves():
     def extended(n, x):
         a, b, c, d = [], [], [x], [x[0]]
         a.extend(range(n))

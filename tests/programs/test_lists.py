@@ -92,7 +92,7 @@ def test_pop_insert_extend_clear_reverse_copy():
     agree(f, trips())
 
 
-def test_item_assignment():
+def test_a_loop_assigns_items_of_a_list():
     def f(x, n):
         a = [x, x, x]
         for i in range(n):
@@ -153,7 +153,7 @@ def test_change_at_an_index_of_a_list_of_the_module():
     agree(Counts(), trips(1, 0, 0, 5), programs=None)
 
 
-def test_slices():
+def test_slices_of_a_growing_list_have_eager_lengths():
     def f(x, n):
         a = []
         for i in range(n):
@@ -209,7 +209,7 @@ def test_list_grows_while_it_is_looped_over():
     agree(f, trips())
 
 
-def test_elements_are_aliases():
+def test_elements_of_a_list_alias_the_appended_tensor():
     def f(x, n):
         y = x.clone()
         a = [y]
@@ -221,7 +221,7 @@ def test_elements_are_aliases():
     agree(f, trips())
 
 
-def test_list_of_lists():
+def test_an_inner_loop_fills_a_new_list_each_trip():
     def f(x, n):
         rows = []
         for i in range(n):
@@ -234,7 +234,7 @@ def test_list_of_lists():
     agree(f, trips())
 
 
-def test_two_lists():
+def test_a_loop_grows_two_lists_in_turn():
     def f(x, n):
         a, b = [], []
         for i in range(n):
@@ -278,7 +278,7 @@ def test_shapes_in_a_list_differ():
     agree(f, trips())
 
 
-def test_beam_like_bookkeeping():
+def test_scores_and_paths_grow_from_the_best_so_far():
     def f(x, n):
         scores, paths = [x.sum()], [x]
         for i in range(n):
@@ -293,7 +293,7 @@ def test_beam_like_bookkeeping():
     agree(f, trips())
 
 
-def test_append_gradients():
+def test_gradients_flow_through_appended_tensors():
     def f(x, n):
         outs = []
         h = x

@@ -263,5 +263,5 @@ def left_by_an_exception():
 
 
 @pytest.mark.parametrize("make", WORLDS)
-def test_identity(make):
+def test_lists_from_outside_stay_the_same_objects(make):
     agree(make)

@@ -107,7 +107,7 @@ def shown(value: Any) -> Any:
 
 @pytest.mark.parametrize("backend", ["native", "python"])
 @pytest.mark.parametrize("program", [survivors, beam, slots, given, mixed, picked])
-def test_lists_of_objects(program, backend):
+def test_lists_of_objects_match_eager_in_one_program(program, backend):
     static = dy2st.to_static(program, backend=backend)
     for values in ([1.0, 2.0, 3.0], [9.0, 9.0, 9.0], [0.0, 6.0, 1.0], [-1.0, -2.0, -3.0], [2.0, -2.0, 2.0]):
         assert shown(static(torch.tensor(values))) == shown(program(torch.tensor(values)))

@@ -24,7 +24,7 @@ def test_item_that_may_be_there() -> None:
     agree(f, CALLS)
 
 
-def test_get() -> None:
+def test_get_returns_the_item_or_the_default() -> None:
     def f(x: Any, n: Any) -> Any:
         table = {0: x, "name": -x}
         if x.sum() > 0:
@@ -42,7 +42,7 @@ def test_counter_has_zero_of_what_is_missing() -> None:
     agree(f, CALLS)
 
 
-def test_defaultdict_without_factory() -> None:
+def test_a_defaultdict_without_a_factory_raises_for_missing_keys() -> None:
     def f(x: Any, n: Any) -> Any:
         table = collections.defaultdict(None, {0: x, 1: -x})
         return table[n.item()]
@@ -50,7 +50,7 @@ def test_defaultdict_without_factory() -> None:
     agree(f, CALLS)
 
 
-def test_table_from_outside() -> None:
+def test_lookups_see_later_changes_of_a_table_from_outside() -> None:
     table = {0: torch.ones(2), 1: torch.zeros(2)}
     static = to_static(lambda x, n: table[n.item()] + table.get(n.item(), x))
     for change in (lambda: None, lambda: table[1].add_(4), lambda: table.update({1: torch.full((2,), 3.0)})):
