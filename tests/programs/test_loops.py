@@ -16,7 +16,7 @@ def trips(*items):
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.float32])
-def test_while(dtype):
+def test_a_while_loop_ends_where_a_tensor_decides(dtype):
     def f(x):
         while x.sum() < 50:
             x = x * 2
@@ -25,7 +25,7 @@ def test_while(dtype):
     agree(f, [vec(1, 2, dtype=dtype), vec(100, 1, dtype=dtype), vec(20, 20, dtype=dtype)])
 
 
-def test_while_gradients():
+def test_gradients_flow_through_a_while_loop():
     def f(x):
         n = 0
         while x.norm() < 50:
@@ -65,7 +65,7 @@ def test_for_range_with_a_step_from_a_tensor():
     agree(f, trips(3, 1, 8, -1, 0))
 
 
-def test_loop_variable_survives():
+def test_the_loop_variable_keeps_its_last_value():
     def f(x, n):
         i = -1
         for i in range(n):
@@ -125,7 +125,7 @@ def test_counter_int_becomes_float():
     agree(f, signs())
 
 
-def test_fibonacci_swap():
+def test_two_numbers_swap_and_add_each_trip():
     def f(n):
         a, b = 0, 1
         for _ in range(n):
@@ -135,7 +135,7 @@ def test_fibonacci_swap():
     agree(f, counts(3, 0, 1, 10))
 
 
-def test_tensor_fibonacci_swap():
+def test_two_tensors_swap_and_add_each_trip():
     def f(x, n):
         a, b = x, x + 1
         for _ in range(n):
@@ -145,7 +145,7 @@ def test_tensor_fibonacci_swap():
     agree(f, trips())
 
 
-def test_swap_without_arithmetic():
+def test_two_tensors_swap_each_trip():
     def f(x, n):
         a, b = x, x + 1
         for _ in range(n):
@@ -155,7 +155,7 @@ def test_swap_without_arithmetic():
     agree(f, trips(3, 0, 1, 2))
 
 
-def test_rotation_of_three():
+def test_three_tensors_rotate_each_trip():
     def f(x, n):
         a, b, c = x, x + 1, x + 2
         for i in range(n):
@@ -167,7 +167,7 @@ def test_rotation_of_three():
     agree(f, trips(0, 1, 2, 3, 4, 5))
 
 
-def test_growing_tensor():
+def test_a_tensor_may_grow_each_trip():
     def f(x, n):
         y = x
         for _ in range(n):
@@ -177,7 +177,7 @@ def test_growing_tensor():
     agree(f, trips())
 
 
-def test_growing_from_empty():
+def test_an_empty_tensor_may_grow_each_trip():
     def f(x, n):
         y = x[:0]
         for i in range(n):
@@ -187,7 +187,7 @@ def test_growing_from_empty():
     agree(f, trips())
 
 
-def test_shrinking_tensor():
+def test_a_tensor_may_shrink_each_trip():
     def f(x):
         while x.shape[0] > 1 and x.sum() > 3:
             x = x[1:]
@@ -293,7 +293,7 @@ def test_walrus_in_the_test():
     agree(f, [vec(1, 2), vec(30, 1), vec(18, 1)])
 
 
-def test_nested_loops():
+def test_a_loop_may_hold_a_for_and_a_while():
     def f(x, n):
         for i in range(n):
             for j in range(i):
@@ -364,7 +364,7 @@ def test_while_true_with_break():
     agree(f, [vec(1, 2), vec(31, 1), vec(16, 0)])
 
 
-def test_for_over_rows():
+def test_a_for_loop_steps_through_rows():
     def f(x):
         total = torch.zeros_like(x[0])
         for row in x:
@@ -427,7 +427,7 @@ def test_number_used_as_index():
     agree(f, trips())
 
 
-def test_number_times_two():
+def test_a_number_doubles_each_trip():
     def f(x, n):
         k = 1
         for _ in range(n):
@@ -437,7 +437,7 @@ def test_number_times_two():
     agree(f, trips())
 
 
-def test_number_division():
+def test_a_number_is_divided_each_trip():
     def f(x, n):
         k = 100
         for _ in range(n):
@@ -463,7 +463,7 @@ def test_true_division_makes_a_float():
     agree(f, trips(3, 0, 1, 7))
 
 
-def test_bool_carried():
+def test_a_bool_flips_each_trip():
     def f(x, n):
         flag = False
         for i in range(n):
@@ -611,7 +611,7 @@ def test_item_inside_the_loop():
     agree(f, trips())
 
 
-def test_loop_on_item():
+def test_a_while_loop_counts_an_item_down():
     def f(x, n):
         k = n.item()
         while k > 0:
@@ -622,7 +622,7 @@ def test_loop_on_item():
     agree(f, trips())
 
 
-def test_range_of_len():
+def test_range_takes_the_length_of_a_filtered_tensor():
     def f(x):
         y = x[x > 0]
         out = x.new_zeros(())
@@ -633,7 +633,7 @@ def test_range_of_len():
     agree(f, [vec(1, -2, 3), vec(-1, -1, -1), vec(1, 2, 3)])
 
 
-def test_range_evaluated_once():
+def test_the_bound_of_range_is_evaluated_once():
     def f(x, n):
         m = n.clone()
         for i in range(m):

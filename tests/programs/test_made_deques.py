@@ -145,7 +145,7 @@ def segments(x):
         another_list, segments,
     ],
 )  # fmt: skip
-def test_made_anew(program):
+def test_deques_and_lists_made_anew_are_those_of_eager(program):
     agree(program, XS)
 
 

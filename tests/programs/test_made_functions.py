@@ -630,7 +630,7 @@ def gen_fn():
 
 
 @pytest.mark.parametrize("make", WORLDS)
-def test_made(make):
+def test_each_call_makes_its_own_functions_and_classes(make):
     agree(make, programs=4)
 
 

@@ -376,7 +376,7 @@ def objects_ctx():
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
-def test_as_eager(make):
+def test_made_objects_and_state_are_those_of_eager(make):
     agree_with_state(make)
 
 

@@ -40,7 +40,7 @@ class Named:
         self.u = u
 
 
-def test_match_statement():
+def test_match_compares_a_size_and_takes_a_list_apart():
     def f(x):
         match x.shape[0]:
             case 3:
@@ -151,7 +151,7 @@ def test_every_kind_of_subject():
     agree(f, signs())
 
 
-def test_mappings():
+def test_mapping_patterns_bind_values_and_the_rest():
     def f(x):
         d = {"a": x, "b": {"c": x.sum(), "d": [1, 2]}, "e": 4}
         match d:
@@ -167,7 +167,7 @@ def test_mappings():
     agree(f, signs())
 
 
-def test_classes():
+def test_class_patterns_compare_and_bind_attributes():
     def f(x):
         p = Point(x.sum(), x[0])
         match p:
@@ -221,7 +221,7 @@ def test_strings_that_a_tensor_decides():
     agree(f, signs())
 
 
-def test_truth_values():
+def test_true_and_false_match_bools_of_tensors():
     def f(x):
         b = bool(x.sum() > 0)
         match b:
@@ -337,7 +337,7 @@ def test_names_bound_by_a_case_whose_guard_fails():
     agree(f, signs())
 
 
-def test_nested():
+def test_a_case_may_hold_another_match():
     def f(x):
         match x.dim(), x.shape:
             case 1, (3,):
@@ -359,7 +359,7 @@ def test_nested():
     agree(f, signs())
 
 
-def test_values_of_python():
+def test_patterns_of_builtin_types_match_python_arguments():
     def f(x, v):
         match v:
             case bool():
@@ -390,7 +390,7 @@ def test_a_tensor_of_several_elements_has_no_truth_value():
     agree(f, signs())
 
 
-def test_no_case_fits():
+def test_a_match_without_a_fitting_case_does_nothing():
     def f(x):
         match x.sum():
             case 6.0:

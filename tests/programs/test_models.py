@@ -30,7 +30,7 @@ class MixtureOfExperts(nn.Module):
         return out
 
 
-def test_mixture_of_experts():
+def test_a_mixture_of_experts_takes_any_batch_size():
     torch.manual_seed(0)
     spec = [dy2st.InputSpec([None, 8])]
     agree(MixtureOfExperts(), [randn(6, 8), randn(1, 8), randn(30, 8), randn(0, 8)], spec=spec)
@@ -59,7 +59,7 @@ def suppress(boxes, scores, threshold: float):
     return torch.stack(keep)
 
 
-def test_detection_post_processing():
+def test_non_maximum_suppression_takes_any_number_of_boxes():
     corner = torch.tensor([0.0, 0.0, 1.0, 1.0])
     calls = [(randn(n, 4, seed=n).abs() % 1 + corner, randn(n, seed=n), 0.3) for n in (6, 1, 20)]
     agree(suppress, calls, spec=[dy2st.InputSpec([None, 4]), dy2st.InputSpec([None])])
@@ -86,7 +86,7 @@ class BeamSearch(nn.Module):
         return tokens, score
 
 
-def test_beam_search():
+def test_beam_search_is_one_program_for_every_start():
     torch.manual_seed(0)
     agree(BeamSearch().eval(), [torch.tensor(start) for start in (3, 1, 5, 7, 0)])
 
@@ -104,7 +104,7 @@ def sample_below(limit):
     return out, tries
 
 
-def test_rejection_sampling():
+def test_rejection_sampling_is_one_program_for_every_limit():
     agree(sample_below, [torch.tensor(limit) for limit in (1.0, 0.3, 5.0, 0.0)])
 
 
@@ -129,7 +129,7 @@ class EarlyExitEncoder(nn.Module):
 
 
 @pytest.mark.parametrize("train", [True, False])
-def test_early_exit_encoder(train):
+def test_an_early_exit_encoder_matches_eager_in_both_modes(train):
     torch.manual_seed(0)
     agree(EarlyExitEncoder().train(train), [randn(2, 3, 8), randn(2, 3, 8) * 3])
 
@@ -154,12 +154,12 @@ def viterbi(emissions, transitions):
     return torch.stack(path[::-1]), score.max()
 
 
-def test_viterbi_dynamic_length():
+def test_viterbi_takes_sequences_of_any_length():
     calls = [(randn(length, 3, seed=length), randn(3, 3)) for length in (5, 1, 12)]
     agree(viterbi, calls, spec=[dy2st.InputSpec([None, 3]), dy2st.InputSpec([3, 3])])
 
 
-def test_viterbi_static_length():
+def test_viterbi_is_one_program_for_a_fixed_length():
     agree(viterbi, [(randn(5, 3), randn(3, 3)), (randn(5, 3, seed=1), randn(3, 3, seed=2))])
 
 
@@ -173,7 +173,7 @@ def square_root(x, a):
     return x, steps
 
 
-def test_newton_iteration():
+def test_newton_iteration_ends_by_convergence_or_its_limit():
     start = torch.tensor([1.0, 5.0], dtype=torch.float64)
     agree(square_root, [(start, torch.tensor(a, dtype=torch.float64)) for a in ([2.0, 9.0], [1.0, 25.0], [-1.0, 25.0])])
 
@@ -192,7 +192,7 @@ def bubble_sort(x):
     return x
 
 
-def test_bubble_sort():
+def test_bubble_sort_is_one_program_for_a_fixed_length():
     agree(bubble_sort, [randn(4), torch.arange(4.0), -torch.arange(4.0)])
 
 
@@ -212,7 +212,7 @@ def k_means(x, centres):
     return centres, step
 
 
-def test_k_means():
+def test_k_means_is_one_program_for_all_data():
     agree(k_means, [(randn(20, 2), randn(3, 2)), (randn(20, 2) * 5, randn(3, 2, seed=1)), (randn(20, 2), randn(3, 2) + 99)])
 
 
@@ -222,7 +222,7 @@ def greatest_common_divisor(a, b):
     return a
 
 
-def test_greatest_common_divisor():
+def test_greatest_common_divisor_is_one_program_for_all_pairs():
     agree(greatest_common_divisor, [(torch.tensor(a), torch.tensor(b)) for a, b in ((12, 18), (7, 0), (100, 75))])
 
 
@@ -254,5 +254,5 @@ class RecurrentBeams(nn.Module):
         return tokens[scores.argmax()], scores.max()
 
 
-def test_recurrent_beams():
+def test_recurrent_beams_are_one_program_for_every_state():
     agree(RecurrentBeams(), [randn(1, 8, seed=seed) for seed in range(6)])
