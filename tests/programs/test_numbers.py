@@ -22,7 +22,7 @@ def test_int_of_a_float_tensor():
     agree(f, FLOATS)
 
 
-def test_float_arithmetic():
+def test_float_arithmetic_is_that_of_python():
     def f(x):
         a = x.item()
         return a + 1, a - 1, a * 3, a / 4, -a, abs(a), a**2, 2.0**a if a < 100 else 0.0, a + 1 - 1, a * 0.1 * 3
@@ -38,7 +38,7 @@ def test_float_floor_division_and_modulo():
     agree(f, FLOATS)
 
 
-def test_float_reversed_operators():
+def test_a_float_may_be_the_right_operand():
     def f(x):
         a = x.item() + 0.25
         return 1 + a, 1 - a, 3 * a, 4 / a, 7 // a, 7 % a
@@ -46,7 +46,7 @@ def test_float_reversed_operators():
     agree(f, FLOATS)
 
 
-def test_rounding():
+def test_floats_are_rounded_as_in_python():
     def f(x):
         a = x.item()
         return round(a), round(a, 1), math.floor(a), math.ceil(a), math.trunc(a)
@@ -54,7 +54,7 @@ def test_rounding():
     agree(f, FLOATS)
 
 
-def test_int_arithmetic():
+def test_int_arithmetic_is_that_of_python():
     def f(x):
         a = x.item()
         return a + 1, a - 1, a * 3, a / 4, -a, abs(a), a**2, a // 3, a % 3, a // -3, a % -3, a + 1.5, a * 0.5, a - a
@@ -62,7 +62,7 @@ def test_int_arithmetic():
     agree(f, INTS)
 
 
-def test_int_bit_operators():
+def test_bit_operators_of_ints_are_those_of_python():
     def f(x):
         a = x.item()
         return a & 3, a | 8, a ^ 5, a << 2, a >> 1, ~a
@@ -70,7 +70,7 @@ def test_int_bit_operators():
     agree(f, INTS)
 
 
-def test_int_as_divisor():
+def test_an_int_may_be_the_divisor():
     def f(x):
         a = x.item()
         return 7 // a, 7 % a, 7 / a
@@ -78,7 +78,7 @@ def test_int_as_divisor():
     agree(f, INTS)
 
 
-def test_two_ints():
+def test_arithmetic_of_two_ints_is_that_of_python():
     def f(x, y):
         a, b = x.item(), y.item()
         return a + b, a - b, a * b, a // b, a % b, a / b, min(a, b), max(a, b), a**2 + b**2, a < b, divmod(a, b)
@@ -87,7 +87,7 @@ def test_two_ints():
     agree(f, [(num(a, torch.int64), num(b, torch.int64)) for a, b in pairs])
 
 
-def test_power():
+def test_an_int_is_raised_to_an_int_power():
     def f(x, y):
         a, b = x.item(), y.item()
         return a**b
@@ -152,7 +152,7 @@ def test_min_and_max_of_tensors():
     agree(f, [vec(1, 2, 3), vec(3, 2, 1), vec(2, 2, 2), vec(-1, 5, 0)])
 
 
-def test_math_functions():
+def test_math_functions_of_floats_are_those_of_python():
     def f(x):
         a = abs(x.item()) + 0.5
         return math.sqrt(a), math.log(a), math.exp(-a), math.sin(a), math.pow(a, 0.5), math.isnan(a), math.hypot(a, 1)
@@ -199,7 +199,7 @@ def test_number_times_tensor_keeps_dtype():
     agree(f, [(vec(1, 2, 3, dtype=torch.int64), c) for c in counts(3, 1, 7)])
 
 
-def test_tensor_from_numbers():
+def test_tensors_are_made_of_numbers():
     def f(x, n):
         k = n.item()
         return torch.tensor([k, k + 1]), torch.tensor(k), torch.tensor([x[0].item(), 1.0]), torch.tensor([k, 2.5])
@@ -225,7 +225,7 @@ def test_number_as_a_dict_key():
     agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1, 7)])
 
 
-def test_sum_of_items():
+def test_items_of_a_tensor_add_up_to_a_number():
     def f(x):
         total = 0
         for v in x:
@@ -236,14 +236,14 @@ def test_sum_of_items():
     agree(f, signs(torch.int64))
 
 
-def test_sum_of_rows():
+def test_sum_takes_tensors_lists_and_generators():
     def f(x):
         return sum(x), sum([x, x]), sum(v * 2 for v in x)
 
     agree(f, signs())
 
 
-def test_tolist():
+def test_tolist_gives_python_numbers():
     def f(x):
         a = x.tolist()
         return a[0] + a[1], a
@@ -296,7 +296,7 @@ def test_accumulated_floats_round_as_python():
     agree(f, FLOATS)
 
 
-def test_large_ints():
+def test_arithmetic_of_large_ints_is_that_of_python():
     def f(n):
         k = n.item()
         return k * k, k + 2**62, k * 2**40
@@ -304,7 +304,7 @@ def test_large_ints():
     agree(f, INTS)
 
 
-def test_division_by_zero():
+def test_division_by_an_item_of_zero_raises():
     def f(x):
         return 1 / x.item()
 
@@ -326,7 +326,7 @@ def test_complex_item_is_refused():
         dy2st.to_static(f)(torch.tensor(1 + 2j))
 
 
-def test_number_format():
+def test_numbers_are_formatted_in_f_strings():
     def f(x, n):
         print(f"{n.item()} {x.sum().item():.3f} {int(x[0])}")
         return x
@@ -351,7 +351,7 @@ def test_comparison_of_number_with_tensor():
     agree(f, signs())
 
 
-def test_slices_by_numbers():
+def test_numbers_bound_slices_of_a_tensor():
     def f(x, n):
         k = n.item()
         return x[:k].sum(), x[k].sum(), x[0 : k + 1]
@@ -366,7 +366,7 @@ def test_new_tensor_of_a_number():
     agree(f, [(vec(1, 2, 3), c) for c in counts()])
 
 
-def test_is_integer():
+def test_is_integer_decides_a_branch():
     def f(x):
         value = float(x)
         if value.is_integer():

@@ -48,7 +48,7 @@ STEPS = nn.Sequential(nn.Tanh(), nn.Sigmoid())
 DOUBLED = Doubled([torch.ones(1), torch.zeros(1), torch.ones(1) * 5])
 
 
-def test_members_of_enumerations():
+def test_a_number_picks_a_member_of_an_enumeration():
     def f(x, k):
         op = Op(int(k))
         return (x * 2 if op is Op.MUL else x + 1), op.name, op + 1, op.value, op == 1, op

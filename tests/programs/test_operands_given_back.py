@@ -43,7 +43,7 @@ def test_of_one_of_two(operation):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
-def test_of_a_parameter(operation):
+def test_results_of_a_parameter_have_the_traits_of_eager(operation):
     weight = nn.Parameter(torch.ones(2, 2))
 
     def function(transposed):

@@ -16,15 +16,15 @@ def made(x):
     return d
 
 
-def test_result():
+def test_a_returned_dict_has_the_items_of_the_branch():
     agree(made, signs())
 
 
-def test_read():
+def test_an_optional_item_is_read_or_raises_a_key_error():
     agree(lambda x: made(x)["c"], signs())
 
 
-def test_asked_first():
+def test_a_membership_test_guards_an_optional_item():
     def f(x):
         d = made(x)
         if "c" in d:
@@ -34,7 +34,7 @@ def test_asked_first():
     agree(f, signs())
 
 
-def test_methods():
+def test_get_pop_and_setdefault_handle_an_optional_item():
     def f(x):
         d = made(x)
         return d.get("c", x * 5), d.get("c"), d.pop("c", 1.0), d, d.setdefault("c", x)
@@ -42,7 +42,7 @@ def test_methods():
     agree(f, signs())
 
 
-def test_copies():
+def test_copies_of_a_dict_keep_its_optional_items():
     def f(x, ordered):
         d = made(x)
         e = {**d, "q": x}
@@ -55,7 +55,7 @@ def test_copies():
     agree(lambda x: ({**made(x)}, dict(made(x)), made(x).copy(), len(made(x)), bool(made(x))), signs())
 
 
-def test_keyword_arguments():
+def test_an_optional_item_is_passed_as_a_keyword():
     def f(x):
         options = {"scale": 2}
         if x.sum() > 0:
@@ -72,7 +72,7 @@ def test_keyword_arguments():
     agree(f, signs())
 
 
-def test_removed():
+def test_each_branch_may_remove_another_item():
     def f(x):
         d = {"a": x, "b": x + 1}
         if x.sum() > 0:
@@ -95,7 +95,7 @@ def test_removed_and_made_again():
     agree(f, signs())
 
 
-def test_in_a_loop():
+def test_a_loop_may_make_an_item():
     def f(x, n):
         d = {"a": x}
         while n > 0:
@@ -117,7 +117,7 @@ def test_removing_what_is_not_there():
     agree(f, signs())
 
 
-def test_attributes():
+def test_hasattr_and_getattr_see_an_optional_attribute():
     def f(x):
         box = Box()
         if x.sum() > 0:
@@ -137,7 +137,7 @@ def test_attribute_that_is_not_there():
     agree(f, signs())
 
 
-def test_loop_over_it():
+def test_loops_over_a_dict_see_its_optional_items():
     def f(x):
         total = x
         d = made(x)

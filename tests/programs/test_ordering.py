@@ -69,7 +69,7 @@ def test_items_out_of_an_empty_list() -> None:
 
 
 @pytest.mark.parametrize("function", [min, max])
-def test_extremes(function) -> None:
+def test_min_and_max_take_keys_and_defaults(function) -> None:
     def f(n, x):
         rows = torch.cat([x, x[:n] * 2])
         pairs = [(row, k) for k, row in enumerate(rows)]
@@ -86,7 +86,7 @@ def test_extreme_of_nothing_raises() -> None:
     agree(f, [(n, XS[0]) for n in NS])
 
 
-def test_lists_of_tuples() -> None:
+def test_lists_of_tuples_are_filled_changed_and_unpacked() -> None:
     def f(n, x):
         items = [(x, 0, (x.sum(), 1.5))]
         for k in range(n):
@@ -118,7 +118,7 @@ def test_slices_are_replaced_and_deleted() -> None:
     agree(f, [(n, x) for n in NS for x in XS[:1]])
 
 
-def test_membership() -> None:
+def test_membership_of_tensors_and_numbers_is_that_of_eager() -> None:
     def f(n, x):
         items = []
         for k in range(n):

@@ -190,5 +190,5 @@ def nonlocal_walrus_lambda():
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
-def test_as_eager(make):
+def test_rebound_outer_variables_are_those_of_eager(make):
     agree_with_state(make)

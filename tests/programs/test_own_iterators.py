@@ -124,7 +124,7 @@ def test_iterator_is_at_its_place(function, make):
     agree_with_state(lambda: (lambda x: function(x, make), lambda: None, WAYS))
 
 
-def test_endless_iterator():
+def test_a_break_ends_a_loop_over_an_endless_iterator():
     agree_with_state(lambda: (lambda x: left_by_break(x, lambda x: Endless(x, 0)), lambda: None, WAYS))
 
 

@@ -18,7 +18,7 @@ NS = [(torch.tensor(n), XS[0]) for n in (2, 0, 1, 5)]
 
 
 @pytest.mark.parametrize("calls", [XS, XS[::-1]])
-def test_changes_in_branches(calls):
+def test_branches_add_and_remove_members_of_a_set(calls):
     def f(x):
         s = {"a", "b", "c"}
         t = s
@@ -52,7 +52,7 @@ def test_seen_in_a_loop(calls):
 
 
 @pytest.mark.parametrize("calls", [XS, XS[::-1]])
-def test_operators_and_methods(calls):
+def test_operators_and_methods_combine_and_compare_sets(calls):
     allowed = frozenset("ab")
 
     def f(x):
@@ -109,7 +109,7 @@ def test_sets_made_in_branches_and_held_by_containers(calls):
     agree(f, calls)
 
 
-def test_a_missing_member():
+def test_removing_a_missing_member_raises():
     def f(x):
         s = {"a"}
         if x.sum() > 0:
@@ -129,7 +129,7 @@ def test_each_call_gives_a_new_set():
     assert static(XS[0])[0] == {1, 2}
 
 
-def test_attribute_and_saving(tmp_path):
+def test_a_model_that_keeps_a_set_can_be_saved(tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):
             names = {"a"}
