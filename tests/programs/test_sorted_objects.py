@@ -65,7 +65,7 @@ def test_objects_in_order_are_the_objects(function, make):
 
 
 @pytest.mark.parametrize("make", [Node, Record, make_dict])
-def test_objects_from_outside(make):
+def test_sorted_objects_from_outside_stay_the_same_objects(make):
     def world():
         state = SimpleNamespace(items=[make(torch.tensor(float(k)), str(k)) for k in range(3)], best=None)
 

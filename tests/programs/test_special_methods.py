@@ -78,17 +78,17 @@ def check(function: Any) -> None:
 
 
 @pytest.mark.parametrize("use", OF_LISTS.values(), ids=OF_LISTS)
-def test_of_a_list(use):
+def test_special_methods_of_a_list_do_what_statements_do(use):
     check(of_list(use))
 
 
 @pytest.mark.parametrize("use", OF_DICTS.values(), ids=OF_DICTS)
-def test_of_a_dict(use):
+def test_special_methods_of_a_dict_do_what_statements_do(use):
     check(of_dict(use))
 
 
 @pytest.mark.parametrize("use", OF_TENSORS.values(), ids=OF_TENSORS)
-def test_of_a_tensor(use):
+def test_special_methods_of_a_tensor_do_what_builtins_do(use):
     check(use)
 
 

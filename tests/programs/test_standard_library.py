@@ -261,7 +261,7 @@ def copies(w, x):
     ],
     ids=lambda function: function.__name__,
 )  # fmt: skip
-def test_state_is_eagers(function):
+def test_library_objects_are_left_as_eager_leaves_them(function):
     def make():
         world = World()
         return types.MethodType(function, world), lambda: vars(world), CALLS
@@ -269,7 +269,7 @@ def test_state_is_eagers(function):
     agree_with_state(make)
 
 
-def test_a_missing_key():
+def test_a_missing_key_raises_as_in_eager():
     def function(w, x):
         return w.chain["none"] if x > 0 else w.dict["none"]
 
@@ -280,7 +280,7 @@ def test_a_missing_key():
     agree_with_state(make)
 
 
-def test_one_program():
+def test_a_chain_written_in_branches_needs_one_program():
     function = dy2st.to_static(types.MethodType(chain_in_branches, World()))
     for x in (T(-1.0), T(-2.0), T(-3.0)):
         function(x)

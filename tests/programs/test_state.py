@@ -154,7 +154,7 @@ def test_dict_order_follows_the_branch_taken_or_is_refused():
     agree(f, signs())
 
 
-def test_nested_containers():
+def test_a_branch_writes_into_nested_containers():
     def f(x):
         d = {"a": x, "inner": {"k": [x, x + 1]}}
         if x.sum() > 0:
@@ -423,7 +423,7 @@ def test_change_of_a_container_that_is_an_argument():
     assert len(static.program_cache) == 1
 
 
-def test_deque_and_defaultdict():
+def test_a_loop_fills_a_deque_and_a_defaultdict():
     import collections
 
     def f(x):

@@ -71,7 +71,7 @@ def test_hidden_state_starting_as_none() -> None:
     assert len(static.forward.program_cache) <= 3
 
 
-def test_a_python_counter() -> None:
+def test_a_counter_of_the_module_stays_an_int() -> None:
     class Net(Base):
         def __init__(self) -> None:
             super().__init__(count=0)
@@ -100,7 +100,7 @@ def test_a_counter_that_decides() -> None:
     follow(Net, SIGNS, 3, lambda net: net.count)
 
 
-def test_a_float_average() -> None:
+def test_a_running_average_of_floats_follows_eager() -> None:
     class Net(Base):
         def __init__(self) -> None:
             super().__init__(mean=0.0, seen=0)
@@ -162,7 +162,7 @@ def test_a_buffer_in_place_and_replaced() -> None:
     assert "last" in static._buffers and "last" not in vars(static)
 
 
-def test_batch_norm() -> None:
+def test_batch_norm_updates_its_statistics_as_in_eager() -> None:
     class Net(Base):
         def __init__(self) -> None:
             super().__init__()
@@ -254,7 +254,7 @@ def test_a_cache_dict_keyed_by_size() -> None:
     follow(Net, [X, X, X[:2], X[:2], X, X[:1], X], None, lambda net: dict(net.cache))
 
 
-def test_deque_counter_defaultdict() -> None:
+def test_a_deque_counter_and_defaultdict_on_the_module_are_written() -> None:
     class Net(Base):
         def __init__(self) -> None:
             super().__init__(recent=collections.deque(maxlen=2), counts=collections.Counter(), groups=collections.defaultdict(list))

@@ -16,7 +16,7 @@ def trips(*items):
     return [(X, count) for count in counts(*items)]
 
 
-def test_fstring_and_format():
+def test_fstrings_and_format_write_numbers_of_tensors():
     def f(x, n):
         k = n.item()
         a = f"{k:>4}|{x.sum().item():.2f}|{k!r}"
@@ -27,7 +27,7 @@ def test_fstring_and_format():
     agree(f, trips())
 
 
-def test_concatenation():
+def test_strings_of_numbers_are_concatenated():
     def f(x, n):
         label = "n=" + str(n.item())
         label = label + "; " + f"{x.sum()}"
@@ -37,7 +37,7 @@ def test_concatenation():
     agree(f, trips())
 
 
-def test_percent():
+def test_percent_formats_a_number_of_a_tensor():
     def f(x, n):
         return "%s items" % n.item()
 

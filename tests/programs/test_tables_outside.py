@@ -141,7 +141,7 @@ def counted_in_a_loop(s, x, a, b):
         counted_in_a_loop,
     ],
 )  # fmt: skip
-def test_tables(function):
+def test_tables_from_outside_are_left_as_eager_leaves_them(function):
     run(function, tables)
 
 
@@ -281,5 +281,5 @@ def counted_with_names(s, x, a, b):
     return dict(s.cnt), dict.fromkeys(s.cnt, 0)
 
 
-def test_counts_under_names():
+def test_a_counter_takes_counts_given_as_keywords():
     run(counted_with_names, tables)

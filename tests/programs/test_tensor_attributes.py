@@ -202,7 +202,7 @@ def function(x):
 
 
 @pytest.mark.parametrize(("function", "others"), CASES, ids=lambda value: getattr(value, "__name__", ""))
-def test_attributes_of_tensors(function: Any, others: Any) -> None:
+def test_attributes_put_on_tensors_are_those_of_eager(function: Any, others: Any) -> None:
     def make() -> World:
         given = [other.detach().clone() if type(other) is torch.Tensor else torch.nn.Parameter(other.detach()) for other in others]
 

@@ -39,7 +39,7 @@ def test_items_of_tensors_from_outside() -> None:
     agree(make)
 
 
-def test_state_of_parameters() -> None:
+def test_parameters_are_keys_of_a_dict_from_outside() -> None:
     def make() -> World:
         torch.manual_seed(0)
         layer, steps = torch.nn.Linear(2, 2), {}

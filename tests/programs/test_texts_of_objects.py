@@ -91,7 +91,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_text(kind):
+def test_texts_of_objects_are_those_of_eager(kind):
     make = MADE[kind]
 
     def f(x):
@@ -112,7 +112,7 @@ def test_format_of_an_own_class():
     agree(f, VALUES)
 
 
-def test_state():
+def test_a_str_method_may_write_to_its_object():
     class Log:
         def __init__(self):
             self.n, self.lines = 0, []
@@ -131,7 +131,7 @@ def test_state():
     agree(f, VALUES)
 
 
-def test_raised_and_caught():
+def test_raised_and_caught_exceptions_have_the_text_of_eager():
     def f(x):
         n, x = halved(x)
         try:
@@ -146,7 +146,7 @@ def test_raised_and_caught():
     agree(f, VALUES)
 
 
-def test_templates():
+def test_string_templates_substitute_numbers_that_a_tensor_decides():
     def f(x):
         n, _ = halved(x)
         return string.Template("$n of $m").substitute(n=n, m=Meter(n)), string.Template("$n $q").safe_substitute({"n": n})
@@ -209,7 +209,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("use", REFUSED)
-def test_refused(use):
+def test_refused_texts_are_reported_with_the_users_file(use):
     static = dy2st.to_static(lambda x: use(*halved(x)))
     with pytest.raises(dy2st.CaptureError, match=REFUSED[use]) as caught:
         static(VALUES[0])

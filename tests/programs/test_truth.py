@@ -29,7 +29,7 @@ def filled(x, table):
 
 
 @pytest.mark.parametrize("kind", [dict, collections.OrderedDict, collections.Counter, Upside, Longer])
-def test_dicts(kind):
+def test_a_dict_is_true_as_its_class_says(kind):
     def f(x):
         d = filled(x, kind())
         taken = 1 if d else 2
@@ -50,7 +50,7 @@ def test_as_the_condition_of_a_loop():
     agree(f, signs())
 
 
-def test_among_others():
+def test_the_truth_of_a_dict_combines_with_other_conditions():
     def f(x):
         d, e = filled(x, {}), {}
         assert d or x[0] <= 0, "empty"
@@ -61,7 +61,7 @@ def test_among_others():
     agree(f, signs())
 
 
-def test_that_others_have():
+def test_sets_tuples_and_views_have_the_truth_of_eager():
     def f(x):
         held, gone, box = set(), {"a": 1}, filled(x, {})
         if x.sum() > 0:

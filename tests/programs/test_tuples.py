@@ -91,7 +91,7 @@ FUNCTIONS = (uses, made, index, compared, grows_in_a_loop, of_pairs, in_branches
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_tuple(function):
+def test_tuples_of_unknown_length_agree_with_eager(function):
     agree(function, NS)
 
 
@@ -106,7 +106,7 @@ def test_grows_in_a_while_loop():
     agree(states, signs(grad=True))
 
 
-def test_saved(tmp_path):
+def test_a_loaded_function_makes_tuples_of_any_length(tmp_path):
     dy2st.save(made, tmp_path / "made.dy2st", input_spec=[InputSpec([], "int64"), InputSpec([3], "float64")])
     loaded = dy2st.load(tmp_path / "made.dy2st")
     calls = [(n, x.detach()) for n, x in NS]
@@ -221,7 +221,7 @@ CALLS = (
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_starred_argument(function):
+def test_lists_of_unknown_length_are_spread_in_calls(function):
     agree(function, NS)
 
 
@@ -250,7 +250,7 @@ def as_a_key(n, x):
         (as_a_key, "as the key of a dict"),
     ],
 )
-def test_refused(function, says):
+def test_uses_that_need_a_known_length_are_refused(function, says):
     with pytest.raises(dy2st.CaptureError, match=says):
         dy2st.to_static(function)(*NS[0])
 
@@ -277,7 +277,7 @@ def test_a_loop_over_columns_that_breaks():
     agree(f, NS)
 
 
-def test_swapped_and_nested():
+def test_growing_tuples_are_swapped_and_built_in_nested_loops():
     def f(n, x):
         a, b, stacked = (), (x,), ()
         for k in range(n):

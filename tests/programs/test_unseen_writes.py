@@ -86,7 +86,7 @@ def made_here(w, x):
 
 
 @pytest.mark.parametrize("function", [in_any_case, in_a_branch, then_raises, made_here], ids=lambda f: f.__name__)
-def test_state_is_eagers(function):
+def test_writes_of_unconverted_functions_are_those_of_eager(function):
     def make():
         world = World()
         return types.MethodType(function, world), lambda: vars(world), CALLS

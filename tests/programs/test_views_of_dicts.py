@@ -263,5 +263,5 @@ def clear_view():
 
 
 @pytest.mark.parametrize("make", WORLDS)
-def test_view(make):
+def test_views_show_what_the_dict_holds_when_looked_at(make):
     agree(make, programs=3)

@@ -81,13 +81,13 @@ def seen(function: Any, action: Any) -> Any:
 
 @pytest.mark.parametrize("action", ["always", "default", "once", "module", "error"])
 @pytest.mark.parametrize("function", [plain, in_functions, of_objects])
-def test_warnings(function, action):
+def test_warnings_are_those_of_eager_in_one_program(function, action):
     static = dy2st.to_static(function)
     assert seen(function, action) == seen(static, action)
     assert len(static.program_cache) == 1
 
 
-def test_log_entries(caplog):
+def test_log_entries_are_those_of_eager(caplog):
     logger = logging.getLogger(__name__)
 
     def f(x):

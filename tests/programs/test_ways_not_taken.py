@@ -58,7 +58,7 @@ def asks_a_class_that_answers(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [text_of_one_way, texts_of_some_ways, asks_a_class_that_fails, asks_a_class_that_answers])
-def test_as_eager(function: Callable[[Any], Any]) -> None:
+def test_what_one_way_makes_does_not_disturb_the_others(function: Callable[[Any], Any]) -> None:
     agree(lambda: World(function, [], [lambda run, v=v: run(torch.tensor(v)) for v in (1.25, -1.0, 11.0, 2.0)]), programs=1)
 
 

@@ -27,7 +27,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_function(function):
+def test_library_functions_with_callbacks_agree_with_eager(function):
     static = to_static(function)
     for values in INPUTS:
         x = torch.tensor(values)
