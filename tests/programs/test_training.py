@@ -122,7 +122,7 @@ def _loop(x: Any, trips: Any) -> Any:
 
 
 @pytest.mark.parametrize("trips", [0, 1, 5])
-def test_gradcheck(trips: int) -> None:
+def test_a_loop_passes_gradcheck_for_any_number_of_trips(trips: int) -> None:
     static = to_static(_loop)
     x = torch.tensor([0.3, -0.7, 0.9], dtype=torch.float64, requires_grad=True)
     count = torch.tensor(trips)
@@ -146,7 +146,7 @@ def test_jacobian_and_functional_transforms_of_gradients() -> None:
     )
 
 
-def test_gradients_taken_inside() -> None:
+def test_gradients_taken_inside_agree_or_are_refused() -> None:
     def f(x: Any) -> Any:
         with torch.enable_grad():
             x = x.detach().requires_grad_()
@@ -177,7 +177,7 @@ class Dropouts(nn.Module):
         return x * torch.randperm(3) + torch.randint(0, 5, (3,))
 
 
-def test_random_numbers() -> None:
+def test_random_numbers_are_drawn_as_in_eager() -> None:
     eager, static = twins(Dropouts)
     for mode in (True, False, True):
         eager.train(mode), static.train(mode)
@@ -256,7 +256,7 @@ def _hooks(net: Any, log: list[Any]) -> None:
     net.register_forward_hook(lambda module, args, out: log.append("called"))
 
 
-def test_forward_hooks() -> None:
+def test_forward_hooks_run_as_in_eager() -> None:
     eager, static = twins(Hooked)
     logs: tuple[list[Any], list[Any]] = ([], [])
     for net, log in zip((eager, static), logs):
@@ -284,7 +284,7 @@ def test_hooks_with_tensor_control_flow() -> None:
         assert "test_training.py" in str(error)
 
 
-def test_tensor_hooks_inside() -> None:
+def test_tensor_hooks_registered_inside_run_in_the_backward() -> None:
     log = types.SimpleNamespace(seen=[])
 
     def f(x: Any) -> Any:
@@ -308,7 +308,7 @@ def test_tensor_hooks_inside() -> None:
     assert len(static.program_cache) == 1
 
 
-def test_tensor_hooks_outside() -> None:
+def test_tensor_hooks_registered_outside_run_in_the_backward() -> None:
     found = []
     eager, static = twins(Branchy)
     for net in (eager, static):
@@ -347,7 +347,7 @@ def test_backward_hooks_of_a_submodule() -> None:
     same(found[0], found[1])
 
 
-def test_global_module_hooks() -> None:
+def test_global_module_hooks_run_while_they_are_registered() -> None:
     handle = nn.modules.module.register_module_forward_hook(
         lambda module, args, out: out + 1 if isinstance(module, nn.Linear) else None
     )
@@ -376,7 +376,7 @@ class Clamp(torch.autograd.Function):
         return grad * 10 + x, None
 
 
-def test_custom_functions() -> None:
+def test_custom_autograd_functions_use_their_own_backward() -> None:
     def f(x: Any) -> Any:
         y = Clamp.apply(x * 1.5, 0.0)
         if y.sum() > 2:
@@ -418,7 +418,7 @@ def test_no_grad_in_parts() -> None:
         agree(f, [X.clone().requires_grad_(), (-X).requires_grad_()])
 
 
-def test_inference_mode_inside() -> None:
+def test_inference_mode_inside_agrees_or_is_refused() -> None:
     def f(x: Any) -> Any:
         with torch.inference_mode():
             a = (x * 2).sum()
@@ -432,7 +432,7 @@ def test_inference_mode_inside() -> None:
         assert "inference_mode" in str(error)
 
 
-def test_inference_mode_around() -> None:
+def test_a_call_in_inference_mode_gives_inference_tensors() -> None:
     eager, static = twins(Branchy)
     for x in (BATCH, -BATCH):
         with torch.inference_mode():
@@ -499,7 +499,7 @@ def test_accumulation_into_a_tensor_of_results() -> None:
     agree(f, [X.clone().requires_grad_(), (-X).requires_grad_()])
 
 
-def test_autocast() -> None:
+def test_autocast_inside_and_around_agrees_with_eager() -> None:
     def inside(x: Any, w: Any) -> Any:
         with torch.autocast("cpu", torch.bfloat16):
             y = x @ w
@@ -530,7 +530,7 @@ def test_autocast() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, torch.complex64])
-def test_other_dtypes(dtype: torch.dtype) -> None:
+def test_branches_and_loops_take_tensors_of_other_dtypes(dtype: torch.dtype) -> None:
     def f(x: Any) -> Any:
         if x.abs().sum() > 1:
             x = x * 2 + 0.1
@@ -567,7 +567,7 @@ class Gate(nn.Module):
         return x * 0.5
 
 
-def test_containers_of_modules() -> None:
+def test_modules_in_containers_train_as_in_eager() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -590,7 +590,7 @@ def test_containers_of_modules() -> None:
     trains(Net)
 
 
-def test_parametrizations() -> None:
+def test_parametrized_modules_train_as_in_eager() -> None:
     class Symmetric(nn.Module):
         def forward(self, w: Any) -> Any:
             if w.sum() > 0:
@@ -620,7 +620,7 @@ def test_parametrizations() -> None:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_transformer_encoder(training: bool) -> None:
+def test_a_transformer_encoder_trains_and_infers_as_in_eager(training: bool) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -675,7 +675,7 @@ def test_recurrent_modules_and_attention() -> None:
     trains(Net)
 
 
-def test_embedding_and_losses() -> None:
+def test_embeddings_and_losses_train_as_in_eager() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -693,7 +693,7 @@ def test_embedding_and_losses() -> None:
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpoint(reentrant: bool) -> None:
+def test_checkpoints_inside_agree_or_are_refused(reentrant: bool) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -788,7 +788,7 @@ def test_gradient_accumulation_and_clipping() -> None:
     same(found[0], found[1])
 
 
-def test_freezing_and_thawing() -> None:
+def test_freezing_and_thawing_needs_two_programs() -> None:
     eager, static = twins(Branchy)
     for net in (eager, static):
         net.log = []
@@ -811,7 +811,7 @@ def _scaled_roots(x: Any, y: Any) -> Any:
     return total, total.square().mean()
 
 
-def test_forward_mode() -> None:
+def test_forward_mode_derivatives_are_those_of_eager() -> None:
     from torch.autograd import forward_ad
 
     static = to_static(_scaled_roots)
