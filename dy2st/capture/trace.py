@@ -6,7 +6,6 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, cast
@@ -41,7 +40,7 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.number_arguments import NumberArgument
 from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
-from dy2st_runtime.call.binding import parameters_of
+from dy2st_runtime.call.binding import own_signature, parameters_of
 from dy2st_runtime.ir.flattening import attributes, children
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
 from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf
@@ -339,7 +338,7 @@ def _finish(
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
         training=training,
         default_dtype=torch.get_default_dtype(),
-        parameters=parameters_of(inspect.signature(request.function), request.bound),
+        parameters=parameters_of(own_signature(request.function), request.bound),
     )
     program = remove_dead_code(program)
     verify(program)

@@ -18,6 +18,7 @@ from dy2st.errors import Location, SignatureError
 from dy2st.input_spec import InputSpec, Specs
 from dy2st.static.calls.call import Call, part_names, shown
 from dy2st.static.calls.leaves import is_leaf_by_itself, leaf_keys, leaf_names, leaves_and_repeated, modes
+from dy2st_runtime.call.binding import own_signature
 from dy2st_runtime.ir.flattening import children, flatten
 
 
@@ -39,9 +40,9 @@ class CallSignature:
         self.by_name = False
         self._read_parameters()
         self.name = getattr(function, "__qualname__", str(function))
-        names = [p.name for p in self.signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
+        names = [p.name for p in self.documented.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
         self.spec_names = names[1:] if bound else names
-        self.variadic = next((p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL), "")
+        self.variadic = next((p.name for p in self.documented.parameters.values() if p.kind is p.VAR_POSITIONAL), "")
         if isinstance(specs, Mapping):
             self._take_names(specs, names[:bound])
         elif specs is not None and len(specs) > len(self.spec_names) and not self.variadic:
@@ -49,9 +50,11 @@ class CallSignature:
 
     def _take_names(self, specs: Mapping[str, Any], bound: Sequence[str]) -> None:
         """Specifications by name: also of parameters that are given by name only."""
-        known = [p.name for p in self.signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        parameters = self.documented.parameters.values()
+        known = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
         for name in specs:
-            if name not in known or name in bound:
+            if (name not in known and not takes_any) or name in bound:
                 raise SignatureError(f"{self.name}() has no parameter {name!r}, which input_spec names")
         self.spec_names, self.specs = list(specs), list(specs.values())
         self.by_name = True
@@ -65,7 +68,9 @@ class CallSignature:
         return name if place is None else known[place] + name[len(place) :]
 
     def _read_parameters(self) -> None:
-        self.signature = inspect.signature(self.function)
+        self.signature = own_signature(self.function)
+        self.documented = inspect.signature(self.function)
+        """What it shows to its callers, whom ``input_spec`` speaks to: that of the function that it wraps."""
         self._defaults = self._current_defaults()
 
     def _current_defaults(self) -> tuple[Any, Any, Any]:
@@ -121,19 +126,29 @@ class CallSignature:
         names = leaf_names(bound, leaf)
         dims = [frozenset[int]()] * len(leaves)
         if self.specs is not None:
-            dims = self._check_specs(bound, leaves)
+            dims = self._check_specs(self._by_documented_names(bound), leaves)
         return Call(structure, leaves, names, (structure, leaf_keys(leaves, dims), modes()), dims, given)
 
-    def _check_specs(self, bound: inspect.BoundArguments, leaves: list[Any]) -> list[frozenset[int]]:
+    def _by_documented_names(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """Return the arguments by the names that ``input_spec`` uses, where a wrapper takes ``*args, **kwargs``."""
+        try:
+            shown_as = self.documented.bind(*bound.args, **bound.kwargs)
+        except TypeError:  # a wrapper that takes other arguments than what it wraps
+            shown_as = bound
+        shown_as.apply_defaults()
+        rest = next((p.name for p in shown_as.signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
+        return {**shown_as.arguments.get(rest, {}), **shown_as.arguments}
+
+    def _check_specs(self, arguments: Mapping[str, Any], leaves: list[Any]) -> list[frozenset[int]]:
         assert self.specs is not None
         dims: dict[int, frozenset[int]] = {}
         given = dict(zip(self.spec_names, self.specs))
         if self.variadic in given:
             given[self.variadic] = tuple(self.specs[self.spec_names.index(self.variadic) :])
         for name, spec in given.items():
-            if name not in bound.arguments:
+            if name not in arguments:
                 raise SignatureError(f"{self.name}(): '{name}' is specified in input_spec, but was not given")
-            self._check_spec(name, spec, bound.arguments[name], dims)
+            self._check_spec(name, spec, arguments[name], dims)
         return [dims.get(id(leaf), frozenset()) for leaf in leaves]
 
     def _check_spec(self, name: str, spec: Any, value: Any, dims: dict[int, frozenset[int]]) -> None:

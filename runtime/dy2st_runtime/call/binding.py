@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -21,6 +22,26 @@ _MISSING = object()
 
 Casts = Callable[[], Collection[tuple[torch.dtype, torch.dtype]]]
 """Gives the dtypes that others have taken the place of since the capture (``module.half()``), with these others."""
+
+
+def own_signature(function: FunctionType) -> inspect.Signature:
+    """Return the signature that Python calls a function by, not the one that ``functools.wraps`` shows for it.
+
+    Args:
+        function: a Python function, perhaps a wrapper of another.
+
+    Example:
+        >>> def decorated(function):
+        ...     @functools.wraps(function)
+        ...     def wrapper(*args, **kwargs):
+        ...         return function(*args, **kwargs)
+        ...     return wrapper
+        >>> own_signature(decorated(lambda x, scale=2: x * scale))
+        <Signature (*args, **kwargs)>
+    """
+    bare = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    bare.__kwdefaults__, bare.__annotations__ = function.__kwdefaults__, function.__annotations__
+    return inspect.signature(bare)
 
 
 def parameters_of(signature: inspect.Signature, bound: bool = False) -> tuple[Parameter, ...]:
