@@ -24,7 +24,7 @@ from dy2st.analysis.definedness import definedness
         ("import a.b\ndef f(): pass\nclass C: pass\nhere", {"a", "f", "C"}),
     ],
 )
-def test_bound(text: str, bound: set[str]) -> None:
+def test_definedness_finds_the_names_surely_bound_before_a_statement(text: str, bound: set[str]) -> None:
     tree = gast.parse(text)
     (here,) = (
         node

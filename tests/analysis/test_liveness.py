@@ -29,12 +29,12 @@ def lives(text: str) -> Lives:
         ("if c:\n    del x\nprint(y)", {"print", "y"}, {"print", "y", "x"}),
     ],
 )
-def test_if(text: str, after: set[str], entry: set[str]) -> None:
+def test_names_read_later_are_live_around_a_branch(text: str, after: set[str], entry: set[str]) -> None:
     found = lives(text)
     assert (found.after, found.entries[0]) == (after, entry)
 
 
-def test_try():
+def test_names_read_by_later_blocks_of_a_try_are_live():
     found = lives("try:\n    y = x\nexcept E:\n    print(y)\nelse:\n    z = a\nfinally:\n    print(b)\nprint(z)")
     assert found.after == {"print", "b", "z"}
     assert found.entries == ({"E", "print", "x", "y", "a", "b", "z"}, {"E", "print", "y", "b", "z"}, {"print", "a", "b", "z"})

@@ -31,12 +31,12 @@ def use(text: str) -> NameUse:
         ("x: T = y", {"y"}, {"x"}, set()),
     ],
 )
-def test_roles(text: str, reads: set[str], writes: set[str], captured: set[str]) -> None:
+def test_each_name_is_read_written_or_captured(text: str, reads: set[str], writes: set[str], captured: set[str]) -> None:
     found = use(text)
     assert (set(found.reads), set(found.writes), set(found.captured)) == (reads, writes, captured)
 
 
-def test_order_of_appearance() -> None:
+def test_written_names_come_in_order_of_appearance() -> None:
     assert use("c = 1\na = 2\nb = c").writes == ("c", "a", "b")
 
 
@@ -45,5 +45,5 @@ def test_free_names_of_nested_functions() -> None:
     assert free_names(function) == {"z", "w"}
 
 
-def test_parameters() -> None:
+def test_parameters_of_every_kind_come_in_order() -> None:
     assert parameters(gast.parse("def f(a, /, b, *c, d, **e): pass").body[0]) == ("a", "b", "c", "d", "e")

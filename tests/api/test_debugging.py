@@ -230,7 +230,7 @@ def test_stages_on_standard_logging(caplog: pytest.LogCaptureFixture, monkeypatc
     assert sum(name == "dy2st.exec" for name, _ in said) == 4
 
 
-def test_refusals_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_logged_with_its_function(caplog: pytest.LogCaptureFixture) -> None:
     def f(x):
         return x.numpy()
 

@@ -278,7 +278,7 @@ def test_a_static_module_inside_a_static_one() -> None:
     same(outer(X), choose(outer[0](X), 4.0))
 
 
-def test_enable_to_static() -> None:
+def test_enable_to_static_switches_capture_off_and_on() -> None:
     seen = []
 
     @to_static
@@ -397,14 +397,14 @@ def test_code_program_and_report() -> None:
     assert "choose" in repr(f)
 
 
-def test_program_from_specifications() -> None:
+def test_specifications_alone_give_the_program_of_the_calls() -> None:
     f = to_static(choose, input_spec=[InputSpec([None], "float32", "x"), 3.0])
     program = f.program()
     same(f(X, 3.0), choose(X, 3.0))
     assert captured(f) == 1 and f.program(X, 3.0) is program
 
 
-def test_method_programs() -> None:
+def test_the_program_of_a_method_is_made_once() -> None:
     class Static(Net):
         @to_static
         def forward(self, x: Any) -> Any:

@@ -47,7 +47,7 @@ def test_coverage_sees_the_users_lines() -> None:
     assert {first + 1, first + 2, first + 3, first + 4, first + 6, first + 7} <= lines
 
 
-def test_cells_of_ipython() -> None:
+def test_functions_of_ipython_cells_are_captured() -> None:
     shell_class = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
     shell = shell_class()
     shell.run_cell(CELL).raise_error()

@@ -28,14 +28,14 @@ def attack(*options):
     return done.stdout
 
 
-def test_mutants():
+def test_most_altered_archives_raise_a_clear_error():
     found = attack("--mutants", "5000")
     counts = {line[9:].partition("  (")[0]: int(line[:7]) for line in found.splitlines() if re.match(r" *\d+  ", line)}
     assert sum(counts.values()) == 5000
     assert counts["a clear error"] > 4000
 
 
-def test_killed_saves():
+def test_killed_saves_leave_the_old_or_new_file():
     assert "20 killed saves" in attack("--mutants", "0", "--kills", "20")
 
 
@@ -73,7 +73,7 @@ references.save_weights(sys.argv[1], 2.0, 64)
     assert load(path).weight[0, 0] == 1
 
 
-def test_a_full_disk(tmp_path):
+def test_a_full_disk_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.dy2st"
     references.save_weights(path, 1.0)
     before = path.read_bytes()

@@ -95,14 +95,14 @@ def test_links_and_other_files_that_are_none(path, originals):
         refused(path, bytes(data), "its directory was altered")
 
 
-def test_a_bomb(path, originals):
+def test_a_compression_bomb_is_refused(path, originals):
     members = dict(mutants.read(originals["small"]))
     bomb = zipped((members | {"weights.safetensors": bytes(1 << 26)}).items(), compression=zipfile.ZIP_DEFLATED)
     assert len(bomb) < 1 << 20
     refused(path, bomb, "zip file of another kind")
 
 
-def test_members_that_overlap(path, originals):
+def test_members_that_overlap_are_refused(path, originals):
     """Both entries of the directory point at the same data, as a bomb without compression would."""
     data = bytearray(originals["small"])
     first = data.index(b"PK\x01\x02")
@@ -112,7 +112,7 @@ def test_members_that_overlap(path, originals):
     refused(path, bytes(data), "twice|altered|reaches beyond|cut short")
 
 
-def test_a_member_twice(path, originals):
+def test_a_member_that_comes_twice_is_refused(path, originals):
     class Twice(dict):
         def items(self):
             return [*super().items(), ("program.json", b"{}")]
@@ -177,7 +177,7 @@ def test_weights_that_say_they_are_huge(path, originals):
     ],
     ids=range(12),
 )
-def test_documents(path, originals, member, text, message):
+def test_a_document_that_is_not_plain_json_is_refused(path, originals, member, text, message):
     members = mutants.read(originals["small"])
     data = mutants.written(members | {member: text}) if member == "manifest.json" else mutants.sealed(members | {member: text})
     refused(path, data, message)
@@ -332,11 +332,11 @@ def test_pickle_in_a_value(path, originals):
 
 
 @pytest.mark.parametrize("data", [PICKLE, b"\x80\x02.", PICKLE + bytes(1000)])
-def test_a_pickle_file(path, data):
+def test_a_pickle_file_is_refused(path, data):
     refused(path, data, "not a dy2st archive")
 
 
-def test_files_of_torch(path):
+def test_a_file_of_torch_save_is_refused(path):
     torch.save({"model": Boom()}, path)
     refused(path, path.read_bytes(), "zip file of another kind")
     torch.save({"model": torch.ones(3)}, path, _use_new_zipfile_serialization=False)

@@ -19,7 +19,7 @@ def threads():
     torch.set_num_threads(before)
 
 
-def test_two_workloads(tmp_path, capsys):
+def test_two_workloads_are_measured_printed_and_written(tmp_path, capsys):
     figures = tmp_path / "figures.json"
     arguments = ["--workload", "call", "--workload", "tiny-loop-train", "--peer", "dy2st.python", "--seconds", "0.05"]
     assert main([*arguments, "--rounds", "2", "--threads", "1", "--json", str(figures)]) == 0
@@ -40,7 +40,7 @@ def refusing(case, function):
     raise TypeError("no functions\nplease")
 
 
-def test_answers_are_checked(monkeypatch):
+def test_wrong_answers_and_refusals_are_not_timed(monkeypatch):
     monkeypatch.setitem(PEERS, "wrong", wrong)
     monkeypatch.setitem(PEERS, "refusing", refusing)
     rows = measure("relu", Case(torch.relu, [(torch.ones(3),)]), ["wrong", "refusing"], 0.002, 1)
@@ -79,7 +79,7 @@ def test_spread_and_ratio_of_rounds():
     assert Row("w", "p", samples=[1.0]).spread == 0
 
 
-def test_names(capsys):
+def test_names_are_listed_and_unknown_ones_refused(capsys):
     assert main(["--list"]) == 0
     assert "tiny-loop" in capsys.readouterr().out
     with pytest.raises(SystemExit):
@@ -88,7 +88,7 @@ def test_names(capsys):
     assert {"tiny-loop", "dopri5-train", "llama"} <= set(WORKLOADS) and "eager" in PEERS
 
 
-def test_plot(tmp_path):
+def test_a_plot_is_drawn_as_svg(tmp_path):
     pytest.importorskip("matplotlib")
     from benchmarks.plot import draw
 

@@ -55,7 +55,7 @@ def archive(tmp_path_factory):
 # ---- show, check
 
 
-def test_show(archive):
+def test_show_prints_signature_state_and_members(archive):
     text = good("show", archive)
     for part in ("net ä.dy2st", "forward(x: f32[", "-> {'x': f32[", "layer.weight", "f32[4, 4]", "64 B", "program.json", "licence"):
         assert part in text
@@ -63,14 +63,14 @@ def test_show(archive):
     assert "while" in good("show", archive, "--program")
 
 
-def test_show_for_programs(archive):
+def test_show_json_describes_methods_and_state(archive):
     found = json.loads(good("show", archive, "--json"))
     (program,) = found["methods"]["forward"]
     assert list(program["inputs"]) == ["x"] and program["modes"] == ["train", "eval"]
     assert found["state"]["layer.weight"] == {"kind": "parameter", "type": "f32[4, 4]"}
 
 
-def test_check(archive, tmp_path):
+def test_check_tells_whole_archives_from_damaged_ones(archive, tmp_path):
     assert "whole" in good("check", archive, archive)
     data = bytearray(archive.read_bytes())
     data[len(data) // 2] ^= 1
@@ -90,13 +90,13 @@ def test_errors_are_told_without_a_traceback(command, tmp_path):
 # ---- run
 
 
-def test_run_on_examples(archive):
+def test_run_without_input_takes_the_saved_examples(archive):
     assert "'trips': " in good("run", archive)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "json"])
 @pytest.mark.parametrize("named", [False, True])
-def test_run_on_files(archive, tmp_path, suffix, named):
+def test_run_reads_inputs_and_writes_results_as_files(archive, tmp_path, suffix, named):
     given = tmp_path / f"x.{suffix}"
     if suffix == "npy":
         numpy.save(given, X.numpy())
@@ -115,7 +115,7 @@ def test_run_on_files(archive, tmp_path, suffix, named):
     assert json.loads((tmp_path / "y.json").read_text()) == {"x": expected["x"].tolist(), "trips": expected["trips"]}
 
 
-def test_run_refuses(archive, tmp_path):
+def test_run_refuses_what_it_cannot_read_or_write(archive, tmp_path):
     numpy.save(tmp_path / "wide.npy", X.double().numpy())
     assert "must be a tensor f32" in bad("run", archive, "-i", tmp_path / "wide.npy")
     good("run", archive, "-i", tmp_path / "wide.npy", "--cast")
@@ -138,7 +138,7 @@ class Two(Net):
         return x * 3 + plus
 
 
-def test_run_other_methods(tmp_path):
+def test_run_takes_a_method_and_its_inputs(tmp_path):
     path = tmp_path / "m"
     dy2st.save(Two(), path, methods={"forward": SPECS, "triple": [dy2st.InputSpec([2]), dy2st.InputSpec([])]})
     assert "no example arguments for triple: give some with --input" in bad("run", path, "-m", "triple")
@@ -153,7 +153,7 @@ def repeated(x, times, factor):
     return x, times * 2
 
 
-def test_run_on_numbers(tmp_path):
+def test_run_takes_python_numbers_of_the_right_type(tmp_path):
     path = tmp_path / "m"
     dy2st.save(repeated, path, [dy2st.InputSpec([2]), int, float])
     text = good("show", path)
@@ -180,7 +180,7 @@ def test_run_on_nested_arguments(tmp_path):
 # ---- diff, bench, doctor, build, export
 
 
-def test_diff(archive, tmp_path):
+def test_diff_shows_changed_values_parameters_and_programs(archive, tmp_path):
     assert "the same bytes" in good("diff", archive, archive)
     model = dy2st.load(archive)
     with torch.no_grad():
@@ -195,13 +195,13 @@ def test_diff(archive, tmp_path):
     assert "- layer.bias: parameter f32[4]" in text and "programs:" in text and "-licence" in text
 
 
-def test_bench(archive):
+def test_bench_prints_the_median_of_a_backend(archive):
     text = good("bench", archive, "--seconds", "0", "--backend", "python")
     assert "python" in text and "median" in text and "µs" in text or "ms" in text
     assert "no backend 'missing'" in bad("bench", archive, "--backend", "missing")
 
 
-def test_doctor():
+def test_doctor_prints_versions_and_executors():
     text = good("doctor")
     assert torch.__version__ in text and "python" in text and "executors" in text
 
@@ -211,7 +211,7 @@ def test_export_says_what_is_missing(archive):
     assert "--to" in bad("export", archive)
 
 
-def test_help_and_module():
+def test_help_names_and_describes_every_command():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runtime")))}
     done = subprocess.run([sys.executable, "-m", "dy2st", "--help"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0
@@ -220,7 +220,7 @@ def test_help_and_module():
         assert "Usage" in good(command, "--help")
 
 
-def test_without_the_extra():
+def test_without_typer_the_command_names_its_extra():
     """Nothing but a message where typer is missing."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runtime")))}
     script = "import sys; sys.modules['typer'] = None; from dy2st.cli import main; main()"
@@ -228,7 +228,7 @@ def test_without_the_extra():
     assert done.returncode == 1 and "pip install 'dy2st[cli]'" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_export(archive, tmp_path):
+def test_export_writes_a_file_and_names_it(archive, tmp_path):
     if not hasattr(dy2st, "export"):
         assert "does not export" in bad("export", archive, "-o", tmp_path / "net.pt2")
         return

@@ -110,7 +110,7 @@ def test_names_that_lead_nowhere(name, message, tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_specifications():
+def test_specifications_are_read_from_text_or_refused():
     assert spec("f32[n, 4]") == InputSpec([None, 4], "float32")
     assert spec(" i64[] ") == InputSpec([], "int64")
     assert spec("bool[3]") == InputSpec([3], "bool")
@@ -122,7 +122,7 @@ def test_specifications():
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
-def test_in_a_browser(net, tmp_path):
+def test_a_browser_draws_the_page_and_runs_its_script(net, tmp_path):
     """It is drawn, its parts stand side by side, and its script runs: pointing at a line marks those that belong to it."""
     page = tmp_path / "page.html"
     probe = """<script>
