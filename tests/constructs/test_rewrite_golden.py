@@ -29,7 +29,7 @@ def generated(source: str) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.txt")), ids=lambda path: path.stem)
-def test_golden(path: Path) -> None:
+def test_generated_code_is_that_of_the_golden_file(path: Path) -> None:
     sources = [case.partition(ARROW)[0] for case in cases(path)]
     written = SEPARATOR.join(f"{source}{ARROW}{generated(source)}" for source in sources)
     if os.environ.get("DY2ST_UPDATE_GOLDEN"):

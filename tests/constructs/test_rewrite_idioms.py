@@ -28,7 +28,7 @@ def check(function: Any, *args: Any, **kwargs: Any) -> None:
 
 @pytest.mark.parametrize("name", NUMBERED.split())
 @pytest.mark.parametrize("number", [0, 1, 2, 5])
-def test_function(name: str, number: int) -> None:
+def test_a_rewritten_function_does_the_same(name: str, number: int) -> None:
     check(MODULE[name], number)
 
 
@@ -46,7 +46,7 @@ def test_function(name: str, number: int) -> None:
         (A._A__p, (A(),), {}),
     ],
 )
-def test_method(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_a_rewritten_method_does_the_same(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     check(method, *args, **kwargs)
 
 
@@ -60,7 +60,7 @@ def test_method(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
         ("dead", (), {}),
     ],
 )
-def test_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_a_rewritten_function_takes_the_same_arguments(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     check(MODULE[name], *args, **kwargs)
 
 
@@ -78,14 +78,14 @@ def test_closures_share_code_not_cells() -> None:
     assert other(0) == 7
 
 
-def test_header_is_kept() -> None:
+def test_a_rewritten_function_keeps_its_header() -> None:
     plain, rewritten = MODULE["kw"], converted(MODULE["kw"])
     for attribute in ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__module__", "__annotations__"):
         assert getattr(rewritten, attribute) == getattr(plain, attribute)
     assert rewritten.__globals__ is plain.__globals__
 
 
-def test_facts() -> None:
+def test_conversion_lists_free_global_and_written_names() -> None:
     method, writer = convert(B.f), convert(MODULE["gl"])
     assert method.free_names == ("__class__",)
     assert method.global_names == ("super", "B")
@@ -108,5 +108,5 @@ def test_nested_functions_keep_their_qualified_name() -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters are new in Python 3.12")
 @pytest.mark.parametrize("number", [0, 3])
-def test_type_parameters(number: int) -> None:
+def test_a_rewritten_generic_function_does_the_same(number: int) -> None:
     check(load((Path(__file__).parent / "idioms_312.txt").read_text())["gen"], number)

@@ -31,13 +31,13 @@ def check(seed: int) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, 300, PER_TEST))
-def test_random_programs(start: int) -> None:
+def test_random_programs_do_the_same_after_the_rewrite(start: int) -> None:
     for seed in range(start, start + PER_TEST):
         check(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(300, 6000, PER_TEST))
-def test_many_random_programs(start: int) -> None:
+def test_many_random_programs_do_the_same_after_the_rewrite(start: int) -> None:
     for seed in range(start, start + PER_TEST):
         check(seed)

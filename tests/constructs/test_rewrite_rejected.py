@@ -49,7 +49,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_rejected(name: str) -> None:
+def test_rejected_syntax_is_shown_with_its_place(name: str) -> None:
     source, line, offset, message = REJECTED[name]
     with pytest.raises(UnsupportedSyntaxError, match=message) as caught:
         conversion(source)
@@ -61,11 +61,11 @@ def test_rejected(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_accepted(name: str) -> None:
+def test_the_accepted_twin_of_rejected_code_converts(name: str) -> None:
     assert conversion(ACCEPTED[name])
 
 
-def test_no_source() -> None:
+def test_a_function_without_source_is_refused() -> None:
     module: dict[str, object] = {}
     exec("def f(x):\n    return x\n", module)
     with pytest.raises(SourceNotFoundError, match="Define it in a file or a notebook cell"):

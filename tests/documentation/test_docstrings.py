@@ -34,7 +34,7 @@ def examples() -> Iterator[doctest.DocTest]:
 
 
 @pytest.mark.parametrize("test", [*examples()], ids=lambda test: test.name)
-def test_example(test: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_docstring_example_gives_what_it_says(test: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert not any(example.options.get(doctest.SKIP) for example in test.examples)

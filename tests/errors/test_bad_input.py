@@ -73,7 +73,7 @@ def test_a_function_without_source_is_refused() -> None:
     assert isinstance(caught.value, SyntaxError)
 
 
-def test_generators_and_coroutines() -> None:
+def test_generators_and_coroutines_are_refused_at_their_definition() -> None:
     def generator(x: Any) -> Any:
         yield x
 
@@ -260,7 +260,7 @@ SPEC = [InputSpec([None, 3], "float32", "x"), InputSpec([3], torch.int64)]
         ((torch.ones(2, 3), None), r"'y' is specified as a tensor .*, but a NoneType was given"),
     ],
 )
-def test_arguments_against_specifications(args: Any, text: str) -> None:
+def test_arguments_that_miss_their_specification_are_refused(args: Any, text: str) -> None:
     with pytest.raises(SignatureError, match=text):
         to_static(g, input_spec=SPEC)(*args)
 
@@ -270,7 +270,7 @@ def test_more_specifications_than_parameters() -> None:
         to_static(g, input_spec=[*SPEC, 1.0, 2.0])
 
 
-def test_nests_against_specifications() -> None:
+def test_nests_that_miss_their_specification_are_refused() -> None:
     def f(pair: Any) -> Any:
         return pair[0] + pair[1]["k"]
 
@@ -281,7 +281,7 @@ def test_nests_against_specifications() -> None:
             static(wrong)
 
 
-def test_constants_against_specifications() -> None:
+def test_another_constant_than_the_specified_one_is_refused() -> None:
     static = to_static(g, input_spec=[InputSpec([3]), InputSpec([3]), 2.0])
     assert torch.equal(static(X, X, 2.0), X * 2 + X)
     with pytest.raises(SignatureError, match=r"'scale' is specified as 2.0, but 3.0 was given"):
@@ -326,7 +326,7 @@ def test_sparse_tensors_are_refused() -> None:
 # -- how errors look ------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_whole_message() -> None:
+def test_the_whole_message_has_place_cause_and_fix() -> None:
     def f(x: Any) -> Any:
         h = {"x": x}
         while h["x"].sum() > 0:  # here

@@ -41,7 +41,7 @@ def judged(backend: str, seed: str, numbers: range, size: int) -> None:
 
 
 @pytest.mark.parametrize(("backend", "count"), [("cpp", 4), ("onnxruntime", 1), ("inductor", 2)])
-def test_random_programs(backend, count):
+def test_no_random_program_differs_by_more_than_rounding(backend, count):
     with backends.uncompiled() if backend == "inductor" else contextlib.nullcontext():
         judged(backend, "ci", range(count), 3)
 
@@ -56,11 +56,11 @@ def test_random_programs_with_state(backend):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", backends.NAMES)
-def test_many_random_programs(backend):
+def test_none_of_many_random_programs_differs_beyond_rounding(backend):
     judged(backend, "slow", range(300), 8)
 
 
-def test_programs_are_python():
+def test_the_programs_written_are_valid_python():
     for number in range(100):
         compile(Carries(Seeded(f"carries-{number}"), 8).program().source, "<carries>", "exec")
 
@@ -71,7 +71,7 @@ def test_a_decision_that_rounding_may_change_is_left_out():
     assert near.calls < far.calls == 6
 
 
-def test_what_is_close():
+def test_only_results_within_the_spread_are_close():
     allowed = spread((torch.ones(2), 0.5), [(torch.ones(2) + 1e-6, 0.5)])
     close((torch.ones(2), 0.5), (torch.ones(2) + 4e-6, 0.5), allowed)
     for other in ((torch.ones(2) + 2e-5, 0.5), (torch.ones(2), 0.6), (torch.ones(2), 1), (torch.full((2,), torch.nan), 0.5)):

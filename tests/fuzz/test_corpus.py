@@ -18,7 +18,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
-def test_does_the_same(program: Program) -> None:
+def test_static_and_eager_do_the_same(program: Program) -> None:
     for variant in ("native", "python"):
         verdict = oracle.judge(program, variant)
         assert verdict.kind is Kind.SAME, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"

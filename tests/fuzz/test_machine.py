@@ -25,7 +25,7 @@ def test_programs_are_python_and_run_most_of_their_lines():
     assert covered > 0.5 * lines
 
 
-def test_a_seed_decides():
+def test_the_same_seed_writes_the_same_program():
     assert write(Seeded("a-1")) == write(Seeded("a-1"))
 
 
@@ -36,7 +36,7 @@ def test_programs_with_more_of_the_language_are_python():
     assert judge(program).kind in (Kind.SAME, Kind.REFUSED)
 
 
-def test_same_and_saved():
+def test_a_correct_program_is_judged_the_same_also_when_saved():
     assert judge(SAME).kind is Kind.SAME
     assert judge(SAME, saved=True).kind is Kind.SAME
 
@@ -46,7 +46,7 @@ def test_what_is_no_program():
     assert judge(Program("y = 1\n")).kind is Kind.INVALID
 
 
-def test_refused():
+def test_a_refused_program_is_judged_refused_with_its_error():
     verdict = judge(REFUSED)
     assert verdict.kind is Kind.REFUSED
     assert verdict.reason.split(":")[0].endswith("Error")

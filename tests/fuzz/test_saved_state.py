@@ -84,14 +84,14 @@ _XS = ("[1.0, 2.0]", "[-1.0, -2.0]", "[3.0, 1.0]", "[-3.0, 1.0]")
 
 
 @pytest.mark.parametrize("name", OF_MODULES)
-def test_modules(name: str):
+def test_saved_modules_do_the_same_when_loaded(name: str):
     source = _WORLD + _NET + textwrap.indent(OF_MODULES[name], " " * 8) + "\n\nprogram = Net()\n"
     more = ", acc, d, st" if "more" in source.partition("def forward(self, x, *more)")[2] else ""
     _check(source, more)
 
 
 @pytest.mark.parametrize("name", OF_FUNCTIONS)
-def test_functions(name: str):
+def test_saved_functions_do_the_same_when_loaded(name: str):
     _check(_WORLD + "def program(x):\n" + textwrap.indent(OF_FUNCTIONS[name], "    ") + "\n", "")
 
 

@@ -38,12 +38,12 @@ GREEN = (2, 3, 6, 11, 12, 13, 14, 20, 21, 24, 26, 27, 29, 30, 34, 36, 39, 41, 44
 """Programs that do the same on both sides, or are refused."""
 
 
-def test_a_seed_decides():
+def test_the_seed_alone_decides_the_program():
     assert generate.write("a-1") == generate.write("a-1")
     assert generate.write("a-1") != generate.write("a-2")
 
 
-def test_most_programs_run():
+def test_most_programs_run_and_cover_every_theme():
     programs = [generate.write(f"valid-{number}") for number in range(60)]
     assert sum(oracle.valid(program) for program in programs) > 30
     for theme in ("nonlocal", "getattr(", "**", "try:", "nn.Module", "__slots__", "is not", "requires_grad"):
@@ -71,7 +71,7 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize("kind", DIFFERENCES)
-def test_differences_are_seen(kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_judge_sees_and_names_each_difference(kind: str, monkeypatch: pytest.MonkeyPatch):
     other = "def program" + SOURCE.partition("def program")[2].replace("return st.items", DIFFERENCES[kind])
     monkeypatch.setattr(oracle, "_static", Other(other))
     program = dataclasses.replace(PROGRAM, calls=CALLS[1:]) if kind == "result: value" else PROGRAM
@@ -110,7 +110,7 @@ def test_a_failing_program_is_made_smaller(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("number", GREEN)
-def test_random_programs(number: int):
+def test_no_random_program_with_state_differs_when_static(number: int):
     program = generate.write(f"ci-{number}")
     assert oracle.valid(program)
     verdict = oracle.judge(program, "python" if number % 4 == 0 else "native")
