@@ -18,7 +18,7 @@ compiled = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ c
 @compiled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "Counter"])
-def test_every_program(name, tmp_path):
+def test_every_program_exports_as_a_verified_package(name, tmp_path):
     layer, specification = made(name)
     report = dy2st.export(layer, tmp_path / "model.pt2", "aoti", input_spec=specification)
     assert report.format == "aoti"
@@ -29,7 +29,7 @@ def test_every_program(name, tmp_path):
 
 @compiled
 @pytest.mark.slow
-def test_greedy_decode(tmp_path):
+def test_the_package_of_greedy_decode_gives_equal_results(tmp_path):
     """Attention over a cache whose size is known only when it runs."""
     layer, specification, inputs = model("greedy_decode")
     report = dy2st.export(layer, tmp_path / "model.pt2", "aoti", input_spec=specification, inputs=inputs)
@@ -52,7 +52,7 @@ def test_products_of_any_size():
     assert torch.equal(traced(a, b), torch.bmm(a, b) * 2)
 
 
-def test_state_is_refused(tmp_path):
+def test_a_program_with_state_is_refused_as_a_package(tmp_path):
     layer, specification = made("Counter")
     with pytest.raises(ExportError, match=r"an AOTInductor package keeps nothing|no C\+\+ compiler"):
         dy2st.export(layer, tmp_path / "model.pt2", "aoti", input_spec=specification)

@@ -35,7 +35,7 @@ def model(name):
         pytest.param("greedy_decode", "onnx", marks=pytest.mark.slow),
     ],
 )
-def test_example(name, format, tmp_path):
+def test_each_example_exports_and_agrees_with_eager(name, format, tmp_path):
     if format == "onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
             pytest.importorskip(package)

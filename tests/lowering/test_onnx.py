@@ -30,7 +30,7 @@ def names(wanted):
 
 
 @pytest.mark.parametrize("name", names(SOME))
-def test_every_program(name, tmp_path):
+def test_every_program_exports_as_a_valid_onnx_model(name, tmp_path):
     layer, specification = made(name)
     report = dy2st.export(layer, tmp_path / "model.onnx", input_spec=specification)
     assert report.format == "onnx"
@@ -115,7 +115,7 @@ def deep_with_sizes(x, limit):
 
 
 @pytest.mark.parametrize(("function", "lengths"), [(deep, {3}), (deep_with_sizes, {3, 5, 6})])
-def test_branches_in_branches(function, lengths, tmp_path, monkeypatch):
+def test_nested_branches_are_tried_once_and_agree_with_eager(function, lengths, tmp_path, monkeypatch):
     ran = []
     plain = Interpreter.run_block
     monkeypatch.setattr(Interpreter, "run_block", lambda self, block, inputs: ran.append(block) or plain(self, block, inputs))
@@ -133,7 +133,7 @@ def test_branches_in_branches(function, lengths, tmp_path, monkeypatch):
     assert found_lengths == lengths
 
 
-def test_results_have_names(tmp_path):
+def test_results_are_named_by_their_keys_and_positions(tmp_path):
     function, specification = made("keywords")
     dy2st.export(function, tmp_path / "model.onnx", input_spec=specification, verify=False)
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
@@ -144,7 +144,7 @@ def test_results_have_names(tmp_path):
     assert found.tolist() == [2, 3]
 
 
-def test_state_is_refused(tmp_path):
+def test_a_program_with_state_is_refused_as_an_onnx_model(tmp_path):
     layer, specification = made("Counter")
     with pytest.raises(ExportError, match=r"changes self.h, self.steps, count, and an ONNX model keeps nothing"):
         dy2st.export(layer, tmp_path / "model.onnx", input_spec=specification)

@@ -91,7 +91,7 @@ SOME = ("of_several_sizes", "a_stack", "joined")
 
 
 @pytest.mark.parametrize("name", [name if name in SOME else pytest.param(name, marks=pytest.mark.slow) for name in LISTS])
-def test_every_list(name, tmp_path):
+def test_every_program_with_lists_exports_and_is_verified(name, tmp_path):
     function, specification = LISTS[name]
     report = dy2st.export(function, tmp_path / "model.onnx", input_spec=specification)
     assert report.verified >= 4 and report.largest_difference < 1e-5

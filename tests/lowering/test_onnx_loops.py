@@ -220,7 +220,7 @@ def simplified(made):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_same_results(name):
+def test_a_simplified_loop_carries_less_with_the_same_results(name):
     outputs, text, variables, counts = CASES[name]
     made = model(outputs, text)
     lean = simplified(made)
@@ -328,7 +328,7 @@ def loop_in_loop(x, n):
 
 
 @pytest.mark.parametrize("function", [counts_by_hand, counts_by_range, stops_early, loop_in_loop])
-def test_programs(function, tmp_path):
+def test_only_a_loop_that_stops_early_keeps_its_condition(function, tmp_path):
     path = tmp_path / "model.onnx"
     dy2st.export(function, path, input_spec=[InputSpec([2], "float32"), InputSpec([], "int64")], verify=False)
     counted = {not found.input[1] for found in loops(onnx.load(path).graph)}

@@ -14,7 +14,7 @@ from tests.lowering.programs import FUNCTIONS, grows_sometimes, made, spec
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_program(name, tmp_path):
+def test_every_program_exports_and_equals_eager(name, tmp_path):
     layer, specification = made(name)
     report = dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
     assert report.format == "pt2"
@@ -118,14 +118,14 @@ def test_a_method_of_an_archive_with_its_example(tmp_path):
     dy2st.export(Speaker().eval().generate, tmp_path / "again.pt2", input_spec=methods["generate"], inputs=[tuple(example[0])])
 
 
-def test_several_threads(tmp_path):
+def test_several_threads_export_at_the_same_time(tmp_path):
     layer, specification = made("returns_its_input")
     with ThreadPoolExecutor(3) as pool:
         made_by = [pool.submit(dy2st.export, layer, tmp_path / f"{i}.pt2", input_spec=specification) for i in range(3)]
     assert all(future.result().verified for future in made_by)
 
 
-def test_exceptions_become_assertions(tmp_path):
+def test_exceptions_become_assertions_that_name_their_line(tmp_path):
     layer, specification = made("guarded")
     dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification)
     model = reload(tmp_path / "model.pt2")
@@ -175,7 +175,7 @@ def test_inputs_that_are_given(tmp_path):
         dy2st.export(layer, tmp_path / "other.pt2", input_spec=specification, inputs=[(torch.ones(3),)])
 
 
-def test_without_verification(tmp_path):
+def test_an_export_without_verification_says_so(tmp_path):
     layer, specification = made("two_ways")
     report = dy2st.export(layer, tmp_path / "model.pt2", input_spec=specification, verify=False)
     assert report.verified == 0
@@ -303,13 +303,13 @@ def prints(x):
     ("function", "shape", "notes"),
     [(squares, (3, 2), 0), (grows_in_both_loops, (None, 2), 0), (changes_its_argument, (3,), 0), (prints, (2,), 1)],
 )
-def test_more_programs(function, shape, notes, tmp_path):
+def test_exports_make_no_difference_and_note_what_is_left_out(function, shape, notes, tmp_path):
     report = dy2st.export(function, tmp_path / "model.pt2", input_spec=[spec(*shape)])
     assert report.largest_difference == 0
     assert len(report.notes) == notes
 
 
-def test_unknown_format(tmp_path):
+def test_an_unknown_format_is_refused(tmp_path):
     layer, specification = made("two_ways")
     with pytest.raises(dy2st.SignatureError, match="not known from its name"):
         dy2st.export(layer, tmp_path / "model.bin", input_spec=specification)

@@ -49,7 +49,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_changes(kind: str) -> None:
+def test_each_kind_of_fault_makes_its_changes_in_valid_code(kind: str) -> None:
     found = [fault for fault in faults(ast.parse(MODULE), "module.py") if fault.kind == kind]
     for change in CHANGES[kind]:
         assert any(change in fault.change.splitlines() for fault in found), found
@@ -89,7 +89,7 @@ def test_known_equivalent_ones_are_there() -> None:
     assert not {*equivalent()} - names
 
 
-def test_verdicts() -> None:
+def test_a_verdict_says_what_found_the_fault() -> None:
     fault = faults(ast.parse(MODULE), "module.py")[0]
     found = ("", "tests/test_a.py::test_b", "random program state-1", "equivalent: never happens", "not told: it fails anyway")
     assert [Outcome(fault, each, 0).verdict for each in found] == [

@@ -157,14 +157,14 @@ def room(module: str) -> str | None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_forbidden_imports(module: str):
+def test_no_module_imports_what_it_must_not(module: str):
     banned = [name for owner, names in FORBIDDEN.items() if within(module, owner) for name in names]
     found = [name for name in imports(module) for ban in banned if within(name, ban)]
     assert not found, f"{module} must not import {found}"
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_imports_point_down(module: str):
+def test_no_module_imports_from_a_layer_above(module: str):
     own = room(module)
     assert own is not None, f"give {module} its place in ROOMS"
     rooms = {name: room(name) for name in imports(module) if name in MODULES and name.partition(".")[0] == own.partition(".")[0]}
@@ -178,7 +178,7 @@ def test_every_room_is_there(name: str):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_import_cycle(package: str):
+def test_no_package_has_an_import_cycle(package: str):
     graph = {name: {i for i in imports(name) if i in MODULES} for name in MODULES if within(name, package)}
     TopologicalSorter(graph).prepare()
 

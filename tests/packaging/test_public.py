@@ -18,16 +18,16 @@ def modules_after(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize("package", ["dy2st", "runtime/dy2st_runtime"])
-def test_packages_are_typed(package: str):
+def test_each_package_ships_a_py_typed_file(package: str):
     assert (ROOT / package / "py.typed").is_file()
 
 
-def test_runtime_stands_alone():
+def test_the_runtime_imports_nothing_of_the_front_end():
     found = modules_after("import dy2st_runtime")
     assert "dy2st_runtime" in found
     assert not {"dy2st", "gast", "astor"} & found
 
 
-def test_public_names_exist():
+def test_every_public_name_exists():
     modules_after("import dy2st; [getattr(dy2st, name) for name in dy2st.__all__]")
     modules_after("import dy2st_runtime; [getattr(dy2st_runtime, name) for name in dy2st_runtime.__all__]")

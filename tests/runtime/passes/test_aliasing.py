@@ -23,7 +23,7 @@ def one(target, *args, **kwargs):
         (aten.meshgrid.default, ["y"]), (aten.atleast_1d.default, "y"), (aten.add_.Tensor, "y", 1),
     ],
 )  # fmt: skip
-def test_shared(call):
+def test_a_view_or_change_of_a_value_shares_its_memory(call):
     aliasing, _, y, node = one(*call)
     assert aliasing.share(y, node) and not aliasing.is_new(node)
 
@@ -35,7 +35,7 @@ def test_shared(call):
         (aten.clone.default, "y"), (aten.where.self, "y", "x", "y"), (aten.matmul.default, "y", "x"),
     ],
 )  # fmt: skip
-def test_new(call):
+def test_a_computed_value_shares_no_memory_with_its_operand(call):
     aliasing, _, y, node = one(*call)
     assert not aliasing.share(y, node) and aliasing.is_new(node)
 
@@ -54,7 +54,7 @@ def test_batch_norm_writes_its_statistics_in_training(training, written):
     assert aliasing.is_written(x) == written
 
 
-def test_through_control_flow():
+def test_sharing_is_followed_through_control_flow():
     made = net_program(True)
     aliasing = Aliasing(made.block)
     nodes = {node.target: node for node in made.nodes()}
@@ -76,7 +76,7 @@ def test_python_may_do_anything():
     assert aliasing.is_written(y) and aliasing.is_written(x) and aliasing.escapes(y) and not is_quiet(node)
 
 
-def test_quiet():
+def test_a_node_is_quiet_unless_it_writes_in_place():
     make = Make()
     x = make.input("x")
     y = make.call(aten.neg.default, x)

@@ -48,7 +48,7 @@ def agrees(model, x, left, passes=(ALWAYS,), spec=None):
         ((nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4, dtype=torch.float32)), (5, 3)),
     ],
 )
-def test_folded(layers, shape):
+def test_batch_norm_is_folded_into_the_layer_before(layers, shape):
     agrees(trained(*layers), torch.randn(shape), 0)
 
 
@@ -77,7 +77,7 @@ def test_new_weights_are_seen():
         ((nn.Linear(3, 4), nn.BatchNorm1d(5)), (2, 5, 3)),
     ],
 )
-def test_left_alone(layers, shape):
+def test_batch_norm_that_cannot_be_folded_is_left_alone(layers, shape):
     layers = list(layers)
     model = nn.Sequential(*layers).eval()
     agrees(model, torch.randn(shape), 1)
@@ -106,7 +106,7 @@ def test_a_result_used_elsewhere_is_left_alone():
     )
 
 
-def test_where_it_pays():
+def test_batch_norm_is_folded_only_where_it_pays():
     large = trained(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
     agrees(large, torch.randn(2, 3, 16, 16), 0, [fold_batch_norm])
     agrees(large, torch.randn(2, 3, 16, 16), 0, [fold_batch_norm], [dy2st.InputSpec([None, 3, 16, 16])])

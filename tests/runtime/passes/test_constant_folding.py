@@ -30,7 +30,7 @@ def numbers(value):
     return program(make.output(x, value(make, x)), (tensor_input(),))
 
 
-def test_chains_of_numbers():
+def test_chains_of_numbers_fold_to_one_number():
     made = folded(numbers(lambda make, x: make.call(operator.add, make.call(scalars.maximum, 2, 3), 0.5)), X)
     assert made.block.outputs[1] == 3.5 and not list(made.nodes())
 

@@ -39,7 +39,7 @@ def only(made, target):
 # ---- what is removed
 
 
-def test_scalar_chains():
+def test_unread_chains_of_numbers_are_removed():
     make = Make()
     x = make.input("x")
     size = make.call(aten.sym_size.int, x, 0)
@@ -116,7 +116,7 @@ def loop(read_outside=(0, 1, 2), read_inside=False):
         ((), True, 2),
     ],
 )
-def test_carried_values(outside, inside, left):
+def test_carried_values_that_nothing_reads_are_removed(outside, inside, left):
     found = cleaned(loop(outside, inside), X)
     node = only(found, control.while_)
     (block,) = node_blocks(node)
@@ -135,7 +135,7 @@ def test_a_carried_value_that_each_iteration_overwrites_stays():
     assert run(cleaned(made, True), [True]) == (10,) and run(remove_dead_code(made), [False]) == (0,)
 
 
-def test_nested():
+def test_unread_values_are_removed_from_nested_blocks():
     inner, outer, make = Make(), Make(), Make()
     a, b = inner.inputs("a", "b")
     inner_block = inner.output(a, inner.call(operator.add, b, 1))
@@ -174,7 +174,7 @@ def _pair():
         lambda make, x: make.call(operator.getitem, make.call(control.list_pop, make.call(control.list_, [(x,)])), 0),
     ],
 )
-def test_noop(call):
+def test_unread_calls_that_may_act_or_raise_are_kept(call):
     make = Make()
     x = make.input("x")
     call(make, x)
@@ -218,7 +218,7 @@ def test_the_whole_tuple_of_a_control_node():
     assert len(node_blocks(only(cleaned(made, X), control.if_))[0].outputs) == 3
 
 
-def test_a_whole_model():
+def test_cleaning_a_whole_model_keeps_its_operations():
     found = cleaned(net_program(True))
     assert targets(found) == targets(net_program(True))
     assert len(only(found, control.if_).args[3]) == 4
