@@ -53,7 +53,7 @@ def rewrite(path, **changes):
         container.write(file, found)
 
 
-def test_members(path):
+def test_members_hold_the_weights_and_the_signature(path):
     net = save_net(path)
     found = members(path)
     assert list(found) == MEMBERS
@@ -71,7 +71,7 @@ def test_the_same_model_gives_the_same_bytes(path, tmp_path):
     assert path.read_bytes() == (tmp_path / "other").read_bytes()
 
 
-def test_no_pickle(path):
+def test_an_archive_holds_no_pickle(path):
     save_net(path)
     for data in (path.read_bytes(), *members(path).values()):
         with pytest.raises(Exception):
@@ -101,7 +101,7 @@ def test_runs_in_a_process_that_has_the_runtime_alone(path, tmp_path):
         assert torch.equal(found, expected)
 
 
-def test_paths(tmp_path, monkeypatch):
+def test_a_path_may_be_relative_long_or_a_link(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("relative", tmp_path / "with spaces é.dy2st", str(tmp_path / ("n" * 250))):
         save_programs(path, [simple()], [[]])
@@ -127,7 +127,7 @@ def test_loads_in_many_threads(path):
 # ---- files that are refused
 
 
-def test_missing_file(path):
+def test_a_missing_file_or_a_directory_raises_as_open_does(path):
     with pytest.raises(FileNotFoundError):
         load(path)
     with pytest.raises(IsADirectoryError):
@@ -142,7 +142,7 @@ def test_missing_file(path):
         (b"PK\x03\x04" + bytes(500), "it was cut short, or is a zip file of another kind"),
     ],
 )
-def test_other_files(path, data, message):
+def test_a_file_of_another_kind_is_refused(path, data, message):
     path.write_bytes(data)
     with pytest.raises(LoadError, match=message):
         load(path)
@@ -163,7 +163,7 @@ def test_every_length_that_was_cut_short(path):
             load(path)
 
 
-def test_bit_flips(path):
+def test_an_archive_with_a_flipped_bit_is_refused(path):
     save_net(path)
     data = path.read_bytes()
     choose = random.Random(0)
@@ -214,7 +214,7 @@ def test_a_hash_that_differs(path):
         load(path)
 
 
-def test_a_newer_version(path):
+def test_a_newer_version_of_the_format_is_refused(path):
     save_net(path)
     manifest = json.loads(members(path)["manifest.json"]) | {"version": [2, 1]}
     rewrite(path, manifest_json=json.dumps(manifest).encode(), program_json=b"")

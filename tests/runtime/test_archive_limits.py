@@ -195,7 +195,7 @@ def joined(parts):
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_weights_come_back(copy):
+def test_weights_come_back_as_safetensors_reads_them(copy):
     data = joined(weights.save(TENSORS))
     found = weights.load(memoryview(data), "w", copy=copy)
     theirs = safetensors.torch.load(bytes(data))

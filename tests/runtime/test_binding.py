@@ -67,7 +67,7 @@ def test_a_default_may_be_given_when_it_is_the_same():
             bind(bound, X, Y, 3)
 
 
-def test_star_arguments():
+def test_star_arguments_must_fit_the_program():
     parameters = (Parameter("xs", "VAR_POSITIONAL"), Parameter("flags", "VAR_KEYWORD"))
     bound = binder(SLOTS, (..., ...), {"mode": "a"}, parameters)
     assert same(bind(bound, X, Y, mode="a"), X, Y)
@@ -77,7 +77,7 @@ def test_star_arguments():
         bind(bound, X, Y)
 
 
-def test_nested_arguments():
+def test_nested_arguments_are_bound_and_checked_item_by_item():
     value = {"a": [..., (...,)], "b": Pair(..., None), "c": Point(..., "k")}
     bound = binder([tensor_input(f"x{i}") for i in range(4)], (value,), parameters=[Parameter("batch")])
     given = {"c": Point(X, "k"), "a": [X, (Y,)], "b": (Y, None)}
@@ -118,7 +118,7 @@ def test_what_does_not_fit(args, kwargs, message):
 
 
 @pytest.mark.parametrize(("number", "fits", "wrong"), [("int", 3, True), ("float", 2.0, 2), ("bool", False, 0)])
-def test_numbers(number, fits, wrong):
+def test_a_number_must_have_the_type_of_its_slot(number, fits, wrong):
     bound = binder([InputSlot("k", number=number)], (...,))
     assert bind(bound, fits) == [fits]
     with pytest.raises(SignatureError, match=rf"must be a Python {number}, but is the {type(wrong).__name__} {wrong}"):
@@ -134,7 +134,7 @@ def test_numbers(number, fits, wrong):
         TupleOf((TupleOf(()), DictOf((1,), (Leaf(0),)))),
     ],
 )
-def test_an_unknown_structure(structure):
+def test_an_input_structure_other_than_args_and_kwargs_is_refused(structure):
     with pytest.raises(TypeError):
         Binder(dataclasses.replace(program(Make().output()), in_structure=structure))
 

@@ -84,7 +84,7 @@ def test_what_is_no_constant(data):
         decode(Json(data, "c"))
 
 
-def test_too_deep():
+def test_constants_nested_too_deep_are_refused():
     data = 1
     for _ in range(100):
         data = [data]

@@ -22,7 +22,7 @@ def read_all(data):
     return {name: container.read(name) for name in container.members}
 
 
-def test_round_trip():
+def test_members_come_back_as_they_were_written():
     assert read_all(written()) == MEMBERS
     assert read_all(written({"a": b""})) == {"a": b""}
 
@@ -38,7 +38,7 @@ def test_other_tools_read_it():
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
 
 
-def test_members_are_aligned():
+def test_members_are_aligned_and_stored_as_they_are():
     data = written()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
@@ -55,7 +55,7 @@ def test_every_length_that_was_cut_short():
             read_all(data[:length])
 
 
-def test_every_bit():
+def test_each_flipped_bit_is_noticed():
     data = bytearray(written({"a": b"xyz", "manifest.json": b"{}"}))
     for place in range(len(data)):
         for bit in range(8):
@@ -72,7 +72,7 @@ def test_something_before_behind_or_between(change):
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"PK\x03\x04", b"\x80\x04pickle" * 99, b"PK\x03\x04" * 99, b"PK\x05\x06" + bytes(18)])
-def test_other_files(data):
+def test_data_that_is_no_container_is_refused(data):
     with pytest.raises(LoadError):
         read_all(data)
 
@@ -87,7 +87,7 @@ def test_packed_by_another_tool(compression):
         read_all(file.getvalue())
 
 
-def test_a_member_twice():
+def test_a_member_that_comes_twice_is_refused():
     file = io.BytesIO()
 
     class Twice(dict):
@@ -102,7 +102,7 @@ def test_a_member_twice():
         read_all(file.getvalue())
 
 
-def test_missing_member():
+def test_reading_a_missing_member_is_refused():
     with pytest.raises(LoadError, match="no member other"):
         Container(io.BytesIO(written())).read("other")
 

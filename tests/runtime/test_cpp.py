@@ -62,14 +62,14 @@ def agrees(function, *calls, in_cpp=True, **tolerance):
     return static
 
 
-def test_tiny_loop():
+def test_one_variant_runs_a_tiny_loop_of_any_trips():
     x, y = torch.randn(8, 8), torch.randn(8, 8)
     static = agrees(tiny_loop, *((x, y, torch.tensor(trips)) for trips in (0, 1, 2, 100)))
     assert ran(static) == 4 and len(runner_of(static).units[0].variants) == 1
     assert static(x, y, torch.tensor(0)) is x
 
 
-def test_dopri5():
+def test_dopri5_runs_in_cpp_and_agrees_with_eager():
     weight, end = torch.randn(16, 16) * 0.8, torch.tensor(6.0)
     static = agrees(dopri5, (torch.randn(4, 16), weight, end), (torch.randn(4, 16), weight, end * 0), rtol=1e-3, atol=1e-3)
     assert ran(static) == 2
@@ -92,7 +92,7 @@ def test_gradients_are_left_to_the_default_executor():
     assert "gradients are wanted" in why(static)
 
 
-def test_python_numbers():
+def test_python_numbers_keep_their_types_and_values():
     def f(x, n):
         i, t, going = 0, 0.5, True
         while going:
@@ -120,7 +120,7 @@ def test_integers_that_grow_too_large():
     assert "another way" in why(static)
 
 
-def test_exceptions_are_eagers():
+def test_exceptions_are_those_of_eager():
     def f(x, n):
         total = 0.0
         for i in range(3):
@@ -288,7 +288,7 @@ def elementwise(x, y, n):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_elements(dtype):
+def test_elementwise_functions_agree_on_special_numbers(dtype):
     special = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, float("inf"), -float("inf"), float("nan"), 1e-30, -1e-30, 60.0, -60.0, 1e-8]
     x = torch.cat([torch.tensor(special, dtype=dtype), torch.randn(41, dtype=dtype) * 4])
     agrees(elementwise, (x, x.roll(3), torch.tensor(1)))
@@ -324,7 +324,7 @@ def test_small_functions_are_accurate():
     assert ran(static) == 1, why(static)
 
 
-def test_reductions():
+def test_reductions_agree_with_eager():
     def f(x, n):
         while n > 0:
             n = n - 1
@@ -337,7 +337,7 @@ def test_reductions():
     agrees(f, (torch.randn(3, 5, 40), torch.tensor(1)))
 
 
-def test_products():
+def test_products_agree_with_eager():
     def f(x, y, w, b, batch, n):
         while n > 0:
             n = n - 1
@@ -351,7 +351,7 @@ def test_products():
     agrees(f, (*(arg.double() for arg in args), torch.tensor(1)))
 
 
-def test_views_and_joining():
+def test_views_and_joined_tensors_agree_with_eager():
     def f(x, i, n):
         while n > 0:
             y = x.reshape(6, 4).t().unsqueeze(0).expand(2, -1, -1)
@@ -456,7 +456,7 @@ def test_modes_are_left_to_the_default_executor():
     assert ran(static) == before and "mode is on" in why(static)
 
 
-def test_no_compiler(monkeypatch):
+def test_a_loop_without_a_compiler_warns_and_runs_uncompiled(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setitem(units._state, "warned", False)
     static = dy2st.to_static(tiny_loop, backend="cpp")
@@ -523,7 +523,7 @@ def test_ctrl_c_ends_an_endless_loop():
     close(static(torch.ones(3), torch.tensor(2.0)), torch.ones(3))
 
 
-def test_threads():
+def test_threads_get_the_results_of_eager():
     static = dy2st.to_static(tiny_loop, backend="cpp")
     args = [(torch.randn(4, 4), torch.randn(4, 4), torch.tensor(20 + i)) for i in range(8)]
     expected = [tiny_loop(*each) for each in args]
@@ -544,7 +544,7 @@ def test_threads():
     assert not wrong
 
 
-def test_loaded_models(tmp_path):
+def test_loaded_models_agree_with_eager(tmp_path):
     class Net(torch.nn.Module):
         def __init__(self):
             super().__init__()

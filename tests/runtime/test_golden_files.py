@@ -35,7 +35,7 @@ def test_it_gives_its_answers(file):
     assert "scale" not in model.state_dict() and "layer.weight" in model.state_dict()
 
 
-def test_several_methods():
+def test_the_newest_archive_has_several_methods_and_examples():
     """From version 1.1 on."""
     model = load(FILES[-1])
     (x, times), named = model.examples["fixed"]

@@ -31,7 +31,7 @@ def test_every_block_is_moved(old, new):
 
 
 @pytest.mark.parametrize(("old", "new"), [("cpu", "cpu"), ("cuda", "cuda:0")])
-def test_noop(old, new):
+def test_a_program_already_on_the_device_is_given_back(old, new):
     made = made_on(old)
     assert move_to_device(made, torch.device(new)) is made
 

@@ -166,7 +166,7 @@ def distinct_views(x):
     return a.t().t(), a, x.to(torch.float32), torch.dropout(x, 0.5, False), x * 1
 
 
-def test_identity_of_results():
+def test_passes_keep_which_results_are_one_object():
     x = torch.ones(3, 3)
     with torch.no_grad():
         p, a, q, r, s = dy2st.to_static(distinct_views, passes=[INFERENCE])(x)
@@ -256,7 +256,7 @@ def half(x, n):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64])
-def test_dtypes(dtype):
+def test_passes_change_nothing_for_other_dtypes(dtype):
     with torch.no_grad():
         twice(loop_of_sums, [(torch.arange(4).to(dtype), torch.tensor(n)) for n in (3, 0)])
         twice(half, [(torch.arange(3).to(dtype), torch.tensor(n)) for n in (2, 0)])
@@ -269,12 +269,12 @@ def loop_of_sums(x, n):
     return x
 
 
-def test_empty_tensors():
+def test_passes_change_nothing_for_empty_tensors():
     with torch.no_grad():
         twice(loop_of_sums, [(torch.ones(1, 4)[:0], torch.tensor(2))])
 
 
-def test_same_is_bitwise():
+def test_same_refuses_a_difference_of_rounding():
     with pytest.raises(AssertionError):
         same(torch.ones(2), torch.ones(2) + 1e-6)
 

@@ -170,7 +170,7 @@ def leaf(value=X):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_splitting_changes_nothing(function, calls):
+def test_splitting_into_regions_changes_nothing(function, calls):
     agree(function, calls, programs=None)
 
 
@@ -243,7 +243,7 @@ def test_what_becomes_a_region():
     assert regions(lambda x: (x @ x.t()) @ x, X) == []
 
 
-def test_what_stays_outside():
+def test_indexing_and_integer_division_stay_outside_of_regions():
     indices = torch.tensor([0, 1])
     found = {name for names in regions(indexed, X, indices, least=1) for name in names}
     assert not found & {"embedding", "index", "index_select"}

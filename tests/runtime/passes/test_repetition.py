@@ -94,7 +94,7 @@ X, W = torch.linspace(-1, 1, 136).view(34, 4).sin(), torch.linspace(-1, 1, 16).v
 
 
 @pytest.mark.parametrize("function", [recurrent, strided, viewing, unlike, curved, ragged], ids=lambda function: function.__name__)
-def test_values_and_gradients(function):
+def test_repeated_regions_keep_values_and_gradients(function):
     agree(function, [(X, W), (X.flip(0), W * 2), (X * 0, W.t().contiguous())])
     agree(function, [(X.double(), W.double()), (X.double() + 1, W.double())])
     given = [[value.double().requires_grad_() for value in (X, W)] for _ in range(2)]

@@ -96,7 +96,7 @@ def depth(block):
     return max((1 + depth(inner) for node in block.graph.nodes for inner in node_blocks(node)), default=0)
 
 
-def test_questions_are_gone():
+def test_questions_that_a_branch_answered_are_gone():
     program = dy2st.to_static(leaves_early, backend="python").program(X, torch.tensor(1.0))
     threaded = thread_jumps(program)
     assert sum(node.target is control.if_ for node in threaded.nodes()) == 4
