@@ -96,7 +96,7 @@ def test_gradients_are_there_where_eager_has_them():
     assert compiled(fast) == 1
 
 
-def test_sizes_stay_dynamic():
+def test_one_compilation_serves_all_dynamic_sizes():
     def grow(x, n):
         i = 0
         while i < n:

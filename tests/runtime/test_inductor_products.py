@@ -75,5 +75,5 @@ def test_what_is_no_plain_sum_stays(function):
     assert str(made.graph) == before
 
 
-def test_long_products_stay():
+def test_sums_of_long_products_stay_as_they_are():
     check(lambda a, b, c, d: aten.mm(a, b) + aten.mm(c, d), (8, 50), (50, 9), (8, 50), (50, 9), expected=(2, 2))

@@ -283,7 +283,7 @@ class Counter(nn.Module):
         return x.relu()
 
 
-def test_state_is_kept():
+def test_state_is_kept_from_call_to_call():
     torch.manual_seed(0)
     eager = Counter()
     torch.manual_seed(0)
@@ -297,7 +297,7 @@ def test_state_is_kept():
     assert whole.variants
 
 
-def test_dynamic_sizes():
+def test_one_variant_serves_all_dynamic_sizes():
     fast = static(solve, input_spec=[dy2st.InputSpec([None, None]), dy2st.InputSpec([])])
     with torch.no_grad():
         for rows, columns in ((3, 2), (1, 5), (7, 1)):
@@ -307,7 +307,7 @@ def test_dynamic_sizes():
     assert len(whole.variants) == 1
 
 
-def test_the_environment_chooses(monkeypatch):
+def test_the_environment_chooses_between_whole_and_regions(monkeypatch):
     monkeypatch.setenv("DY2ST_INDUCTOR", "regions")
     program = static(solve).program(X, torch.tensor(1.0))
     assert "DY2ST_INDUCTOR says so" in whole_program.Whole(program, types.SimpleNamespace()).report()
@@ -317,7 +317,7 @@ def test_the_environment_chooses(monkeypatch):
 
 
 @pytest.mark.slow
-def test_compiled():
+def test_a_compiled_program_agrees_with_eager_in_threads_too():
     fast = static(solve)
     with torch.no_grad():
         for value in (0.0, 3.0):

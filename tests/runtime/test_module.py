@@ -58,7 +58,7 @@ def test_runs_as_eager_in_both_modes(net, loaded):
         assert torch.equal(buffer, loaded.get_buffer(name)), name
 
 
-def test_trains_as_eager(net, loaded):
+def test_a_loaded_module_trains_as_eager_does(net, loaded):
     optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in (net, loaded)]
     for x in BATCHES[1:] * 3:
         for model, optimizer in zip((net, loaded), optimizers, strict=True):
@@ -72,7 +72,7 @@ def test_trains_as_eager(net, loaded):
             assert parameter.grad is None or torch.equal(parameter.grad, other.grad)
 
 
-def test_names_and_order(net, loaded):
+def test_parameters_and_buffers_keep_names_and_order(net, loaded):
     assert list(loaded.state_dict()) == list(net.state_dict())
     for members in ("named_parameters", "named_buffers"):
         expected, found = list(getattr(net, members)()), list(getattr(loaded, members)())
@@ -133,7 +133,7 @@ def test_saves_what_it_is_now(net, loaded, tmp_path):
         loaded.save(tmp_path / "again")
 
 
-def test_another_dtype(net, loaded, tmp_path):
+def test_a_module_cast_to_double_runs_and_saves(net, loaded, tmp_path):
     net.double(), loaded.double()
     check_same(net, loaded, BATCHES[2].double())
     with pytest.raises(SignatureError, match=r"x must be a tensor f32\[n, 4\], but is a tensor f16"):
@@ -154,7 +154,7 @@ class Halve(nn.Module):
         return weight / 2
 
 
-def test_arguments_are_checked(loaded):
+def test_wrong_and_missing_arguments_are_refused(loaded):
     with pytest.raises(SignatureError, match="limit must be a Python float"):
         loaded(BATCHES[0], limit=2)
     with pytest.raises(SignatureError, match=r"Net.forward\(\) is missing its argument x"):
@@ -195,7 +195,7 @@ def effect_program(*effects):
     )
 
 
-def test_effects(tmp_path):
+def test_effects_set_and_extend_attributes(tmp_path):
     made = effect_program(
         Effect("self.inner.last", "set", TupleOf((Leaf(0), Const(None)))),
         Effect("self.log", "extend", ListOf((Leaf(0), Const("x")))),
@@ -210,7 +210,7 @@ def test_effects(tmp_path):
     assert loaded.log[1::2] == ["x", "x"] and loaded.log[0] is first and loaded.log[2] is second
 
 
-def test_delete(tmp_path):
+def test_a_delete_effect_removes_the_attribute(tmp_path):
     save_programs(tmp_path / "m", [effect_program(Effect("self.h", "delete", Const(None)))], [[torch.ones(4)]])
     loaded = load(tmp_path / "m")
     loaded(BATCHES[1])

@@ -56,7 +56,7 @@ BINARY = "add sub mul truediv floordiv mod eq ne lt le gt ge and_ or_ xor is_".s
 
 
 @pytest.mark.parametrize("name", BINARY)
-def test_operators_on_numbers(name: str) -> None:
+def test_operators_on_numbers_agree_with_the_reference(name: str) -> None:
     block = function_of(getattr(operator, name), 2)
     made = program(block)
     runs = [executors.runner(made, backend) for backend in ("native", "python")]
@@ -67,7 +67,7 @@ def test_operators_on_numbers(name: str) -> None:
         assert repr(found) == repr(expected), f"{a!r} {name} {b!r}: {found}, expected {expected}"
 
 
-def test_powers() -> None:
+def test_powers_of_numbers_agree_with_the_reference() -> None:
     made = program(function_of(operator.pow, 2))
     runs = [executors.runner(made, backend) for backend in ("native", "python")]
     for a, b in itertools.product(
@@ -117,7 +117,7 @@ def test_functions_of_several_numbers(name: str) -> None:
         assert repr(found) == repr(expected), f"{name}{given}: {found}, expected {expected}"
 
 
-def test_range_length() -> None:
+def test_lengths_of_ranges_agree_with_the_reference() -> None:
     made = program(function_of(scalars.range_length, 3))
     runs = [executors.runner(made, backend) for backend in ("native", "python")]
     for given in itertools.product((0, 3, -4, 10, 2**62), (0, 5, -7, 2**62), (1, 2, -1, -3, 0)):
@@ -130,7 +130,7 @@ def test_range_length() -> None:
 )
 @pytest.mark.parametrize("shape", [(), (1,), (2,), (0,)])
 @pytest.mark.parametrize("target", [scalars.to_int, scalars.to_float, scalars.to_bool, aten.item.default])
-def test_numbers_of_tensors(dtype: torch.dtype, shape: Any, target: Any) -> None:
+def test_numbers_read_from_tensors_agree_with_the_reference(dtype: torch.dtype, shape: Any, target: Any) -> None:
     for value in (0, 1, 2.75):
         both(function_of(target, 1), [torch.full(shape, value).to(dtype)])
 
@@ -175,7 +175,7 @@ LISTS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_lists(name: str) -> None:
+def test_lists_agree_with_the_reference_and_stay_one_object(name: str) -> None:
     found = both(on_list(*LISTS[name]), [3, 1, 2])
     if isinstance(found, tuple) and not isinstance(found[0], type):
         assert found[-3] is found[-2], "one list is one object"
@@ -211,7 +211,7 @@ TENSOR_PAIRS = [
 
 @pytest.mark.parametrize("name", "add sub mul div lt le gt ge eq ne".split())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bfloat16])
-def test_small_tensors(name: str, dtype: torch.dtype) -> None:
+def test_operations_on_small_tensors_agree_with_eager(name: str, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
     overload = getattr(aten, name).Tensor
     specials = (
@@ -351,7 +351,7 @@ def test_modes_and_subclasses_see_every_operation() -> None:
         same(loop(x, n)[0], result[0])
 
 
-def test_profilers_see_operations() -> None:
+def test_profilers_see_the_operations_of_a_loop() -> None:
     static = dy2st.to_static(loop, backend="native")
     x, n = torch.randn(2, 2), torch.tensor(3)
     static(x, n)

@@ -86,7 +86,7 @@ def test_every_branch_and_any_number_of_trips() -> None:
     agree(f, *((X, torch.tensor(n), X * 3) for n in (0, 1, 2, 7)))
 
 
-def test_early_returns() -> None:
+def test_early_returns_and_exceptions_agree_with_eager() -> None:
     def f(x: Any, limit: Any, n: Any) -> Any:
         start = x
         for scale in (1.0, 2.0, -4.0):
@@ -208,7 +208,7 @@ def test_what_nobody_uses_raises_the_same(function: Any) -> None:
     "reduce",
     [torch.mean, torch.max, torch.any, torch.std, torch.argmin, lambda x: x.amax(0), lambda x: x.var(0, unbiased=False), torch.sum],
 )
-def test_tensors_without_entries(reduce: Any) -> None:
+def test_reductions_of_tensors_without_entries_agree_with_eager(reduce: Any) -> None:
     def f(x: Any, limit: Any) -> Any:
         some = x[x > limit]
         return reduce(some), reduce(x), x[:0].sum()
@@ -243,7 +243,7 @@ def test_dynamic_sizes_and_layouts() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int32, torch.bool, torch.bfloat16])
-def test_dtypes(dtype: torch.dtype) -> None:
+def test_other_dtypes_agree_and_bfloat16_runs_elsewhere(dtype: torch.dtype) -> None:
     def f(x: Any) -> Any:
         return (x & ~x, x) if x.dtype is torch.bool else (x + x, x.t() + 1)
 
@@ -449,7 +449,7 @@ def test_graphs_are_kept_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert torch.equal(first, call()) and len(made) == 2
 
 
-def test_many_threads() -> None:
+def test_many_threads_get_the_results_of_eager() -> None:
     weight = nn.Parameter(torch.full((3,), 2.0))
 
     @to_static(backend="onnxruntime")

@@ -12,7 +12,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("name", "place"), PLACES)
-def test_names_and_places(name, place):
+def test_names_and_places_convert_into_each_other(name, place):
     assert paths.parse(name) == place
     assert str(place) == name
     assert paths.written(f"self.{name}") == place
@@ -28,7 +28,7 @@ def test_what_is_no_place(target):
 
 
 @pytest.mark.parametrize("key", [0, 7, "k", "\u00e9"])
-def test_keys(key):
+def test_a_key_is_written_and_parsed_back(key):
     assert paths.is_key(key)
     assert paths.parse(f"h{paths.step(key)}").items == (key,)
 

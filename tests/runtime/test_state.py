@@ -95,7 +95,7 @@ def test_parts_that_do_not_overlap_are_independent():
     ],
     ids=lambda value: f"{value.dtype}-{tuple(value.shape)}",
 )
-def test_layouts_and_dtypes(value):
+def test_layouts_and_dtypes_come_back_as_they_were(value):
     found = again(entries(a=value))["a"]
     assert found.dtype == value.dtype and found.shape == value.shape
     assert torch.equal(
@@ -203,7 +203,7 @@ PAIR = {"name": "a", "kind": "container", "structure": {"tuple": [{"leaf": 0}, {
         ([PAIR | {"name": "forward"}], "a name that every module does not already have"),
     ],
 )  # fmt: skip
-def test_broken_tables(table, message):
+def test_a_broken_table_is_refused(table, message):
     with pytest.raises(LoadError, match=message):
         from_json(Json(table, "s"), {"a": torch.zeros(4), "i": torch.zeros(1, dtype=torch.int64)})
 

@@ -54,7 +54,7 @@ def test_plain_structures_come_back_equal(value):
     assert unflatten(found, leaves) == value and type(unflatten(found, leaves)) is type(value)
 
 
-def test_choice():
+def test_a_tag_chooses_the_member_of_a_union():
     structure = ListOf((TaggedUnionOf(Leaf(0), (2, 5), (Leaf(1), Const(None))), Const(None)))
     assert again(structure) == structure
     assert unflatten(structure, [2, "x"]) == ["x", None]
@@ -68,7 +68,7 @@ def test_named_tuple_comes_back_by_name():
     assert again(structure) == again(structure)
 
 
-def test_torch_return_type():
+def test_a_return_type_of_torch_comes_back():
     values = torch.max(torch.ones(2, 3), 0)
     leaves, structure = flatten(values, lambda item: isinstance(item, torch.Tensor))
     found = unflatten(again(structure), leaves)

@@ -208,7 +208,7 @@ PRODUCTS = {
 
 @pytest.mark.parametrize("size", [(3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1), (1, 1, 1), (1, 4, 1), (40, 33, 50)])
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products(name, size):
+def test_gradients_of_products_agree_with_autograd(name, size):
     rows, inner, columns = size
     for x in (numbers(rows, inner), numbers(inner, rows).t()):
         for w in (numbers(inner, columns, seed=1), numbers(columns, inner, seed=1).t()):
@@ -219,7 +219,7 @@ def test_products(name, size):
                 agree(PRODUCTS[name], values)
 
 
-def test_layers():
+def test_gradients_of_layers_are_noted_and_agree_with_autograd():
     x, w, b = numbers(5, 4), numbers(3, 4, seed=1), numbers(3, seed=2)
     for needs in ((1, 1, 1), (0, 1, 1), (1, 0, 0), (0, 0, 1)):
         values = [value.clone().requires_grad_(bool(need)) for value, need in zip((x, w, b), needs)]
@@ -240,7 +240,7 @@ def recurrent(x, w, trips):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_loops_with_branches(dtype):
+def test_gradients_of_loops_with_branches_agree_with_autograd(dtype):
     x, w = numbers(2, 4, dtype=dtype).requires_grad_(), numbers(4, 4, seed=1, dtype=dtype).requires_grad_()
     agree(recurrent, *([x, w, torch.tensor(trips)] for trips in (3, 2, 7, 30)))
 
@@ -341,7 +341,7 @@ def test_hooks_of_parameters_are_called_in_the_order_of_eager():
     both(scenario)
 
 
-def test_gradients_of_results():
+def test_gradients_with_respect_to_results_agree_with_autograd():
     def scenario(function, x, w):
         a, b, c = function(x, w)
         return [
@@ -383,7 +383,7 @@ def test_a_gradient_that_is_not_there_is_not_a_zero():
     assert x.grad.tolist() == [5, 5, 5]  # no NaN from the root
 
 
-def test_errors():
+def test_errors_of_backward_are_those_of_autograd():
     def scenario(function, x, w):
         texts = []
         a, _, c = function(x, w)
@@ -436,7 +436,7 @@ def test_gradients_of_many_directions():
     both(scenario)
 
 
-def test_others_who_watch():
+def test_nothing_is_noted_while_others_watch():
     def function(x, w):
         return (torch.tanh(x @ w) * x).sum()
 
@@ -472,7 +472,7 @@ def test_other_dtypes_and_kinds_of_tensors_go_through_autograd():
         assert static(function)(x).grad_fn.name() == "TanhBackward0"
 
 
-def test_no_grad_inside():
+def test_no_grad_inside_a_function_acts_as_in_eager():
     def function(x, w):
         a = x * w
         with torch.no_grad():
@@ -557,7 +557,7 @@ def test_memory_is_given_back():
     assert train(1500) - before < 20_000  # KiB
 
 
-def test_long_graphs():
+def test_a_very_long_graph_can_be_walked_and_freed():
     def function(x, trips):
         for _ in range(int(trips)):
             x = torch.tanh(x * 1.01).cumsum(0) * 0.5  # one operation that is not noted: a node for each iteration
