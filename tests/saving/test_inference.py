@@ -250,7 +250,7 @@ def halve(x):
     return x
 
 
-def test_program_translator():
+def test_program_translator_gives_outputs_code_and_programs():
     translator = dy2st.ProgramTranslator()
     assert translator is dy2st.ProgramTranslator.get_instance()
     same(halve(X + 3), translator.get_output(halve, X + 3))

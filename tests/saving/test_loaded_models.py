@@ -214,11 +214,11 @@ STATEFUL = {
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-def test_state_in_attributes(name, path):
+def test_loaded_state_in_attributes_follows_eager(name, path):
     follow(STATEFUL[name], path, PAIR)
 
 
-def test_state_that_grows(path):
+def test_loaded_state_that_grows_follows_eager(path):
     follow(GrowingCache(cache=torch.zeros(0, 3)), path, calls=[torch.randn(n, 3) for n in (2, 5, 1)])
 
 
@@ -246,7 +246,7 @@ def test_state_is_saved_as_it_is_and_can_be_set(path, tmp_path):
     same(model(BATCHES[3]), again(BATCHES[3]))
 
 
-def test_saving_changes_nothing(path):
+def test_saving_changes_nothing_in_the_model(path):
     model = Containers(hs=[torch.zeros(2, 3), torch.ones(2, 3)], table={"sum": torch.zeros(2, 3), "n": 0})
     model.layer.eval()
     before = copy.deepcopy(vars(model))
@@ -452,7 +452,7 @@ def test_names_order_and_sharing(path):
     same(model.eval()(BATCHES[0]), loaded.eval()(BATCHES[0]))
 
 
-def test_flags_of_submodules(path):
+def test_submodules_keep_their_training_flags(path):
     model = Net()
     model.norm.eval()
     loaded = save_and_load(model, path)
@@ -729,7 +729,7 @@ def test_the_modes_of_the_thread_are_not_saved(path):
         same(model(BATCHES[0]), dy2st.load(path)(BATCHES[0]))
 
 
-def test_names_of_inputs(path):
+def test_inputs_keep_the_names_of_their_specifications(path):
     loaded = save_and_load(nn.Linear(3, 3), path, [InputSpec([None, 3], name="images")])
     assert [slot.name for slot in loaded.program.inputs] == ["images"]
     same(loaded(BATCHES[0]), loaded(input=BATCHES[0]))
@@ -877,7 +877,7 @@ def test_a_buffer_registered_in_forward_is_refused(path):
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def test_paths_and_bytes(tmp_path):
+def test_one_model_gives_the_same_bytes_under_any_path(tmp_path):
     model = Net()
     plain, odd = tmp_path / "a", str(tmp_path / "ä ö 漢.dy2st")
     for path in (plain, odd, plain):

@@ -51,14 +51,14 @@ def test_equal_lambdas_on_one_line_need_no_telling_apart() -> None:
     assert [text_of(function) for function in load("fs = [lambda: 1, lambda: 1]\n")["fs"]] == ["lambda: 1"] * 2
 
 
-def test_enclosing_class() -> None:
+def test_a_function_is_located_with_its_enclosing_class() -> None:
     module = load("class A:\n    class _B:\n        def f(self):\n            def g(): pass\n            return g\n")
     method = module["A"]._B.f
     assert locate(method.__code__).class_name == "_B"
     assert locate(method(None).__code__).class_name == "_B"
 
 
-def test_edited_file() -> None:
+def test_a_function_of_an_edited_file_is_refused() -> None:
     function = load("def f():\n    return 1\n")["f"]
     filename = function.__code__.co_filename
     linecache.cache[filename] = (1, None, ["x = 1\n"], filename)
@@ -66,7 +66,7 @@ def test_edited_file() -> None:
         locate(function.__code__)
 
 
-def test_broken_file() -> None:
+def test_a_file_that_no_longer_parses_is_refused() -> None:
     function = load("def f():\n    return 1\n")["f"]
     filename = function.__code__.co_filename
     linecache.cache[filename] = (1, None, ["def (\n"], filename)
@@ -110,7 +110,7 @@ def importing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str,
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms_of_source(form: str, importing: Callable[[str, bytes], Any]) -> None:
+def test_a_definition_is_found_in_every_form_of_source(form: str, importing: Callable[[str, bytes], Any]) -> None:
     text, expected = FORMS[form]
     assert expected in text_of(importing(f"located_{form}", text).f)
 
@@ -151,7 +151,7 @@ def test_file_that_changes_after_its_import(change: bytes, tmp_path: Path, impor
         locate(function.__code__)
 
 
-def test_deleted_file(tmp_path: Path, importing: Callable[[str, bytes], Any]) -> None:
+def test_a_function_of_a_deleted_file_is_refused(tmp_path: Path, importing: Callable[[str, bytes], Any]) -> None:
     function = importing("located_deleted", b"def f():\n    return 1\n").f
     (tmp_path / "located_deleted.py").unlink()
     with pytest.raises(SourceNotFoundError, match="no file"):

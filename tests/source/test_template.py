@@ -31,7 +31,7 @@ def text(template_text: str, **holes: object) -> str:
         ("if a:\n    b", {"b": gast.parse("x()\ny()").body}, "if a:\n    x()\n    y()"),
     ],
 )
-def test_holes(quoted: str, holes: dict[str, object], expected: str) -> None:
+def test_holes_are_filled_with_names_and_nodes(quoted: str, holes: dict[str, object], expected: str) -> None:
     assert text(quoted, **holes) == expected
 
 
@@ -48,5 +48,5 @@ def test_template_nodes_take_the_location_and_fillers_keep_theirs() -> None:
     assert filler.lineno == 1
 
 
-def test_constant() -> None:
+def test_a_constant_becomes_an_expression() -> None:
     assert unparse(gast.Expr(value=template.constant(("a", 1, ()), AT))) == "'a', 1, ()"

@@ -27,7 +27,7 @@ def round_trip(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_round_trip(text: str) -> None:
+def test_printed_code_parses_to_the_same_tree(text: str) -> None:
     round_trip(text)
 
 

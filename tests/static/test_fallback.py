@@ -275,7 +275,7 @@ def test_what_falls_back_cannot_be_saved(tmp_path: Any) -> None:
     assert not (tmp_path / "g.dy2st").exists()
 
 
-def test_the_default_refuses() -> None:
+def test_the_default_refuses_what_cannot_be_captured() -> None:
     with pytest.raises(CaptureError):
         to_static(numbers)(X)
     with pytest.raises(SignatureError, match="full_graph is True or False"):

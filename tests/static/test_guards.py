@@ -638,7 +638,7 @@ def test_a_list_of_tensors_or_modules_outside_of_module_lists() -> None:
 @pytest.mark.parametrize(
     "probe", ["hasattr", "getattr", "isinstance", "len", "in", "is None", "type", "vars", "callable", "dict", "try"]
 )
-def test_questions_about_objects(probe: str) -> None:
+def test_questions_about_objects_are_never_answered_stale(probe: str) -> None:
     class Holder(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -739,7 +739,7 @@ def test_signatures_are_part_of_the_key() -> None:
     assert len(f.program_cache) == 11
 
 
-def test_aliased_arguments() -> None:
+def test_aliased_arguments_get_a_program_of_their_own() -> None:
     @to_static
     def f(x: Any, y: Any) -> Any:
         x.add_(1)
@@ -769,7 +769,7 @@ def test_an_argument_that_is_also_a_parameter() -> None:
     same(net.weight.grad, torch.full((3,), 2.0))
 
 
-def test_untied_weights() -> None:
+def test_untied_weights_get_a_program_of_their_own() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -842,7 +842,7 @@ class Plain:
     "pair", [(Version(1), Version(2)), (Named("a"), Named("b")), (Plain(), Plain()), ((1, 2), (1, 3)), ("a", "b")]
 )
 @pytest.mark.parametrize("question", ["==", "!=", "is", "in"])
-def test_comparing_objects(pair: Any, question: str) -> None:
+def test_comparisons_of_objects_are_never_answered_stale(pair: Any, question: str) -> None:
     class Holder(nn.Module):
         def __init__(self) -> None:
             super().__init__()

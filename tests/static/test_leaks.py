@@ -155,7 +155,7 @@ def test_a_table_that_finalizers_change():
     assert len(table) > 100_000
 
 
-def test_calls_are_searched():
+def test_each_call_is_searched_for_leaks():
     @to_static
     def function(x):
         KEPT.append(1)

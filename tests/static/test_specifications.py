@@ -24,7 +24,7 @@ def batches(*shape: int, grad: bool = True, sizes: Any = SIZES) -> list[Any]:
     return [torch.randn(n, *shape, generator=generator).requires_grad_(grad) for n in sizes]
 
 
-def test_fields_and_equality() -> None:
+def test_specifications_with_the_same_fields_are_equal() -> None:
     spec = InputSpec([None, -1, 3], "int64", "ids")
     assert spec.shape == (None, None, 3) and spec.dtype is torch.int64 and spec.name == "ids"
     assert spec == InputSpec((None, None, 3), torch.int64, "ids") and hash(spec) == hash(
@@ -96,11 +96,11 @@ EMPTY_FAILS = {"arg", "one hot", "embedding"}
 
 
 @pytest.mark.parametrize("name", BATCH_OPERATIONS)
-def test_a_dynamic_batch(name: str) -> None:
+def test_one_program_serves_every_batch_size(name: str) -> None:
     agree(BATCH_OPERATIONS[name], batches(3), spec=[ANY])
 
 
-def test_a_dynamic_sequence() -> None:
+def test_one_program_serves_every_batch_and_sequence_length() -> None:
     def f(x: Any) -> Any:
         y, (h, c) = LSTM(x)
         z, weights = ATTENTION(y, y, y)
@@ -199,7 +199,7 @@ class Config:
     k: float = 2.0
 
 
-def test_nested_specifications() -> None:
+def test_one_program_serves_nested_specifications_of_any_size() -> None:
     def f(pair: Any, table: Any, items: Any) -> Any:
         x = pair[0] * 2 + pair[1].sum(0)
         if x.sum() > 0:
@@ -257,7 +257,7 @@ def test_a_specification_fits_keyword_arguments() -> None:
     assert len(static.program_cache) == 1
 
 
-def test_variadic_parameters() -> None:
+def test_variadic_arguments_of_each_kind_get_their_program() -> None:
     def f(x: Any, *rest: Any, **named: Any) -> Any:
         for value in rest:
             x = x + value

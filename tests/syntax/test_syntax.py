@@ -16,7 +16,7 @@ CASES = [pytest.param(case, id=f"{chapter.title}: {case.title}") for chapter in 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_case(case: Case) -> None:
+def test_each_case_has_the_outcome_the_page_says(case: Case) -> None:
     if case.outcome is Outcome.REFUSED:
         return _check_refusal(case)
     program = case.program() if inspect.isclass(case.program) else case.program
@@ -47,5 +47,5 @@ def _differ(program: Any, calls: Any) -> bool:
     return any(not same_outcome(first, other) for other in others)
 
 
-def test_page_is_current() -> None:
+def test_the_syntax_page_is_current() -> None:
     assert PAGE.read_text() == page(), "run python -m tests.syntax.page"
