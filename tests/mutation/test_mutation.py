@@ -110,7 +110,7 @@ from tests.mutation.tracing import Map
 
 test, folder = "tests/programs/test_branches.py", Path({folder!r})
 judge = Judge(Map(folder, Path.cwd()), [test], folder, Limits(60, 5, 0))
-print(judge.trace(test, "-k", "test_if_without_else"))
+print(judge.trace(test, "-k", "test_if_without_else_changes_a_name"))
 for file, change in (("branching/branch.py", "-session.places.put(place, results[key])"), ("library/attention.py", "")):
     every = faults.faults(importing.parsed(file), file)
     print(judge.found(next(fault for fault in every if fault.scope and change in fault.change)) or "survived")
@@ -125,5 +125,5 @@ def test_a_fault_is_found_and_another_is_not(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     traced, first, second = done.stdout.splitlines()
     assert traced == "1 tests"
-    assert first.startswith("tests/programs/test_branches.py::test_if_without_else")
+    assert first.startswith("tests/programs/test_branches.py::test_if_without_else_changes_a_name")
     assert second == "survived"
