@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import io
 import random
 import types
@@ -49,6 +50,9 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
     owner = method.__self__
     if isinstance(owner, torch.Tensor):
         handler = handler_of(getattr(torch.Tensor, method.__name__, None))
+        return call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
+    if isinstance(owner, contextvars.ContextVar):
+        handler = handler_of(getattr(contextvars.ContextVar, method.__name__))
         return call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
     if isinstance(owner, torch.Generator) or (
         isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.allocations.created

@@ -95,6 +95,10 @@ class SourceTable:
         """Return what a weak reference or proxy leads to, if that is still alive."""
         return self._make(("referent", parent.index), parent, f"{parent.name}()", step)
 
+    def context(self, parent: Source, step: Callable[[Any], Any]) -> Source:
+        """Return what stands for the value of a context variable."""
+        return self._make(("context", parent.index), parent, parent.name, step)
+
     def child(self, parent: Source, kind: str, key: str) -> Source:
         """Return an entry of ``_modules``, ``_parameters`` or ``_buffers``, under the name that the module tree gives it."""
         get = operator.attrgetter(kind)

@@ -1,4 +1,4 @@
-"""Objects in C whose state nobody can follow, read or changed by captured code: arrays, hashes, compressors, context variables.
+"""Objects in C whose state nobody can follow, read or changed by captured code: arrays, hashes, compressors.
 
 What is done to one that was there before is done at capture. So the program is right for the call that it was captured in, and
 where a tensor decides whether it is done at all, it is refused. One that the code makes itself is made at capture, once for all
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import contextvars
 import io
 import queue
 import random
@@ -24,7 +23,7 @@ from dy2st.capture.session.session import Session
 
 _CHANGING = frozenset(
     ("append", "extend", "insert", "pop", "remove", "clear", "reverse", "fromlist", "frombytes", "byteswap", "fill", "sort", "put",
-     "partition", "resize", "itemset", "__setitem__", "__delitem__", "__iadd__", "__imul__", "set", "reset")
+     "partition", "resize", "itemset", "__setitem__", "__delitem__", "__iadd__", "__imul__")
 )  # fmt: skip
 """The methods that change an object which can be read without a change."""
 _BUFFERS: tuple[type, ...] = (bytearray, array.array, np.ndarray)
@@ -61,7 +60,7 @@ def called(session: Session, function: Any, args: tuple[Any, ...]) -> None:
         if function.__name__ not in _READING:
             _check_own(session, owner)
         return
-    has_readers = isinstance(owner, (*_BUFFERS, contextvars.ContextVar))
+    has_readers = isinstance(owner, _BUFFERS)
     if not has_readers and type(owner).__module__ not in _STEPPING and type(owner).__name__ != "SRE_Scanner":
         return
     if function.__name__ in _CHANGING if has_readers else function.__name__ not in _READING:
