@@ -36,6 +36,10 @@ MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
 
 
+_HANDLED = (torch.Tensor, contextvars.ContextVar)
+"""Classes whose methods have handlers."""
+
+
 def call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     """Return a method written in C: of tensors, strings and containers."""
     statement = special_methods.statement(method.__self__, method.__name__, args)
@@ -48,11 +52,8 @@ def call_builtin_method(session: Session, method: Any, args: Any, kwargs: Any) -
 
 def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     owner = method.__self__
-    if isinstance(owner, torch.Tensor):
-        handler = handler_of(getattr(torch.Tensor, method.__name__, None))
-        return call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
-    if isinstance(owner, contextvars.ContextVar):
-        handler = handler_of(getattr(contextvars.ContextVar, method.__name__))
+    if isinstance(owner, _HANDLED):
+        handler = handler_of(getattr(type(owner) if type(owner) in _HANDLED else torch.Tensor, method.__name__, None))
         return call_plain(session, method, args, kwargs) if handler is None else handler(session, owner, *args, **kwargs)
     if isinstance(owner, torch.Generator) or (
         isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.allocations.created

@@ -1,4 +1,4 @@
-"""Context variables: what one holds is a place like an attribute, so it is guarded, undone, joined, and written when a program has run."""
+"""Context variables: what one holds is a place like an attribute: guarded, undone, joined, and written when a program has run."""
 
 from __future__ import annotations
 
