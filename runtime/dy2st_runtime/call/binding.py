@@ -31,6 +31,7 @@ def own_signature(function: FunctionType) -> inspect.Signature:
         function: a Python function, perhaps a wrapper of another.
 
     Example:
+        >>> import functools
         >>> def decorated(function):
         ...     @functools.wraps(function)
         ...     def wrapper(*args, **kwargs):
