@@ -46,7 +46,7 @@ def explain(name: str, specs: Sequence[str], output: Path) -> None:
         SignatureError: there is no such function, or a specification makes no sense.
     """
     result = [spec(text) for text in specs] or None
-    layer = _found(name)  # a static function does not keep it alive
+    layer = _import_named(name)  # a static function does not keep it alive
     output.write_text(page.html(_explained(name, static_of(layer, result))), encoding="utf-8")
     console().print(clean(f"wrote {output}"), markup=False, soft_wrap=True)
 
@@ -73,7 +73,7 @@ def spec(text: str) -> Any:
         raise SignatureError(f"{text} is neither a tensor, as f32[n, 4], nor a constant of Python") from None
 
 
-def _found(name: str) -> Any:
+def _import_named(name: str) -> Any:
     module_name, sign, path = name.partition(":")
     if not sign or not path:
         raise SignatureError(f"{name} does not name a function as package.module:function")

@@ -6,7 +6,7 @@
     a.b, c = v              →   item_1, c = v
                                 _dy2st.set_attr(a, 'b', item_1)
     a, *b = v               →   a, *item_1 = v
-                                b = _dy2st.made_list(item_1)
+                                b = _dy2st.starred_list(item_1)
     with m as a.b: ...      →   with m as item_1:
                                     _dy2st.set_attr(a, 'b', item_1)
     del a.b, a[k], y        →   _dy2st.del_attr(a, 'b')
@@ -82,8 +82,8 @@ def unpacked(value: Any, pattern: unpacking.Pattern) -> Any:
     return value if session is None else unpacking.expanded(session, value, pattern)
 
 
-@operator("made_list")
-def made_list(items: list[Any]) -> list[Any]:
+@operator("starred_list")
+def starred_list(items: list[Any]) -> list[Any]:
     """Return the list that a starred target gets: it is made here."""
     session = current()
     return items if session is None else unpacking.rest_of(session, items)
@@ -138,7 +138,7 @@ def _unpack(target: gast.expr, value: gast.expr, at: gast.AST, context: Context)
             target.elts[index] = temporary
         value_of = template.load(name, inner)
         if isinstance(element, gast.Starred):
-            value_of = context.expression("_dy2st.made_list(value)", inner, value=value_of)
+            value_of = context.expression("_dy2st.starred_list(value)", inner, value=value_of)
         later.extend(store(inner, value_of, inner, context))
     return [*context.statements("target = value", at, target=target, value=value), *later]
 

@@ -44,7 +44,7 @@ class _Memory:
         return bool(self.roots & other.roots) and (self.moving or other.moving)
 
 
-def _made(by: fx.Node) -> _Memory:
+def _own_memory(by: fx.Node) -> _Memory:
     return _Memory(frozenset([by]), place=by)
 
 
@@ -54,7 +54,7 @@ def overlapping(block: Block) -> fx.Node | None:
     Args:
         block: the root block of a program, in which inputs share no memory.
     """
-    return next(_Walk([]).through(block, list(map(_made, block.inputs))), None)
+    return next(_Walk([]).through(block, list(map(_own_memory, block.inputs))), None)
 
 
 class _Walk:
@@ -89,7 +89,7 @@ class _Walk:
             elif node.target is operator.getitem and node.args[0] in self.parts:
                 self.known[node] = self.parts[node.args[0]][node.args[1]]
             else:
-                self.known[node] = self.of(node.args) | _made(node)
+                self.known[node] = self.of(node.args) | _own_memory(node)
         self.outputs = list(map(self.of, block.outputs))
 
     def of(self, value: Any) -> _Memory:
@@ -102,8 +102,8 @@ class _Walk:
         """Yield a branch or loop: what an iteration leaves is what the next one takes."""
         is_branch = node.target is control.if_
         outer = [self.of(value) for value in (node.args[3] if is_branch else (*node.args[2], *node.args[3]))]  # type: ignore[misc,union-attr]
-        carried = [] if is_branch else [_made(node) | memory for memory in outer[: len(node.args[2])]]  # type: ignore[arg-type]
-        results = carried or [_made(node)] * len(node_blocks(node)[0].outputs)
+        carried = [] if is_branch else [_own_memory(node) | memory for memory in outer[: len(node.args[2])]]  # type: ignore[arg-type]
+        results = carried or [_own_memory(node)] * len(node_blocks(node)[0].outputs)
         before = None
         while before != results:
             before = results
@@ -128,7 +128,7 @@ class _Walk:
         shared = [(self.of(value), argument) for value, argument in _paired(node) if argument.alias_info is not None]
         if not shared:
             is_tensor = any("Tensor" in str(result.type) for result in node.target._schema.returns)  # type: ignore[union-attr]
-            return _made(node) if is_tensor else _Memory(place=place)
+            return _own_memory(node) if is_tensor else _Memory(place=place)
         if any(_is_written(argument) for _, argument in shared):
             return shared[0][0] if len(shared) == 1 else _union(memory for memory, _ in shared)
         memory = _union(memory for memory, _ in shared)

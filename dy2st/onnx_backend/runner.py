@@ -21,7 +21,7 @@ from dy2st.onnx_backend.graph import Graph
 from dy2st.onnx_backend.session import Session
 from dy2st.static.static_function import capture_lock
 from dy2st_runtime import executors
-from dy2st_runtime.analyses.provenance import MADE, NOTHING
+from dy2st_runtime.analyses.provenance import NEW, NOTHING
 from dy2st_runtime.executors.plain_values import GRADIENTS, unusual
 from dy2st_runtime.ir.program import Program
 
@@ -132,7 +132,7 @@ class Runner:
                 self._changes.update(bound.changes(values))
             start = time.perf_counter()
             try:
-                self._sessions[threads] = result = self._made(values, threads)
+                self._sessions[threads] = result = self._create_session(values, threads)
             except ExportError as error:
                 self._refused = Reason(error.message, error.location)
                 return self._refused
@@ -144,7 +144,7 @@ class Runner:
             log.info("%s: ready in %.0f ms", self._program.origin, 1e3 * (time.perf_counter() - start))
             return result
 
-    def _made(self, values: Sequence[Any], threads: int) -> _Bound:
+    def _create_session(self, values: Sequence[Any], threads: int) -> _Bound:
         if self._graph is None:
             with _plain_modes():
                 self._graph = kept.graph(self._program, values)
@@ -283,8 +283,8 @@ def _constants(program: Program, graph: Graph, values: Sequence[Any]) -> list[in
 
 def _output(result: Any, results: Sequence[torch.Tensor], values: Sequence[Any]) -> Any:
     if result.kind == "tensor":
-        which = MADE if result.which is None else int(results[result.which])
-        if which != MADE:
+        which = NEW if result.which is None else int(results[result.which])
+        if which != NEW:
             return None if which == NOTHING else values[which]
         return _typed(results[result.index], result.boolean)
     if result.kind == "given":

@@ -123,7 +123,7 @@ class Capture:
 
     def __init__(self, static: StaticFunction, call: Call, module: torch.nn.Module | None, with_hooks: bool) -> None:
         self.static, self.call, self.module, self.with_hooks = static, call, module, with_hooks
-        self._made: dict[Any, Taken] = {}
+        self._programs: dict[Any, Taken] = {}
 
     def taken(self, mode: bool | None, dynamic: Mapping[str, Dims], records: bool) -> Taken:
         """Return the program for one mode, with its recording if that is asked for and keeps anything."""
@@ -135,10 +135,10 @@ class Capture:
 
     def _taken(self, mode: bool | None, dynamic: Mapping[str, Dims], records: bool) -> Taken:
         key = (mode, frozenset(dynamic.items()), records)
-        if key not in self._made:
+        if key not in self._programs:
             with contextlib.nullcontext() if mode is None or self.module is None else in_mode(self.module, mode):
                 captured, values = self.static.capture_apart(self.call, dynamic, self.with_hooks, records)
             bound = (source for source in captured.sources if source.key == ("argument", 0))
             root = next(bound, None) if self.static.instance is not None else None
-            self._made[key] = Taken(captured, values, root)
-        return self._made[key]
+            self._programs[key] = Taken(captured, values, root)
+        return self._programs[key]

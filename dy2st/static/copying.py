@@ -48,11 +48,14 @@ def _reduced(module: Any) -> Any:
     if not isinstance(forward, StaticFunction) or forward.instance is not module:
         return reduced
     rest = {name: value for name, value in state.items() if name != "forward"}
-    return _made, (result, arguments, forward.__reduce__()[1][1:]), rest, *more
+    return _restore_module, (result, arguments, forward.__reduce__()[1][1:]), rest, *more
 
 
-def _made(make: Any, arguments: tuple[Any, ...], parts: tuple[Any, ...]) -> Any:
+def _restore_module(make: Any, arguments: tuple[Any, ...], parts: tuple[Any, ...]) -> Any:
     module = make(*arguments)
     vars(module)["forward"] = restore(module, *parts)
     bind_copies(module)
     return module
+
+
+_made = _restore_module  # the name of it in pickles that were written under an earlier version

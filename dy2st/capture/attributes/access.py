@@ -164,7 +164,7 @@ def _plain_item(session: Session, value: Any, key: Any, get: Callable[[Any, Any]
     if type(result) is Cell:
         return cells.read(session, result)
     if isinstance(value, dict) and may_be_undefined(result):
-        return _or_made(session, value, key, result) if hasattr(type(value), "__missing__") else unions.certain(result)
+        return _item_or_default(session, value, key, result) if hasattr(type(value), "__missing__") else unions.certain(result)
     if isinstance(result, list) and (makes or isinstance(key, slice)):
         session.lists.own(result)
     return result
@@ -187,7 +187,7 @@ def unless_there(session: Session, table: Any, key: Any, put: Callable[[], None]
         put()
 
 
-def _or_made(session: Session, table: Any, key: Any, value: Any) -> Any:
+def _item_or_default(session: Session, table: Any, key: Any, value: Any) -> Any:
     """Return an item that is there on some ways only, of a dict that makes what is missing."""
     makes = has_factory(table)
     if not makes and type(table).__missing__ is collections.defaultdict.__missing__:

@@ -88,7 +88,7 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if isinstance(value, torch.Tensor) and tensor_traits.is_of_abstracts(value, name):
         raise raised(absent_attributes.error(value, name))
-    if name in ("_base", "_is_view") and session.fakes.is_abstract(value) and tensor_traits.is_made(value):
+    if name in ("_base", "_is_view") and session.fakes.is_abstract(value) and tensor_traits.has_no_operation(value):
         raise CaptureError(
             "whether this tensor is a view, and of what, is known only when the program runs: it is an input, or one that a branch "
             "or loop gives",

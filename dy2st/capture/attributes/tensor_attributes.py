@@ -103,7 +103,7 @@ def holder(session: Session, value: torch.Tensor, name: str) -> torch.Tensor:
         raise errors.CaptureError(
             "the __dict__ of a tensor that the program makes", session.here(), fix="use getattr(x, name), hasattr(x, name)"
         )
-    if tensor_traits.is_made(real) and id(real) not in session.places.tagged:
+    if tensor_traits.has_no_operation(real) and id(real) not in session.places.tagged:
         if tensor_traits.ATTRIBUTES in tensor_traits.mixed(real) or (
             name == "persistent" and tensor_traits.class_of(real) is torch.nn.Buffer
         ):

@@ -67,7 +67,7 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
     if type(value) is list:
         return _list(session, value)
     if isinstance(value, Text):
-        return text.made_string(session, value)
+        return text.as_runtime_string(session, value)
     if isinstance(value, AbstractTuple):
         raise errors.CaptureError(
             "a tuple of a length that is known only at run time is put in a list that changes length inside a captured block",

@@ -42,7 +42,7 @@ class Joiner:
 
     def __init__(self, session: Session, builders: tuple[BlockBuilder, BlockBuilder], start: int) -> None:
         self.session, self.builders, self._start = session, builders, start
-        self._made: dict[tuple[int, ...], Any] = {}
+        self._joined: dict[tuple[int, ...], Any] = {}
         """What stands for objects of the branches, by their identities."""
         self._stands_for: dict[int, Any] = {}
         self._ordered: dict[int, tuple[Any, Any]] = {}
@@ -133,11 +133,11 @@ class Joiner:
         if self._are_apart(a, b):
             return self._one_of_objects(a, b)
         ways = a, b
-        if (id(a), id(b)) in self._made:
-            return self._made[id(a), id(b)]
+        if (id(a), id(b)) in self._joined:
+            return self._joined[id(a), id(b)]
         a, b = (self._told(builder, value, place) for builder, value in zip(self.builders, (a, b)))
-        if (id(a), id(b)) in self._made:
-            return self._made[id(a), id(b)]
+        if (id(a), id(b)) in self._joined:
+            return self._joined[id(a), id(b)]
         self._give_deques_lists(a, b)
         are_alike = self._are_alike(a, b) or self._is_taken_apart(a, b, ways)
         value = self._alike(a, b, place) if are_alike else self._fresh(a, b, place)
@@ -150,7 +150,7 @@ class Joiner:
         if not isinstance(place, ContentsPlace) and is_mutable(a) and is_mutable(b):  # those contents are a copy made to be joined
             self._first((id(a), id(b)), value)
         if any(way is ABSENT for way in ways):
-            self._made[id(ways[0]), id(ways[1])] = value
+            self._joined[id(ways[0]), id(ways[1])] = value
         return value
 
     def _choose_tuple(self, value: Any, ways: tuple[Any, Any]) -> None:
@@ -276,9 +276,9 @@ class Joiner:
 
         What stands for two objects stands for each of them on its own way.
         """
-        known = self._made.get(key, self._stands_for.get(key[0]) if len(key) == 1 else None)
+        known = self._joined.get(key, self._stands_for.get(key[0]) if len(key) == 1 else None)
         if known is None:
-            self._made[key] = known = value
+            self._joined[key] = known = value
         if not isinstance(known, TaggedUnion):
             self._stands_for.update(dict.fromkeys(key, known))
         return known

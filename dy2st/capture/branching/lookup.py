@@ -46,7 +46,7 @@ def by_identity(session: Session, table: Any, key: Any) -> Any:
         if source is not None:
             session.tracker.guards.same(source, known)
         return known
-    is_known = not tensor_traits.is_made(key) or id(key) in session.outside.arguments
+    is_known = not tensor_traits.has_no_operation(key) or id(key) in session.outside.arguments
     if (is_known and session.allocations.born(table) is not None) or any(key is other for other in table):
         return key
     raise errors.CaptureError(

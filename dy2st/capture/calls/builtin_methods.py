@@ -93,7 +93,7 @@ def call_wrapper(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
     """Return a special method of a class written in C, bound to an object: it does what the statement does that calls it."""
     unbound, owner = getattr(method.__objclass__, method.__name__), method.__self__
     if isinstance(owner, type) and method.__name__ == "__call__":
-        return construction.made_by_type(session, owner, args, kwargs, call_plain)
+        return construction.instantiate(session, owner, args, kwargs, call_plain)
     handler = handler_of(unbound)
     if handler is not None:
         return handler(session, owner, *args, **kwargs)

@@ -104,7 +104,7 @@ class CapturedSet(AbstractSet):
     # -- new sets ----------------------------------------------------------------------------------------------------------
 
     def copy(self) -> CapturedSet:
-        return _made(self.table.copy())
+        return _create(self.table.copy())
 
     def union(self, *others: Any) -> CapturedSet:
         return self._changed(CapturedSet.update, *others)
@@ -174,12 +174,12 @@ def _each(change: Callable[[Any], None], items: Iterable[Any]) -> None:
 
 def owned(session: Session, items: Iterable[Any]) -> CapturedSet:
     """Return the set that the code that runs now has made."""
-    return _made(dict.fromkeys(items))
+    return _create(dict.fromkeys(items))
 
 
 def display(session: Session, items: Sequence[Any]) -> CapturedSet:
     """Return the set that a display makes."""
-    result = _made({})
+    result = _create({})
     for item in items:
         result.add(item)
     return result
@@ -222,7 +222,7 @@ def _followed(value: Any) -> Any:
     return owned(need(), value) if type(value) is set else value
 
 
-def _made(table: dict[Any, Any]) -> CapturedSet:
+def _create(table: dict[Any, Any]) -> CapturedSet:
     session, result = need(), CapturedSet()
     result.table = table
     for part in (result, table):

@@ -65,7 +65,7 @@ class Tracker:
     """
 
     def __init__(self, abstracts: AbstractObjects) -> None:
-        self._made = abstracts
+        self._abstract_objects = abstracts
         self.table = SourceTable()
         self.guards = GuardTable()
         self.dynamic: set[str] = set()
@@ -158,7 +158,7 @@ class Tracker:
 
         ``place`` is where an input of the program can stand for it.
         """
-        if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, type) and self._made.is_of_call(value)):
+        if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, type) and self._abstract_objects.is_of_call(value)):
             return  # the field of a named tuple: the item that it is has been read; or a class that this call makes
         if type(value) in PROXIES:
             self._other(value, source, place)
@@ -175,7 +175,7 @@ class Tracker:
         elif type(value) in (set, collections.deque) or id(value) in self.given:
             if not self._is_known(value, source):
                 self._container(value, source)
-            self._made.collection(value, place)
+            self._abstract_objects.collection(value, place)
         else:
             self._other(value, source, place)
 
@@ -183,7 +183,7 @@ class Tracker:
         if self._is_known(value, source):
             return
         if place is not None and is_tuple(value) and self._is_dynamic(value, source):
-            self._made.stand_at(place, self._with_numbers(value, source))
+            self._abstract_objects.stand_at(place, self._with_numbers(value, source))
             return
         if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
             self.module(value, source)
@@ -194,7 +194,7 @@ class Tracker:
 
     def _constant(self, value: Any, source: Source, place: Place | None) -> None:
         if source.name in self.dynamic and type(value) in (bool, int, float) and place is not None:
-            self._made.stand_at(place, self._made.dynamic_number(source, value))
+            self._abstract_objects.stand_at(place, self._abstract_objects.dynamic_number(source, value))
         else:
             self.guards.equal(source, value)
 
@@ -214,7 +214,7 @@ class Tracker:
         for key, item in enumerate(value):
             step = self.table.item(source, key)
             if type(item) in (int, float) and step.name in self.dynamic:
-                items[key] = self._made.dynamic_number(step, item)
+                items[key] = self._abstract_objects.dynamic_number(step, item)
             elif is_tuple(item) and self._is_dynamic(item, step):
                 items[key] = self._with_numbers(item, step)
             else:

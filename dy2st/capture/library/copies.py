@@ -85,7 +85,7 @@ class _Deep:
             return self._union(part)
         if id(part) in self.known:
             return self.known[id(part)]
-        result = self._made(part)
+        result = self._copy_part(part)
         self.known[id(part)] = result
         return result
 
@@ -108,7 +108,7 @@ class _Deep:
             self.known.update(known)
             self._copies[:] = copies
 
-    def _made(self, part: Any) -> Any:
+    def _copy_part(self, part: Any) -> Any:
         if isinstance(part, torch.Tensor):
             results: Any = self._tensor(part, [pair for pair in self._copies if isinstance(pair[0], list)])
             self._copies.append((part, results))
@@ -134,7 +134,7 @@ class _Deep:
             return self.session.blocks.key_orders.follow(table, part)
         if _is_plain(type(part)):
             return self._object(part)
-        if isinstance(part, HOLDERS) and not isinstance(part, AbstractObject) and not _own_ways(type(part)) and self._is_made(part):
+        if isinstance(part, HOLDERS) and not isinstance(part, AbstractObject) and not _own_ways(type(part)) and self._is_new(part):
             return self._holder(part)
         before = {*self.known}
         results = copy.deepcopy(part, self.known)
@@ -175,7 +175,7 @@ class _Deep:
             return self._tensor(item, rest)
         return capture_if_exp(comparisons.is_(item, part), lambda: result, lambda: self._tensor(item, rest))
 
-    def _is_made(self, part: Any) -> bool:
+    def _is_new(self, part: Any) -> bool:
         return id(part) in self.session.allocations.created and self.session.lists.of(part) is None
 
     def _holder(self, part: Any) -> Any:

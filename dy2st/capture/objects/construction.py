@@ -33,11 +33,11 @@ def construct(session: Session, kind: type, args: Any, kwargs: Any, plainly: Pla
     if is_users_function(own_way):
         return session.call(types.MethodType(own_way, kind), *args, **kwargs)
     if own_way is vars(type)["__call__"]:
-        return made_by_type(session, kind, args, kwargs, plainly)
+        return instantiate(session, kind, args, kwargs, plainly)
     return registered(session, plainly(session, kind, args, kwargs | _made_defaults(session, kind, args, kwargs)))
 
 
-def made_by_type(session: Session, kind: type, args: Any, kwargs: Any, plainly: Plainly) -> Any:
+def instantiate(session: Session, kind: type, args: Any, kwargs: Any, plainly: Plainly) -> Any:
     """Return what ``type.__call__`` does."""
     new, init = cast(Any, kind).__new__, kind.__init__  # type: ignore[misc]
     is_error = issubclass(kind, BaseException) and isinstance(new, types.BuiltinFunctionType)

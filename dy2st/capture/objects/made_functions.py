@@ -56,7 +56,7 @@ def without_variables(function: types.FunctionType) -> types.FunctionType:
     return function_type
 
 
-def is_made(session: Session, value: Any) -> bool:
+def is_recreated(session: Session, value: Any) -> bool:
     """Tell whether the captured code has made a function or class that each call can make anew."""
     if session.tracker.source_of(value) is not None:
         return False

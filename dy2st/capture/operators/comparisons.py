@@ -285,7 +285,7 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
         return truth(session, call_own(session, container, "__contains__", value))
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
         items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
-        return _found(session, value, items, _same_key if isinstance(container, _HASHED) else same)
+        return _is_among(session, value, items, _same_key if isinstance(container, _HASHED) else same)
     if isinstance(container, collections.abc.Iterator):
         iterators.take(session, container)
     return value in container
@@ -303,11 +303,11 @@ def _any_runtime(value: Any, container: Any) -> bool:
     return holds_runtime((value,), container)
 
 
-def _found(session: Session, value: Any, items: Sequence[Any], alike: Callable[[Session, Any, Any], Any]) -> Any:
+def _is_among(session: Session, value: Any, items: Sequence[Any], alike: Callable[[Session, Any, Any], Any]) -> Any:
     for index, item in enumerate(items):
         test = alike(session, value, item)
         if is_symbolic(test):
-            return capture_if_exp(test, lambda: True, functools.partial(_found, session, value, items[index + 1 :], alike))
+            return capture_if_exp(test, lambda: True, functools.partial(_is_among, session, value, items[index + 1 :], alike))
         if test:
             return True
     return False

@@ -60,12 +60,12 @@ def of(session: Session, value: Any) -> Any:
         return _of_union(session, value)
     known = session.outside.real(value) if isinstance(value, torch.Tensor) else value
     source = session.tracker.source_of(known)
-    is_made = (
+    is_of_call = (
         session.fakes.is_abstract(known)
         if isinstance(known, torch.Tensor)
         else source is None and id(known) in session.allocations.created
     )
-    if not is_made:
+    if not is_of_call:
         if source is not None:
             session.tracker.guards.same(source, known)
         return id(known)

@@ -85,8 +85,8 @@ class Describer:
         """Return the structure of a value; ``what`` the function does with it, for a message."""
         if type(value) is Cell:
             return self.describe(cells.read(self.session, value), what)
-        is_made = isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value)
-        is_plain = parts_of(value) is None and not isinstance(value, AbstractObject) and not is_made
+        is_recreated = isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value)
+        is_plain = parts_of(value) is None and not isinstance(value, AbstractObject) and not is_recreated
         if is_plain and not self._is_table(value) and not self._is_holder(value):
             return self._given(value) or self.described(value, what)
         told = self.session.tuples.told(value)
@@ -242,11 +242,11 @@ class Describer:
         if parts is not None:
             items, describe = parts
             result = describe(tuple(self.describe(item, what) for item in items))
-            is_new = made_functions.is_made(self.session, type(value))
+            is_new = made_functions.is_recreated(self.session, type(value))
             return InstanceOf((self.describe(type(value), what), result)) if is_new else result
         if is_view(value):
             return CollectionOf(name_of(value), (self.describe(self.session.places.views.table(value), what),))
-        if isinstance(value, (FunctionType, type)) and made_functions.is_made(self.session, value):
+        if isinstance(value, (FunctionType, type)) and made_functions.is_recreated(self.session, value):
             return self._function(value, what) if isinstance(value, FunctionType) else self._class(value, what)
         if isinstance(value, (RuntimeIterable, Columns)) or (isinstance(value, slice) and _is_of_program(value)):
             raise errors.CaptureError(

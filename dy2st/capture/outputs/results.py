@@ -174,7 +174,7 @@ def _is_of_abstract(session: Session, place: Place) -> bool:
 
 def _is_inside(session: Session, place: Place) -> bool:
     owner = place.cell if isinstance(place, CellPlace) else place.owner
-    if isinstance(owner, FunctionType) and made_functions.is_made(session, owner):
+    if isinstance(owner, FunctionType) and made_functions.is_recreated(session, owner):
         return True
     return (
         session.places.is_local(place)

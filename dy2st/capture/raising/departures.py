@@ -141,7 +141,7 @@ def without(left: TaggedUnion, tag: int) -> Any:
 
 
 def _passed(session: Session, value: Any) -> Any:
-    return Text.of(text.made_string(session, value)) if isinstance(value, Text) else value
+    return Text.of(text.as_runtime_string(session, value)) if isinstance(value, Text) else value
 
 
 def _key(attempt: Attempt, error: BaseException, recipe: Recipe) -> tuple[Any, ...]:

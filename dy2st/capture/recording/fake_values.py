@@ -62,7 +62,7 @@ class FakeValues:
         tensor_traits.give_class(result, kind.kind)
         tensor_traits.mark(result, kind.mixed)
         self._traits.has_mixed = self._traits.has_mixed or bool(kind.mixed)
-        tensor_traits.note_created(result)
+        tensor_traits.note_no_operation(result)
         return result
 
     def _new_size(self, size: Any) -> Any:

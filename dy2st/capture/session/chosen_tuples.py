@@ -37,7 +37,7 @@ Path = tuple[int, ...]
 _DEEP = 3
 
 
-class _Made(NamedTuple):
+class _Link(NamedTuple):
     """A tuple that has been made, those that it may be, and the number of the one that it is: from 1 on, 0 for none of them."""
 
     value: Any
@@ -70,7 +70,7 @@ class ChosenTuples:
     ) -> None:
         self._session, self._blocks, self._allocations, self._tracker = session, blocks, allocations, tracker
         self._fakes, self._position, self._traits = fakes, position, traits
-        self._made: dict[int, _Made] = {}
+        self._links: dict[int, _Link] = {}
         self._taken: dict[int, Any] = {}
         self._met: dict[int, tuple[Any, int]] = {}
         """Tuples that variables held when a block began, with the time."""
@@ -110,7 +110,7 @@ class ChosenTuples:
         results: dict[int, Any] = {}
         for way in ways:
             for option in options_of(way):
-                inner = id(option) in self._made and not self._is_older(option, start)
+                inner = id(option) in self._links and not self._is_older(option, start)
                 known = self._before(option, start) if inner else [option] if _has_identity(option) else []
                 results.update((id(one), one) for one in known)
         return list(results.values())
@@ -147,8 +147,8 @@ class ChosenTuples:
             return
         if self._is_older(value, start):
             yield value
-        elif id(value) in self._made:
-            for other in self._made[id(value)].others:
+        elif id(value) in self._links:
+            for other in self._links[id(value)].others:
                 yield from self._before(other, start)
 
     def _is_older(self, value: Any, start: int) -> bool:
@@ -161,8 +161,8 @@ class ChosenTuples:
         """Note that tuples that have been made may be others; the tag says which they are."""
         for option in options_of(value):
             rest = [other for other in others if other is not option]
-            if rest and _has_identity(option) and id(option) not in self._made:
-                self._made[id(option)] = _Made(option, list(others), tag)
+            if rest and _has_identity(option) and id(option) not in self._links:
+                self._links[id(option)] = _Link(option, list(others), tag)
 
     def link_parts(self, value: Any, tuples: Mapping[Path, Sequence[Any]], tags: Sequence[Any]) -> None:
         """Do the same of what is at some places in a value; there are no tags where nobody asks."""
@@ -180,7 +180,7 @@ class ChosenTuples:
         if isinstance(value, TaggedUnion):
             return self._mapped(value.tag, {tag: self._of_option(option, others) for tag, option in value.options.items()})
         place = next((place for place, other in enumerate(others, 1) if other is value), 0)
-        known = self._made.get(id(value))
+        known = self._links.get(id(value))
         if place or known is None or known.tag is None:
             return place
         return self._mapped(known.tag, {0: 0} | {tag: self.number(other, others) for tag, other in enumerate(known.others, 1)})
@@ -203,11 +203,11 @@ class ChosenTuples:
 
         ``asked`` are those that are told already.
         """
-        if not self._made or not self.are_told:
+        if not self._links or not self.are_told:
             return value
         if isinstance(value, TaggedUnion):
             return flat(self._session, value, [self.told(option, asked) for option in value.options.values()])
-        known = self._made.get(id(value))
+        known = self._links.get(id(value))
         if known is None or known.tag is None or any(value is one for one in asked):
             return value
         parts = [value, *(self.told(other, (*asked, value)) for other in known.others)]  # two may be each other
@@ -225,7 +225,7 @@ class ChosenTuples:
         self._ask(value, (other,))
 
     def _ask(self, value: Any, others: Iterable[Any]) -> None:
-        if not self._made or self.are_told:
+        if not self._links or self.are_told:
             return
         mine = {id(one) for option in options_of(value) for one in self._reached(option)}
         for other in others:
@@ -256,7 +256,7 @@ class ChosenTuples:
         Raises:
             NeedsApart: it may be one that the caller has, or one of the others.
         """
-        if self._made and not self.are_told and _has_identity(value):
+        if self._links and not self.are_told and _has_identity(value):
             if any(one is not value and self._tracker.source_of(one) is not None for one in self._reached(value)):
                 raise NeedsApart(tensor_traits.TUPLES)
             self._ask(value, others)
@@ -269,7 +269,7 @@ class ChosenTuples:
             if _has_identity(one) and id(one) not in seen:
                 seen.add(id(one))
                 yield one
-                waiting += self._made[id(one)].others if id(one) in self._made else ()
+                waiting += self._links[id(one)].others if id(one) in self._links else ()
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

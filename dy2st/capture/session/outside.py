@@ -304,14 +304,14 @@ class Outside:
             return
         source = source or self.source_of(place)
         if source is not None:
-            self._found(place, source)
+            self._note_read(place, source)
 
     def read_at(self, place: Place, value: Any, source: Source) -> None:
         """Do the same of a value that is found at a place, and is held somewhere else."""
         if not self._blocks.was_written(place.key):
             self.tracker.read(value, source, place)
 
-    def _found(self, place: Place, source: Source) -> None:
+    def _note_read(self, place: Place, source: Source) -> None:
         value = place.read()
         if value is MISSING:
             self.tracker.guards.missing(source)
@@ -325,7 +325,7 @@ class Outside:
         """
         if id(place.cell) not in self.cells:
             self.cells[id(place.cell)] = source
-            self._found(place, source)
+            self._note_read(place, source)
 
     def is_carried(self, place: Place) -> bool:
         """Tell whether what a place holds is an input of the program: what it held at the capture says nothing then."""

@@ -179,7 +179,7 @@ def joined(session: Session, values: Sequence[Any], separator: str) -> tuple[Any
     return flat(session, parts)
 
 
-def made_string(session: Session, given: Text) -> RuntimeString:
+def as_runtime_string(session: Session, given: Text) -> RuntimeString:
     """Return the string of the program that a text is."""
     known = given.string
     if known is not None:
@@ -191,7 +191,7 @@ def made_string(session: Session, given: Text) -> RuntimeString:
 
 def compared(session: Session, operation: Any, left: Any, right: Any) -> Any:
     """Tell whether a string known only at run time is another, or is not."""
-    sides = tuple(made_string(session, side) if isinstance(side, Text) else side for side in (left, right))
+    sides = tuple(as_runtime_string(session, side) if isinstance(side, Text) else side for side in (left, right))
     return session.number(operation, sides, "bool")
 
 
@@ -203,7 +203,7 @@ def _not_equal(left: Text, right: Any) -> Any:
     return compared(need(), operator.ne, left, right) if isinstance(right, (str, Text)) else NotImplemented
 
 
-Text.as_runtime_string = lambda self: made_string(need(), self)  # type: ignore[method-assign]
+Text.as_runtime_string = lambda self: as_runtime_string(need(), self)  # type: ignore[method-assign]
 Text.__eq__, Text.__ne__ = _equal, _not_equal  # type: ignore[method-assign,assignment]  # operations of the program
 
 

@@ -196,10 +196,10 @@ for _name in tensor_traits.OF_AUTOGRAD:
 @handles_torch(torch.Tensor.resolve_conj, torch.Tensor.resolve_neg, torch.resolve_conj, torch.resolve_neg)
 def _resolve(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Look at the abstract value, and whether the tensor is a conjugate may differ from way to way."""
-    return _operand_or_made(session, getattr(torch.ops.aten, func.__name__).default, func, args, kwargs, {})
+    return _operand_or_copy(session, getattr(torch.ops.aten, func.__name__).default, func, args, kwargs, {})
 
 
-def _operand_or_made(session: Session, operator: Any, func: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+def _operand_or_copy(session: Session, operator: Any, func: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
     """Return the result of an operation that gives its operand itself where there is nothing to do, which only the call knows.
 
     It matters where eager tells the two apart: then the result is one of them.
@@ -304,7 +304,7 @@ def _setitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[st
 def _contiguous(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return Python's method looks at the abstract value's strides, and those of the tensor may differ from call to call."""
     form = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
-    return _operand_or_made(session, torch.ops.aten.contiguous.default, func, args, kwargs, {"memory_format": form})
+    return _operand_or_copy(session, torch.ops.aten.contiguous.default, func, args, kwargs, {"memory_format": form})
 
 
 @handles_torch(torch.Tensor.__contains__)

@@ -30,7 +30,7 @@ ATTRIBUTES, MADE_ATTRIBUTES = "attributes", "attributes of one that is made"
 """What the user's code has put on it; the same of a tensor that the program makes."""
 OF_AUTOGRAD = ("requires_grad", "is_leaf", "grad_fn")
 """The attributes that tell of autograd."""
-_MIXED, _CLASS, _MADE = "_dy2st_mixed", "_dy2st_class", "_dy2st_made"
+_MIXED, _CLASS, _NO_OPERATION = "_dy2st_mixed", "_dy2st_class", "_dy2st_no_operation"
 _WORDS = {AUTOGRAD: "whether this tensor requires a gradient, or is a leaf,", CLASS: "whether this tensor is a parameter"}
 _KINDS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
 
@@ -110,17 +110,17 @@ def give_class(abstract: torch.Tensor, kind: type) -> None:
             setattr(abstract, _CLASS, kind)
 
 
-def note_created(abstract: torch.Tensor) -> None:
+def note_no_operation(abstract: torch.Tensor) -> None:
     """Note that no operation has computed an abstract value: it does not know which function of autograd gave the tensor."""
-    setattr(abstract, _MADE, True)
+    setattr(abstract, _NO_OPERATION, True)
 
 
-def is_made(abstract: torch.Tensor) -> bool:
+def has_no_operation(abstract: torch.Tensor) -> bool:
     """Tell whether an abstract value is for a tensor that no operation has computed.
 
     An input, or one that a branch or loop gives.
     """
-    return bool(getattr(abstract, _MADE, False))
+    return bool(getattr(abstract, _NO_OPERATION, False))
 
 
 def differing(one: torch.Tensor, other: torch.Tensor) -> set[str]:
@@ -218,7 +218,7 @@ def _spread(func: Any, operands: Any, result: Any) -> None:
 
 def grad_fn(session: Capturing, tensor: torch.Tensor, value: Any) -> Any:
     """Return ``tensor.grad_fn``, where the abstract value has ``value``."""
-    return UnknownFunction(session) if value is not None and getattr(tensor, _MADE, False) else value
+    return UnknownFunction(session) if value is not None and getattr(tensor, _NO_OPERATION, False) else value
 
 
 class UnknownFunction:

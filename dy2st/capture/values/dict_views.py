@@ -18,7 +18,7 @@ class Views:
     """The views that a capture has made, by their dicts."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Any, list[Any]]] = {}
+        self._views: dict[int, tuple[Any, list[Any]]] = {}
         self._copies: dict[int, tuple[Any, Any, list[tuple[Any, Any]]]] = {}
         """Views of copies, by their identity, with the dicts that were copied, and what was in these."""
 
@@ -26,7 +26,7 @@ class Views:
         """Return what a method of a container gives: a view is remembered."""
         if not isinstance(view, (KeysView, ValuesView, ItemsView)):
             return view
-        known = self._made.setdefault(id(table), (table, []))[1]
+        known = self._views.setdefault(id(table), (table, []))[1]
         known[:] = [*(one for one, count in zip(known[:], _references(known)) if count > _ALONE + 1), view]
         return view
 
@@ -36,7 +36,7 @@ class Views:
         Raises:
             CaptureError: there is a view of the dict.
         """
-        if any(count > _ALONE for count in _references(self._made.get(id(table), (None, []))[1])):
+        if any(count > _ALONE for count in _references(self._views.get(id(table), (None, []))[1])):
             raise errors.CaptureError(
                 "a view of a dict is held while a branch or loop decides what is in the dict",
                 here,

@@ -25,7 +25,7 @@ from dy2st_runtime.analyses.fusable import Kind, kind_of
 from dy2st_runtime.ir.program import Block, InputSlot, Program, StateSlot, copy_block, node_blocks
 from dy2st_runtime.primitives import control
 
-MADE = -1
+NEW = -1
 """The number of a tensor or Python number that the program made."""
 
 NOTHING = -2
@@ -125,7 +125,7 @@ class Origins:
 
     def numbers(self, value: Any) -> set[int]:
         """Return the numbers of its origins."""
-        return {origin if isinstance(origin, int) else MADE for origin in self.of(value)} or {MADE}
+        return {origin if isinstance(origin, int) else NEW for origin in self.of(value)} or {NEW}
 
     def _add(self, key: Any, origins: frozenset[Origin]) -> None:
         old = self._known.get(key, frozenset())
@@ -145,7 +145,7 @@ class Origins:
             self._add(node, self.of((node.args[0], node.args[1])))
         elif (changed := changed_in_place(node)) is not None:
             self._add(node, self.of(changed))
-        elif self._is_made(node):
+        elif self._gives_new(node):
             self._add(node, frozenset({node}))
         else:
             inner = [value for block in node_blocks(node) for value in block.outputs]
@@ -153,7 +153,7 @@ class Origins:
             results = {node} if isinstance(node.target, control.Control) else set[Origin]()
             self._add(node, frozenset(results | {_View(origin) if isinstance(origin, int) else origin for origin in origins}))
 
-    def _is_made(self, node: fx.Node) -> bool:
+    def _gives_new(self, node: fx.Node) -> bool:
         """Tell whether an operation gives a number, or a tensor in memory of its own."""
         if node.target is operator.getitem:
             return isinstance(node.args[0], fx.Node) and kind_of(node.args[0]) is Kind.COMPUTE
@@ -219,17 +219,17 @@ class _Writer:
     """Adds values to blocks that hold the numbers of others."""
 
     def __init__(self, origins: Origins) -> None:
-        self._found = origins
-        self._made: dict[Any, Any] = {}
+        self._origins = origins
+        self._added: dict[Any, Any] = {}
 
     def number(self, value: Any, place: _Place) -> Any:
         """Return the number of a value: itself, or a node in its block."""
-        known = self._found.numbers(value)
+        known = self._origins.numbers(value)
         if len(known) == 1:
             return known.pop()
-        if value not in self._made:
+        if value not in self._added:
             self._write(value, place)
-        return self._made[value]
+        return self._added[value]
 
     def _write(self, value: fx.Node, place: _Place) -> None:
         if value.op == "placeholder":
@@ -243,7 +243,7 @@ class _Writer:
             return
         changed = changed_in_place(value)
         if changed is not None:
-            self._made[value] = self.number(changed, place)
+            self._added[value] = self.number(changed, place)
             return
         owner, result = value.args
         assert isinstance(owner, fx.Node) and isinstance(result, int)
@@ -251,7 +251,7 @@ class _Writer:
         with place.block.graph.inserting_after(owner):
             outcome = place.block.graph.call_function(operator.getitem, (owner, index))
         outcome.meta = {**owner.meta, "type": "int"}
-        self._made[value] = outcome
+        self._added[value] = outcome
 
     def _hand_in(self, owner: fx.Node, outside: _Place, position: int) -> None:
         """Make the number of an operand one more operand."""
@@ -259,36 +259,36 @@ class _Writer:
         number = self.number(operands[position], outside)  # type: ignore[index]  # a tuple, see verify
         count = len(third) if owner.target is control.while_ else 0  # type: ignore[arg-type]
         blocks = node_blocks(owner)
-        if (owner, number, "operand") not in self._made:
-            self._made[owner, number, "operand"] = [_placeholder_after(block, block.inputs[-1]) for block in blocks]
+        if (owner, number, "operand") not in self._added:
+            self._added[owner, number, "operand"] = [_placeholder_after(block, block.inputs[-1]) for block in blocks]
             owner.args = (pred, second, third, (*owner.args[3], number))  # type: ignore[misc]
-        for block, result in zip(blocks, self._made[owner, number, "operand"]):
-            self._made[block.inputs[count + position]] = result
+        for block, result in zip(blocks, self._added[owner, number, "operand"]):
+            self._added[block.inputs[count + position]] = result
 
     def _join(self, owner: fx.Node, place: _Place, position: int) -> int:
         """Make the number of a branch's result one more result."""
-        if (owner, position) not in self._made:
+        if (owner, position) not in self._added:
             blocks = node_blocks(owner)
             numbers = [self.number(block.outputs[position], _Place(block, owner, place)) for block in blocks]
-            self._made[owner, position] = len(blocks[0].outputs)
+            self._added[owner, position] = len(blocks[0].outputs)
             for block, number in zip(blocks, numbers):
                 _set_outputs(block, [*block.outputs, number])
-        return self._made[owner, position]  # type: ignore[no-any-return]
+        return self._added[owner, position]  # type: ignore[no-any-return]
 
     def _carry(self, owner: fx.Node, place: _Place, position: int) -> int:
         """Make the number of what a loop carries one more carried value."""
-        if (owner, position) not in self._made:
+        if (owner, position) not in self._added:
             (body,) = node_blocks(owner)
             pred, _, carried, operands = owner.args
             first = self.number(carried[position], place)  # type: ignore[index]  # a tuple, see verify
             carried = owner.args[2]
-            count = self._made[owner, position] = len(carried)  # type: ignore[arg-type]
+            count = self._added[owner, position] = len(carried)  # type: ignore[arg-type]
             inputs = body.inputs
-            self._made[inputs[position]] = _placeholder_after(body, inputs[count - 1])
+            self._added[inputs[position]] = _placeholder_after(body, inputs[count - 1])
             owner.args = (pred, owner.args[1], (*carried, first), operands)  # type: ignore[misc]
             following = self.number(body.outputs[1 + position], _Place(body, owner, place))
             _insert_output(body, 1 + count, following)
-        return self._made[owner, position]  # type: ignore[no-any-return]
+        return self._added[owner, position]  # type: ignore[no-any-return]
 
 
 def _placeholder_after(block: Block, node: fx.Node) -> fx.Node:

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from dy2st_runtime.analyses.fusable import Kind, dims_of, dtype_of, kind_of
-from dy2st_runtime.analyses.provenance import MADE, NOTHING, NUMBERS, Origins, UntoldError, with_provenance
+from dy2st_runtime.analyses.provenance import NEW, NOTHING, NUMBERS, Origins, UntoldError, with_provenance
 from dy2st_runtime.ir.input_types import typed
 from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, scalars
@@ -132,7 +132,7 @@ def _flat(program: Program, copied: Program, origins: Sequence[Any], checks: int
 
     sources: list[Any] = []
     for value, origin in zip(outputs[:count], origins):
-        needed = isinstance(value, fx.Node) and (isinstance(origin, tuple) or origin == MADE)
+        needed = isinstance(value, fx.Node) and (isinstance(origin, tuple) or origin == NEW)
         sources.append(position(value) if needed else (value,))
     numbers = tuple(isinstance(value, fx.Node) and _number_kind(value) is not None for value in outputs[:count])
     wanted = tuple(position(value) for value in outputs[count : count + checks] if isinstance(value, fx.Node))

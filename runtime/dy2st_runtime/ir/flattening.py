@@ -67,7 +67,7 @@ def follow(objects: dict[int, Any] | None) -> dict[int, Any] | None:
     return before
 
 
-def note_made(value: Any) -> None:
+def follow_new(value: Any) -> None:
     """Note that an object of a plain class that has just been made is taken as those are that :func:`follow` was given."""
     objects = getattr(_local, "objects", None)
     if objects is not None:

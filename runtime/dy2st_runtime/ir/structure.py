@@ -197,7 +197,7 @@ class InstanceOf:
     items: tuple[Structure, ...]
 
 
-MadeAnew = VariableOf | FunctionOf | ClassOf | InstanceOf
+Recreated = VariableOf | FunctionOf | ClassOf | InstanceOf
 Structure = (
     Leaf
     | Const
@@ -211,7 +211,7 @@ Structure = (
     | CellOf
     | HolderOf
     | Shared
-    | MadeAnew
+    | Recreated
 )
 
 

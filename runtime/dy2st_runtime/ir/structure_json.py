@@ -25,8 +25,8 @@ from dy2st_runtime.ir.structure import (
     InstanceOf,
     Leaf,
     ListOf,
-    MadeAnew,
     ObjectOf,
+    Recreated,
     SameAs,
     Shared,
     Structure,
@@ -67,7 +67,7 @@ def to_json(structure: Structure) -> Any:
             return results | ({"same": True} if isinstance(structure, SameAs) else {})
 
 
-def _container_to_json(structure: HolderOf | Shared | CellOf | AbstractOf | MadeAnew) -> Any:
+def _container_to_json(structure: HolderOf | Shared | CellOf | AbstractOf | Recreated) -> Any:
     if isinstance(structure, InstanceOf):
         return to_json(structure.items[1])
     if isinstance(structure, (FunctionOf, ClassOf)):

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dy2st_runtime.ir.flattening import note_made
+from dy2st_runtime.ir.flattening import follow_new
 from dy2st_runtime.ir.structure import (
     AbstractOf,
     CellOf,
@@ -23,8 +23,8 @@ from dy2st_runtime.ir.structure import (
     InstanceOf,
     Leaf,
     ListOf,
-    MadeAnew,
     ObjectOf,
+    Recreated,
     Shared,
     Structure,
     TaggedUnionOf,
@@ -61,7 +61,7 @@ def unflatten(structure: Structure, leaves: Sequence[Any], results: dict[int, An
 
 
 def _unflatten_one(
-    structure: CollectionOf | AbstractOf | CellOf | HolderOf | Shared | TaggedUnionOf | MadeAnew,
+    structure: CollectionOf | AbstractOf | CellOf | HolderOf | Shared | TaggedUnionOf | Recreated,
     leaves: Sequence[Any],
     results: dict[int, Any],
 ) -> Any:
@@ -84,10 +84,10 @@ def _unflatten_one(
         case TaggedUnionOf(tag, tags, items):
             return unflatten(items[tags.index(unflatten(tag, leaves, results))], leaves, results)
         case _:
-            return _unflatten_made(structure, leaves, results, None)
+            return _recreate(structure, leaves, results, None)
 
 
-def _unflatten_made(structure: MadeAnew, leaves: Sequence[Any], results: dict[int, Any], number: int | None) -> Any:
+def _recreate(structure: Recreated, leaves: Sequence[Any], results: dict[int, Any], number: int | None) -> Any:
     """Return a function or class that is made anew, under a number if it has one, or an object of such a class."""
     match structure:
         case InstanceOf((kind, item)):
@@ -165,7 +165,7 @@ def _unflatten_shared(number: int, structure: Structure, leaves: Sequence[Any], 
         case TaggedUnionOf(tag, tags, items):
             return _unflatten_shared(number, items[tags.index(unflatten(tag, leaves, results))], leaves, results)
         case InstanceOf() | FunctionOf() | ClassOf():
-            return _unflatten_made(structure, leaves, results, number)
+            return _recreate(structure, leaves, results, number)
         case ListOf(items):
             collected: list[Any] = []
             results[number] = collected
@@ -253,5 +253,5 @@ def _make_holder(factory: Any, maxlen: int | None, inside: Any, fields: dict[str
 
 def _new_object(factory: type) -> Any:
     result: Any = object.__new__(factory)
-    note_made(result)
+    follow_new(result)
     return result

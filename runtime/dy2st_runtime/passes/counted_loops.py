@@ -26,7 +26,7 @@ from torch import fx
 from dy2st_runtime.ir.program import Block, Program, copy_block, node_blocks
 from dy2st_runtime.primitives import control
 
-_MADE_HERE = frozenset(
+_NEW_LISTS = frozenset(
     {
         control.list_, control.list_slice, control.list_copy, control.list_concat, control.list_order, control.list_take,
         control.list_repeat, torch.ops.aten.unbind.int,
@@ -124,13 +124,13 @@ def _is_length(bound: Any, outside: Any, fixed: Mapping[fx.Node, Any], body: Blo
     for node in body.graph.nodes:
         if isinstance(node.target, control.Control) and node.target.effect and node.target not in _LENGTH_STAYS:
             changed = fixed.get(node.args[0])
-            if changed is fixed[items] or not all(_is_made_here(value) for value in (changed, fixed[items])):
+            if changed is fixed[items] or not all(_is_new_list(value) for value in (changed, fixed[items])):
                 return False
     return True
 
 
-def _is_made_here(items: Any) -> bool:
-    return isinstance(items, fx.Node) and items.target in _MADE_HERE
+def _is_new_list(items: Any) -> bool:
+    return isinstance(items, fx.Node) and items.target in _NEW_LISTS
 
 
 def _less(value: Any) -> tuple[Any, Any] | None:

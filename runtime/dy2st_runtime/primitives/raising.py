@@ -42,7 +42,7 @@ class Recipe:
     itself: BaseException | None = None
 
     def __call__(self, *values: Any) -> BaseException:
-        return self._made(iter(values))
+        return self._create(iter(values))
 
     @property
     def needs_only_args(self) -> bool:
@@ -58,7 +58,7 @@ class Recipe:
     def __name__(self) -> str:
         return self.kind.__name__
 
-    def _made(self, values: Iterator[Any]) -> BaseException:
+    def _create(self, values: Iterator[Any]) -> BaseException:
         if self.itself is not None:
             collections.deque(itertools.islice(values, self.takes), maxlen=0)
             return self.itself
@@ -71,7 +71,7 @@ class Recipe:
         for name, value in self.about.items():
             setattr(result, name, value)
         for name, link in self.links:
-            setattr(result, name, link._made(values))
+            setattr(result, name, link._create(values))
         if self.shares:
             result.__context__ = result.__cause__
         result.__suppress_context__ = self.suppress

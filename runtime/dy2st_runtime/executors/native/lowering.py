@@ -296,7 +296,7 @@ class _Lowering:
             if target not in _SAFE_CALLS and not target.name.startswith("list_"):
                 self.may_skip_autograd = False
             return Instruction("python", target.name)
-        if target is control.list_ and isinstance(args[0], list) and _is_made_of_lists(args[0]):
+        if target is control.list_ and isinstance(args[0], list) and _nests_only_lists(args[0]):
             return Instruction("list", "list", inputs=[self.register(item) for item in args[0]])
         return self.on_list(target.name, args)
 
@@ -319,7 +319,7 @@ class _Lowering:
             bounds = (args[1].start, args[1].stop, args[1].step)
             if _is_flat(bounds):
                 return Instruction("list", "slice", inputs=[self.register(value) for value in (args[0], *bounds)])
-        if not _is_made_of_lists(args):
+        if not _nests_only_lists(args):
             return Instruction("python", name)
         return Instruction("list", name, inputs=[self.register(value) for value in args])
 
@@ -337,11 +337,11 @@ def _is_flat(values: Sequence[Any]) -> bool:
     return not any(isinstance(value, (list, tuple, dict, slice)) for value in values)
 
 
-def _is_made_of_lists(values: Sequence[Any]) -> bool:
+def _nests_only_lists(values: Sequence[Any]) -> bool:
     """Tell whether lists and tuples are the only arguments that are made of others."""
     for value in values:
         if isinstance(value, (list, tuple)):
-            if type(value) not in _SEQUENCES or not _is_made_of_lists(value):
+            if type(value) not in _SEQUENCES or not _nests_only_lists(value):
                 return False
         elif isinstance(value, (dict, slice)):
             return False
