@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map_only
 from dy2st.capture.recording import failing, recurrent
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_abstract
+from dy2st.capture.recording.learned_shapes import Learned, learned
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.stale_views import StaleViews, without_autograd
@@ -71,6 +72,8 @@ class Recorder(ProxyTorchDispatchMode):
         self.session = session
         self.is_running = False
         """Whether an operation runs: what Python does for it is the operation's own, and is not recorded."""
+        self._learned: Learned | None = None
+        """What the real kernel has shown of the operation's result, where the fake one does not give it."""
         self._stale_views = StaleViews()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -116,21 +119,36 @@ class Recorder(ProxyTorchDispatchMode):
         failing.check(self.session, func, args)
         tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
+        if self._learned is not None and func.namespace != "aten":
+            self._learned.check(self.session)
         self.session.checks.emit()
         return result
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = recurrent.shapes_of(func, args, kwargs)
+        self._learned = None
         if result is not None:
             return result
         outer, self.is_running = self.is_running, True
         try:
             return func(*args, **kwargs)
-        except AssertionError as error:  # of torch's Python code for abstract values; the operations themselves raise no such
+        except (AssertionError, UnsupportedOperatorException, RuntimeError, ValueError, IndexError, TypeError) as error:
+            self._learned = learned(self.session, func, args, kwargs, error)
+            if self._learned is not None:
+                return self._learned.result
+            return self._refuse(func, args, kwargs, error)
+        finally:
+            self.is_running = outer
+
+    def _refuse(self, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
+        """Raise what eager raises for an operation, or why it cannot be captured; return the result if only autograd refuses."""
+        try:
+            raise error
+        except AssertionError:  # of torch's Python code for abstract values; the operations themselves raise no such
             raise of_eager(func, args, kwargs, RuntimeError(*error.args)) from None
         except UnsupportedOperatorException:
             raise without_abstract(func) from None
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        except (RuntimeError, ValueError, IndexError, TypeError):
             if not self._stale_views.may_pass(error, (args, kwargs), self.session.builder):
                 raise of_eager(func, args, kwargs, error) from None
             if self.session.in_flight.pending:
@@ -143,8 +161,6 @@ class Recorder(ProxyTorchDispatchMode):
             self.session.in_flight.before_raise()
             self.session.traits.graph_is_partial = True
             return without_autograd(func, args, kwargs)
-        finally:
-            self.is_running = outer
 
     def _check_overlap(self, func: Any, args: Any) -> None:
         message = refused_overlap(func, args)

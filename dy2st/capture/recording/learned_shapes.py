@@ -1,0 +1,194 @@
+"""Results of operators whose fake kernel is missing, or refuses what the real one takes: learned from the real kernel.
+
+The kernel runs on small operands that are made up, with the same dtypes and numbers of dimensions, and with two choices of what is
+symbolic in their sizes. A size of the result that is the same as one of an operand's in both runs is that one; one that stays is a
+constant; any other is a new symbol. Where the operator is not one of torch's own, the program checks the sizes that were learned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only, tree_structure
+
+from dy2st.capture.recording.capturing import Capturing
+from dy2st_runtime.primitives import control
+
+ACTS_FOR_USER = False
+
+_MOST_BYTES = 1 << 28
+"""Of the operands that are made up."""
+_SIZES: tuple[Callable[[int, int], int], ...] = (
+    lambda position, run: 8 * (position + 1 + run),  # kernels often ask for aligned rows
+    lambda position, run: 2 + position + run,
+    lambda position, run: 8 * (1 + run),
+    lambda position, run: 1 + run,
+)
+"""What the symbols of sizes are taken to be, from their position, in two runs; all equal where different ones do not fit."""
+_Values = dict[sympy.Symbol, int]
+_Fill = Callable[[torch.Tensor], Any]
+
+
+def _positive(tensor: torch.Tensor) -> None:
+    if tensor.is_floating_point():
+        tensor.uniform_(0.5, 1.5)
+    else:
+        tensor.zero_()
+
+
+def _any_sign(tensor: torch.Tensor) -> None:
+    if tensor.is_floating_point():
+        tensor.normal_()
+    else:
+        tensor.random_(0, 2)
+
+
+_zero: _Fill = torch.Tensor.zero_
+_CONTENTS: tuple[tuple[_Fill, _Fill], ...] = (
+    (_positive, _any_sign),
+    (_positive, _positive),
+    (torch.Tensor.zero_, torch.Tensor.zero_),
+)
+"""What the operands hold in the two runs: a size that follows from that is no constant."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """What an operator gives for abstract operands.
+
+    Attributes:
+        result: abstract tensors, alone or in a tuple or list.
+        sizes: for each tensor of it, what its dimensions were learned to be; ``None`` for a new symbol.
+    """
+
+    result: Any
+    sizes: Sequence[Sequence[Any]]
+
+    def check(self, session: Capturing) -> None:
+        """Record that the program checks the sizes, of the result that has just been recorded."""
+        builder = session.builder
+        for tensor, sizes in zip(tree_leaves(self.result), self.sizes, strict=True):
+            for dim, size in enumerate(sizes):
+                if size is None:
+                    continue
+                expected = builder.expression_node(size.node.expr) if isinstance(size, torch.SymInt) else size
+                actual = builder.call_raw(torch.ops.aten.sym_size.int, (builder.argument(tensor), dim))
+                message = f"dimension {dim} of a result has another size than the runs that it was learned from show"
+                builder.call_raw(control.assert_, (builder.call_raw(operator.eq, (actual, expected)), RuntimeError, message))
+
+
+def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Exception) -> Learned | None:
+    """Return the result of an operator that its real kernel shows; ``None`` where that refuses, too, or cannot be tried.
+
+    Args:
+        session: the capture.
+        func: the operator.
+        args, kwargs: its operands, abstract values among them.
+        error: what the operator raises for them.
+    """
+    asks_for_data = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
+    if isinstance(error, asks_for_data) or not _is_functional(func):
+        return None
+    leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    numbers = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, (torch.SymFloat, torch.SymBool))]
+    if not leaves or numbers or not all(type(leaf) is FakeTensor and leaf.layout == torch.strided for leaf in leaves):
+        return None
+    symbols = sorted({symbol for expr in _sizes_of(leaves) for symbol in expr.free_symbols}, key=str)
+    for sizes in _SIZES if symbols else _SIZES[:1]:
+        values = [{symbol: sizes(position, run) for position, symbol in enumerate(symbols)} for run in range(2)]
+        for fills in _CONTENTS:
+            runs = [_run(func, args, kwargs, *given) for given in zip(values, fills)]
+            if all(run is not None for run in runs) and _are_alike(*runs):
+                return _as_abstract(session, runs, leaves, values)
+    return None
+
+
+def _is_functional(func: Any) -> bool:
+    schema = func._schema
+    return not any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
+
+
+def _sizes_of(tensors: Sequence[torch.Tensor]) -> Iterator[sympy.Expr]:
+    for tensor in tensors:
+        yield from (size.node.expr for size in tensor.shape if isinstance(size, torch.SymInt))
+
+
+def _run(func: Any, args: Any, kwargs: Any, values: _Values, fill: _Fill) -> Any:
+    """Return what the real kernel gives for made-up operands; ``None`` where it refuses them, or they would be too large."""
+
+    def real(value: Any) -> Any:
+        if isinstance(value, torch.SymInt):
+            return int(value.node.expr.xreplace(values))
+        if not isinstance(value, torch.Tensor):
+            return value
+        strides = sorted(range(value.dim()), key=lambda dim: _order(value, dim))
+        shape = [real(size) for size in value.shape]
+        result = torch.empty([shape[dim] for dim in strides], dtype=value.dtype, device=value.device)
+        fill(result)
+        return result.permute([strides.index(dim) for dim in range(value.dim())]).requires_grad_(value.requires_grad)
+
+    with _disable_current_modes(), torch.random.fork_rng(devices=[]):
+        try:
+            operands = tree_map(real, (args, kwargs))
+            if sum(leaf.nbytes for leaf in tree_leaves(operands) if isinstance(leaf, torch.Tensor)) > _MOST_BYTES:
+                return None
+            result = func(*operands[0], **operands[1])
+        except Exception:  # whatever a kernel of anybody's raises: it refuses
+            return None
+    return result if all(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result)) else None
+
+
+def _order(tensor: torch.Tensor, dim: int) -> tuple[int, int]:
+    """Return a key that sorts dimensions by falling stride, where strides are known, and else as they come."""
+    stride = tensor.stride(dim)
+    return (-stride if type(stride) is int and all(type(s) is int for s in tensor.stride()) else 0, dim)
+
+
+def _are_alike(first: Any, second: Any) -> bool:
+    """Tell whether two results differ in sizes only."""
+    pairs = list(zip(tree_leaves(first), tree_leaves(second)))
+    return tree_structure(first) == tree_structure(second) and all(a.dtype == b.dtype and a.dim() == b.dim() for a, b in pairs)
+
+
+def _as_abstract(
+    session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[dict[sympy.Symbol, int]]
+) -> Learned:
+    known = [size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt)]
+    values = [[int(size.node.expr.xreplace(run)) for size in known] for run in symbols]
+    learned_sizes: list[list[Any]] = []
+    results = iter(tree_leaves(runs[1]))
+
+    def abstract(first: torch.Tensor) -> torch.Tensor:
+        second = next(results)
+        dims = [_size(pair, known, values) for pair in zip(first.shape, second.shape, strict=True)]
+        learned_sizes.append(dims)
+        shape = [session.shapes.fresh_int(size=True) if size is None else size for size in dims]
+        order = sorted(range(first.dim()), key=lambda dim: -first.stride(dim))
+        strides: list[Any] = [1] * first.dim()
+        for outer, inner in zip(reversed(order[:-1]), reversed(order[1:])):
+            strides[outer] = strides[inner] * shape[inner]
+        result = leaves[0].new_empty_strided(shape, strides, dtype=first.dtype)
+        return result.requires_grad_().clone() if first.requires_grad else result
+
+    result = tree_map_only(torch.Tensor, abstract, runs[0])
+    return Learned(result, learned_sizes)
+
+
+def _size(pair: tuple[int, int], known: Sequence[torch.SymInt], values: Sequence[Sequence[int]]) -> Any:
+    """Return the size that two runs show: a constant, one of an operand's, or ``None``."""
+    fitting = {known[at].node.expr: known[at] for at in range(len(known)) if (values[0][at], values[1][at]) == pair}
+    if len(fitting) == 1:
+        return next(iter(fitting.values()))
+    return pair[0] if pair[0] == pair[1] and not fitting else None
