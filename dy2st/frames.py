@@ -1,4 +1,4 @@
-"""Tracebacks without the frames of this package: what went wrong in the user's code is not buried under how it was captured."""
+"""Tracebacks without the frames of this package: what went wrong in the user's code is not hidden under how it was captured."""
 
 from __future__ import annotations
 

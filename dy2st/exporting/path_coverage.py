@@ -39,7 +39,7 @@ class Site:
         return f"{self.line} loop: {iterations} iterations" if self.seen else f"{self.line} loop: {iterations}"
 
 
-class Watch:
+class PathRecorder:
     """A program that notes where it goes.
 
     Args:
@@ -49,13 +49,13 @@ class Watch:
     def __init__(self, program: Program) -> None:
         self.sites: list[Site] = []
         self._iterations: dict[int, int] = {}
-        self.program = dataclasses.replace(program, block=self._watched(copy_block(program.block)))
+        self.program = dataclasses.replace(program, block=self._instrument(copy_block(program.block)))
 
     def covered(self) -> frozenset[tuple[int, int]]:
         """Return every way that was gone so far."""
         return frozenset((number, way) for number, site in enumerate(self.sites) for way in site.classes)
 
-    def _watched(self, block: Block) -> Block:
+    def _instrument(self, block: Block) -> Block:
         for node in list(block.graph.nodes):
             inner = node_blocks(node)
             if node.target not in (control.if_, control.while_):
@@ -64,7 +64,7 @@ class Watch:
             kind = "if" if node.target is control.if_ else "loop"
             self.sites.append(Site(place(node).removesuffix(": "), kind))
             for way, each in enumerate(inner):
-                _insert(self._watched(each), self._arrive, number, way)
+                _insert(self._instrument(each), self._arrive, number, way)
             if kind == "loop":
                 with block.graph.inserting_before(node):
                     _call(block.graph, self._begin, number)

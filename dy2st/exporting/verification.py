@@ -16,7 +16,7 @@ from dy2st import config
 from dy2st.errors import ExportError
 from dy2st.exporting.comparison import Difference, compare, tensors_of
 from dy2st.exporting.inputs import generated
-from dy2st.exporting.path_coverage import Watch
+from dy2st.exporting.path_coverage import PathRecorder
 from dy2st.exporting.targets import Runner
 from dy2st.lowering.arguments import as_tensors, bound
 from dy2st.lowering.context import brief
@@ -86,10 +86,10 @@ def verified(program: Program, state: State, live: Any, run: Runner, options: Ex
     Raises:
         ExportError: they differ, or no call could be made to compare them.
     """
-    watch = Watch(program)
-    calls = _chosen(watch, state, options)
+    recorder = PathRecorder(program)
+    calls = _chosen(recorder, state, options)
     reference, eager = LoadedModule([program], own(state), "python").eval(), _eager(live)
-    done = Checked(against="eager" if eager is not None else "program", coverage=[str(site) for site in watch.sites])
+    done = Checked(against="eager" if eager is not None else "program", coverage=[str(site) for site in recorder.sites])
     for args, kwargs in (bound(program, *call) for call in calls):
         expected = _results(reference, args, kwargs)
         if eager is not None:
@@ -211,45 +211,45 @@ def _compare_states(
 # -- calls -------------------------------------------------------------------------------------------------------------------
 
 
-def _chosen(watch: Watch, state: State, options: ExportOptions) -> list[Call]:
+def _chosen(recorder: PathRecorder, state: State, options: ExportOptions) -> list[Call]:
     """Return the calls to compare: those given, or of many made-up ones those that go new ways, and a few more.
 
     Raises:
         ExportError: the program takes none of them.
     """
     given = None if options.inputs is None else [_as_call(item) for item in options.inputs]
-    module = LoadedModule([watch.program], own(state), "python", _MOST_STEPS).eval()
+    module = LoadedModule([recorder.program], own(state), "python", _MOST_STEPS).eval()
     chosen: list[Call] = []
     problem: Exception | None = None
     start = time.monotonic()
-    for args, kwargs in given or itertools.chain(options.examples, generated(watch.program, _TRIES)):
+    for args, kwargs in given or itertools.chain(options.examples, generated(recorder.program, _TRIES)):
         if given is None and time.monotonic() - start > _SECONDS:
             break
-        before, seen = watch.covered(), [set(site.seen) for site in watch.sites]
+        before, seen = recorder.covered(), [set(site.seen) for site in recorder.sites]
         try:
             with torch.no_grad():
                 module(*_fresh(args), **_fresh(kwargs))
         except Exception as error:
             problem = problem or error
-            for site, old in zip(watch.sites, seen):
+            for site, old in zip(recorder.sites, seen):
                 site.seen = old
-            module = LoadedModule([watch.program], own(state), "python", _MOST_STEPS).eval()
+            module = LoadedModule([recorder.program], own(state), "python", _MOST_STEPS).eval()
             if given is not None:
                 raise ExportError(
-                    f"{watch.program.name} fails with inputs given to verify it: {type(error).__name__}: {error}"
+                    f"{recorder.program.name} fails with inputs given to verify it: {type(error).__name__}: {error}"
                 ) from error
             continue
-        if given is not None or len(chosen) < _ENOUGH or watch.covered() != before:
+        if given is not None or len(chosen) < _ENOUGH or recorder.covered() != before:
             chosen.append((args, kwargs))
         else:
-            for site, old in zip(watch.sites, seen):
+            for site, old in zip(recorder.sites, seen):
                 site.seen = old
     if not chosen:
         raise ExportError(
-            f"{watch.program.name} takes none of the made-up arguments "
+            f"{recorder.program.name} takes none of the made-up arguments "
             f"({type(problem).__name__}: {problem}); pass inputs=, a list of calls' arguments, to verify the result with, "
             "or verify=False",
-            watch.program.origin,
+            recorder.program.origin,
         )
     return chosen
 

@@ -1,4 +1,4 @@
-"""What the parts of lowering share: the run of a block, rehearsals of it, notes, and refusals that name the user's line."""
+"""What the parts of lowering share: the run of a block, shape tracing, notes, and refusals that name the user's line."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _named(captures: Sequence[Capture], modes: Sequence[bool | None], module: to
 
 
 def _named_so(captures: Sequence[Capture], modes: Sequence[bool | None], module: torch.nn.Module | None, records: bool) -> Saved:
-    programs = _settled(captures, modes, records)
+    programs = _with_carried_state(captures, modes, records)
     names = Names(module, programs)
     named = [names.program(taken) for taken in programs]
     for program in named:
@@ -102,7 +102,7 @@ def _named_so(captures: Sequence[Capture], modes: Sequence[bool | None], module:
     return Saved(named, values, names.attributes(), [taken.captured.asked for taken in programs], methods)
 
 
-def _settled(captures: Sequence[Capture], modes: Sequence[bool | None], records: bool) -> list[Taken]:
+def _with_carried_state(captures: Sequence[Capture], modes: Sequence[bool | None], records: bool) -> list[Taken]:
     """Return the programs; what one keeps from call to call and one reads is an input of the one that reads it.
 
     Raises:

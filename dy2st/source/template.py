@@ -10,7 +10,7 @@ A hole is a name of the template that is also a keyword argument. What fills it 
 * a list of statements: takes the place of the name where it stands alone on a line;
 * a tuple of strings: the names of a `nonlocal` or `global` statement; with no name the statement vanishes.
 
-Nodes born in the template take the location of the node they replace; nodes that fill holes are not copied, so they
+Nodes created in the template take the location of the node they replace; nodes that fill holes are not copied, so they
 keep their own location and their identity.
 """
 

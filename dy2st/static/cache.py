@@ -25,7 +25,7 @@ class Entry:
         last_used: grows with each use of any entry.
         served: whether a call has used it since it was captured.
         recording: the same, with a record of what it has written before each operation that may fail; made when it has failed.
-        routed: the spellings of calls for which a route to it was made, or cannot be.
+        routed: the call shapes for which a route to it was made, or cannot be.
     """
 
     key: Any
@@ -85,7 +85,7 @@ class ProgramCache:
     Lookups take no lock: the table is replaced, never changed in place. Additions must be serialised by the caller.
 
     Attributes:
-        routes: short ways to programs by the spelling of calls, replaced like the table; see :mod:`dy2st.static.fast_path`.
+        routes: fast paths to programs by call shape, replaced like the table; see :mod:`dy2st.static.fast_path`.
     """
 
     def __init__(self) -> None:
@@ -129,10 +129,10 @@ class ProgramCache:
         """Remember that a program was used now."""
         entry.last_used = next(self._clock)
 
-    def add_route(self, spelling: Any, route: Any) -> None:
-        """Keep a short way to a program, unless the program is no longer kept."""
+    def add_route(self, call_shape: Any, route: Any) -> None:
+        """Keep a fast path to a program, unless the program is no longer kept."""
         if any(entry is route.entry for entry in self._table.get(route.entry.key, ())):
-            self.routes = {**self.routes, spelling: (route, *self.routes.get(spelling, ()))}
+            self.routes = {**self.routes, call_shape: (route, *self.routes.get(call_shape, ()))}
 
     def items(self) -> list[tuple[Any, Captured]]:
         """Return all programs, each with its key."""
@@ -157,7 +157,8 @@ class ProgramCache:
             if not table[oldest.key]:
                 del table[oldest.key]
             self.routes = {
-                spelling: tuple(route for route in routes if route.entry is not oldest) for spelling, routes in self.routes.items()
+                call_shape: tuple(route for route in routes if route.entry is not oldest)
+                for call_shape, routes in self.routes.items()
             }
         self._table = table
         return added

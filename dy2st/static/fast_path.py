@@ -1,4 +1,4 @@
-"""The short way of a call to its program, once a call like it has gone the long one.
+"""The fast path of a call to its program, once a call like it has gone the slow one.
 
 A route is a function that recognises the call (:mod:`dy2st.static.matching`), the runner of the program, and a function that
 puts the result together.
@@ -16,7 +16,7 @@ from dy2st.capture.outputs.captured import Captured
 from dy2st.static.cache import Entry
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
-from dy2st.static.matching.arguments import Spelling
+from dy2st.static.matching.arguments import CallShape
 from dy2st.static.matching.code import NotInline, Writer
 from dy2st.static.matching.match import Match, match_function
 from dy2st_runtime.executors import Runner
@@ -26,7 +26,7 @@ from dy2st_runtime.ir.unflattening import unflatten
 
 
 class Route:
-    """The short way to one program.
+    """The fast path to one program.
 
     Args:
         entry: the program in the cache.
@@ -95,21 +95,21 @@ def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:
     return run_with_marks
 
 
-def find(signature: CallSignature, call: Call, entry: Entry, spelling: Spelling, bound: bool, run: Runner) -> Route | None:
-    """Return the route for calls like one that an entry of the cache serves; ``None`` where there is only the long way.
+def find(signature: CallSignature, call: Call, entry: Entry, call_shape: CallShape, bound: bool, run: Runner) -> Route | None:
+    """Return the route for calls like one that an entry of the cache serves; ``None`` where there is only the slow path.
 
     Args:
         signature: of the user's function.
         call: that call.
         entry: the program.
-        spelling: how the arguments were given.
+        call_shape: how the arguments were given.
         bound: whether the function is bound to an object, which comes first.
         run: runs the program.
     """
     if entry.captured.guards.once:
         return None
     try:
-        return Route(entry, match_function(signature, call, entry.captured, spelling, bound), run)
+        return Route(entry, match_function(signature, call, entry.captured, call_shape, bound), run)
     except (NotInline, NotImplementedError):
         return None
 

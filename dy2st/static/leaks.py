@@ -41,7 +41,7 @@ _CAPTURE = "dy2st.capture."
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
-def watched(call: _Call) -> _Call:
+def with_leak_check(call: _Call) -> _Call:
     """Return the ``__call__`` of a static function, with a search after it; as it is where nobody has asked for that."""
     if not config.CHECK_LEAKS:
         return call

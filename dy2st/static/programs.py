@@ -90,16 +90,16 @@ class Programs:
     def capture(self, call: Call, lookup: Lookup) -> Lookup:
         """Capture a call that a lookup has found no program for, unless another thread does so meanwhile."""
         if CAPTURE_LOCK.is_taken:  # whoever captures the same may wait for this thread
-            return self._capture_in_turn(call, lookup)
+            return self._capture_under_lock(call, lookup)
         with self._underway.only(call.key):
-            return self._capture_in_turn(call, lookup)
+            return self._capture_under_lock(call, lookup)
 
-    def add_route(self, spelling: Any, route: Route) -> None:
-        """Keep a short way to a program."""
+    def add_route(self, call_shape: Any, route: Route) -> None:
+        """Keep a fast path to a program."""
         with _cache_lock:
-            self.cache.add_route(spelling, route)
+            self.cache.add_route(call_shape, route)
 
-    def _capture_in_turn(self, call: Call, lookup: Lookup) -> Lookup:
+    def _capture_under_lock(self, call: Call, lookup: Lookup) -> Lookup:
         with CAPTURE_LOCK.shared():
             known = None if lookup.entries else lookup  # what it has read may have been written by a capture in another thread
             lookup = self._dynamic.look_up(call, known)

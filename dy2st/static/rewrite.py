@@ -153,20 +153,24 @@ def _merged(first: Program, second: Program, table: dict[tuple[Any, ...], Any]) 
     ours, theirs = list(first.block.graph.nodes), list(second.block.graph.nodes)
     if [node.target for node in ours if node.op == "call_function"] != [n.target for n in theirs if n.op == "call_function"]:
         raise _Computed(f"{first.name} does something else for other sizes")
-    twins = dict(zip(ours, theirs))
+    counterparts = dict(zip(ours, theirs))
     types = {}
     for node in ours:
-        like = _merged_type(node, twins[node], table)
+        like = _merged_type(node, counterparts[node], table)
         if like is not None:
             types[node] = like
         if node.op == "call_function":
-            node.args = tuple(_merged_value(first, a, b, twins, table) for a, b in _pairs(first, node.args, twins[node].args))
-            node.kwargs = {key: _merged_value(first, a, twins[node].kwargs[key], twins, table) for key, a in node.kwargs.items()}
+            node.args = tuple(
+                _merged_value(first, a, b, counterparts, table) for a, b in _pairs(first, node.args, counterparts[node].args)
+            )
+            node.kwargs = {
+                key: _merged_value(first, a, counterparts[node].kwargs[key], counterparts, table) for key, a in node.kwargs.items()
+            }
     return Side(first.block, types)
 
 
-def _merged_type(node: fx.Node, twin: fx.Node, table: dict[tuple[Any, ...], Any]) -> TensorLike | None:
-    ours, theirs = tensor_type(node), tensor_type(twin)
+def _merged_type(node: fx.Node, counterpart: fx.Node, table: dict[tuple[Any, ...], Any]) -> TensorLike | None:
+    ours, theirs = tensor_type(node), tensor_type(counterpart)
     if ours is None or theirs is None:
         return None
     sizes: list[str | Size] = []
@@ -178,13 +182,13 @@ def _merged_type(node: fx.Node, twin: fx.Node, table: dict[tuple[Any, ...], Any]
     return TensorLike(ours[0], tuple(sizes))
 
 
-def _merged_value(program: Program, a: Any, b: Any, twins: dict[fx.Node, fx.Node], table: dict[tuple[Any, ...], Any]) -> Any:
+def _merged_value(program: Program, a: Any, b: Any, counterparts: dict[fx.Node, fx.Node], table: dict[tuple[Any, ...], Any]) -> Any:
     if isinstance(a, fx.Node):
-        if twins[a] is not b:
+        if counterparts[a] is not b:
             raise _Computed(f"{program.name} does something else for other sizes")
         return a
     if isinstance(a, (list, tuple)):
-        return type(a)(_merged_value(program, x, y, twins, table) for x, y in _pairs(program, a, b))
+        return type(a)(_merged_value(program, x, y, counterparts, table) for x, y in _pairs(program, a, b))
     if type(a) is type(b) and a == b:
         return a
     result = table.get((a, b)) if isinstance(a, (int, float)) else None

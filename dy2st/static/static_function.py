@@ -35,7 +35,7 @@ from dy2st.static.examples import arguments_like
 from dy2st.static.fallback import Fallback
 from dy2st.static.fast_path import find as find_route
 from dy2st.static.fast_path import run_and_write, with_marks
-from dy2st.static.leaks import watched
+from dy2st.static.leaks import with_leak_check
 from dy2st.static.programs import Programs
 from dy2st.static.report import Report
 from dy2st_runtime.call import other_tracers
@@ -174,7 +174,7 @@ class StaticFunction:
 
     # -- calling -------------------------------------------------------------------------------------------------------------
 
-    @watched
+    @with_leak_check
     @other_tracers.left_to_itself
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = current()
@@ -183,14 +183,14 @@ class StaticFunction:
         if not config.is_enabled():
             return self.__dy2st_original__(*args, **kwargs)
         try:
-            spelling = (len(args), tuple(kwargs)) if kwargs else len(args)
-            if routes := self._cache.routes.get(spelling):
+            call_shape = (len(args), tuple(kwargs)) if kwargs else len(args)
+            if routes := self._cache.routes.get(call_shape):
                 instance = None if self._instance is None else self._instance()
                 for route in routes:
                     if (matched := route.match(args, kwargs, instance)) is not None and not _logs_calls():
                         self._cache.used(route.entry)
                         return route.follow(*matched)
-            return self._run(args, kwargs, spelling)
+            return self._run(args, kwargs, call_shape)
         except BaseException as error:
             if on_raise.has_missed() and isinstance(error, Exception):
                 self._write_as_of(args, kwargs)
@@ -198,7 +198,7 @@ class StaticFunction:
             other_tracers.explain(error)
             raise
 
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], spelling: Any) -> Any:
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], call_shape: Any) -> Any:
         other_tracers.refuse_jit_trace(self.__qualname__)
         call = self._call(args, kwargs)
         lookup = self._programs.look_up(call)
@@ -209,8 +209,8 @@ class StaticFunction:
         assert entry is not None
         captured = entry.captured
         run = with_marks(runner(captured.program, self._options.backend), captured.marks)
-        if spelling not in entry.routed:
-            self._add_route(call, entry, spelling, run)
+        if call_shape not in entry.routed:
+            self._add_route(call, entry, call_shape, run)
         inputs = [*call.inputs, *(get(values) for get in captured.states)]
         if logs.execution.isEnabledFor(logging.DEBUG):
             run = functools.partial(_timed, run, captured.program.name)
@@ -233,16 +233,16 @@ class StaticFunction:
         with CAPTURE_LOCK.writing():
             on_raise.write(values)
 
-    def _add_route(self, call: Call, entry: Entry, spelling: Any, run: Runner) -> None:
+    def _add_route(self, call: Call, entry: Entry, call_shape: Any, run: Runner) -> None:
         """Make later calls like this one short; the first only counts, since many programs are called once."""
         if not entry.served:
             entry.served = True
             return
-        entry.routed.add(spelling)
-        given = spelling if isinstance(spelling, tuple) else (spelling, ())
+        entry.routed.add(call_shape)
+        given = call_shape if isinstance(call_shape, tuple) else (call_shape, ())
         route = find_route(self._signature, call, entry, given, self._instance is not None, run)
         if route is not None:
-            self._programs.add_route(spelling, route)
+            self._programs.add_route(call_shape, route)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return self._signature.call(args, kwargs, self.instance)
@@ -339,7 +339,7 @@ class StaticFunction:
 
 
 def _logs_calls() -> bool:
-    """Tell whether each call is told, which the long way does."""
+    """Tell whether each call is told, which the slow path does."""
     return logs.execution.isEnabledFor(logging.DEBUG) or logs.cache.isEnabledFor(logging.DEBUG)
 
 

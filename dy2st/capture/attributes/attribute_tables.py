@@ -39,9 +39,9 @@ def read(session: Session, owner: Any, source: Source | None) -> dict[str, Any]:
     table = storage.table_of(owner)
     assert table is not None
     know(session, owner, table)
-    born = session.allocations.born(owner)
-    if born is not None:  # the dict is as old, so that blocks pass it on as the object that it is
-        session.allocations.own(table, born)
+    allocated = session.allocations.allocated_at(owner)
+    if allocated is not None:  # the dict is as old, so that blocks pass it on as the object that it is
+        session.allocations.own(table, allocated)
     if source is not None:
         session.tracker.know(table, session.tracker.table.attribute(source, "__dict__"))
         for name in _keep_names(session, owner, source):

@@ -80,7 +80,7 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
 
 
 def _list(session: Session, items: list[Any]) -> RuntimeList:
-    if session.allocations.born(items) is None and session.tracker.source_of(items) is None:
+    if session.allocations.allocated_at(items) is None and session.tracker.source_of(items) is None:
         session.lists.own(items)  # code that was not converted has just made it: the __init__ of a dataclass
     if not session.lists.owner_is_here(items):
         raise NeedsRuntimeList(items)
@@ -137,8 +137,8 @@ def check_kept(session: Session, value: Any) -> None:
     for part in _mutable_parts(session, value):
         cells.give_items(session, part)
     for part in _new_parts(session, value):
-        born = session.allocations.born(part)
-        if born is None or session.blocks.repeats_since(born):
+        allocated = session.allocations.allocated_at(part)
+        if allocated is None or session.blocks.repeats_since(allocated):
             kind = type(part).__name__
             raise errors.CaptureError(
                 f"the same {kind} is put in a list that changes length inside a captured block, maybe more than once",

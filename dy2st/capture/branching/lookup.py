@@ -47,7 +47,7 @@ def by_identity(session: Session, table: Any, key: Any) -> Any:
             session.tracker.guards.same(source, known)
         return known
     is_known = not tensor_traits.has_no_operation(key) or id(key) in session.outside.arguments
-    if (is_known and session.allocations.born(table) is not None) or any(key is other for other in table):
+    if (is_known and session.allocations.allocated_at(table) is not None) or any(key is other for other in table):
         return key
     raise errors.CaptureError(
         f"a {type(table).__name__} is asked for a tensor, which it finds by its identity",

@@ -140,8 +140,8 @@ def _finished(session: Session, call: Call, outcome: Outcome, mode: bool) -> Cap
 
 def _is_outside(session: Session, write: Write, start: int) -> bool:
     place = write.place
-    born = session.allocations.born(place.cell if isinstance(place, CellPlace) else place.owner)
-    return born is None or born < start
+    allocated = session.allocations.allocated_at(place.cell if isinstance(place, CellPlace) else place.owner)
+    return allocated is None or allocated < start
 
 
 def outside(session: Session, kind: value_types.TensorType, has_gradient: bool) -> value_types.TensorType:

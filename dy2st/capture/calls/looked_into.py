@@ -35,7 +35,7 @@ READING_WRAPPERS = frozenset(
 )  # fmt: skip
 
 
-_SETTLING = (len, list, tuple, set, frozenset, sorted, iter, enumerate, bool)
+_READING_KEYS = (len, list, tuple, set, frozenset, sorted, iter, enumerate, bool)
 """What needs to know the keys of a dict, and has no handler or one that does not need it."""
 
 
@@ -142,4 +142,4 @@ def _looks_into(function: Any, handler: Any, table: Any) -> bool:
         return False  # the user's method looks into it
     if handler is not None:
         return optional.has_optional(table) and function not in _OF_OBJECTS
-    return function in _SETTLING or getattr(function, "__name__", None) in _STEPPING
+    return function in _READING_KEYS or getattr(function, "__name__", None) in _STEPPING

@@ -26,7 +26,7 @@ from dy2st.capture.session.session import Session, current
 from dy2st.capture.types import abstract_values, lattice, value_types
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import control
-from dy2st_runtime.primitives.backward_hooks import watch_inputs, watch_outputs
+from dy2st_runtime.primitives.backward_hooks import hook_inputs, hook_outputs
 
 _Call = Callable[..., Any]
 _original_call = torch.nn.Module.__call__
@@ -68,15 +68,15 @@ def _call_with_hooks(session: Session, module: torch.nn.Module, call: _Call, arg
         CAPTURE_LOCK.go_alone()  # a hook of a library may put tensors into the module, which nobody sees done
     for hook_id, hook in (*torch_module._global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()):
         args, kwargs = _run_pre_hook(session, module, hook_id, hook, args, kwargs)
-    watched = bool(full or module._get_backward_pre_hooks())
-    if watched:
-        hook_node, args = _watch_inputs(session, module, args)
+    hooked = bool(full or module._get_backward_pre_hooks())
+    if hooked:
+        hook_node, args = _hook_inputs(session, module, args)
     result = _with_settings(session, module, lambda: call(module.forward, *args, **kwargs))
     for hook_id, hook in (*torch_module._global_forward_hooks.items(), *module._forward_hooks.items()):
         extra = (kwargs,) if hook_id in module._forward_hooks_with_kwargs else ()
         changed = call(hook, module, args, *extra, result)
         result = _changed(session, changed, result)
-    return _watch_outputs(session, hook_node, result) if watched else result
+    return _hook_outputs(session, hook_node, result) if hooked else result
 
 
 def _with_settings(session: Session, module: torch.nn.Module, forward: Callable[[], Any]) -> Any:
@@ -102,19 +102,19 @@ def _with_settings(session: Session, module: torch.nn.Module, forward: Callable[
     )
 
 
-def _watch_inputs(session: Session, module: torch.nn.Module, args: Any) -> tuple[fx.Node, tuple[Any, ...]]:
+def _hook_inputs(session: Session, module: torch.nn.Module, args: Any) -> tuple[fx.Node, tuple[Any, ...]]:
     """Set up backward hooks when the program runs: the arguments go through a node of autograd's that calls them."""
     results = tuple(_alias(session, argument) for argument in args)
-    node = session.builder.call(control.call_, (watch_inputs, (weakref.ref(module), tuple(args)), {}), {}, (None, *results))
+    node = session.builder.call(control.call_, (hook_inputs, (weakref.ref(module), tuple(args)), {}), {}, (None, *results))
     return session.builder.call_raw(operator.getitem, (node, 0)), results
 
 
-def _watch_outputs(session: Session, hook: fx.Node, result: Any) -> Any:
+def _hook_outputs(session: Session, hook: fx.Node, result: Any) -> Any:
     results = result if isinstance(result, tuple) else (result,)
     if not any(isinstance(part, torch.Tensor) for part in results):
         return result
     collected = tuple(_alias(session, part) for part in results)
-    node = session.builder.call_raw(control.call_, (watch_outputs, (hook, *session.builder.argument(results)), {}))
+    node = session.builder.call_raw(control.call_, (hook_outputs, (hook, *session.builder.argument(results)), {}))
     session.builder.bind(collected, node)
     if not isinstance(result, tuple):
         return collected[0]

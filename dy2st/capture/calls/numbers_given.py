@@ -18,7 +18,7 @@ MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
 
 
-def watched(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
+def call_noting_writes(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Call as it is; what it writes to objects is noted, of libraries that are known to write to tensors only, to modules."""
     if isinstance(getattr(function, "__self__", None), torch.Tensor):
         return function(*args, **kwargs)
@@ -34,7 +34,7 @@ def given_numbers(session: Session, function: Any, args: Any, kwargs: Any) -> An
         DataDependentError: it does not.
     """
     try:
-        return watched(session, function, args, kwargs)
+        return call_noting_writes(session, function, args, kwargs)
     except (TypeError, ValueError, OverflowError) as error:
         given = (*args, *kwargs.values(), getattr(function, "__self__", None))
         if is_in_skipped_package(function) or not _are_numbers(given):

@@ -10,7 +10,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.calls.looked_into import PASSING_ON
-from dy2st.capture.calls.numbers_given import given_numbers, watched
+from dy2st.capture.calls.numbers_given import call_noting_writes, given_numbers
 from dy2st.capture.library import (
     check_surroundings,
 )
@@ -54,7 +54,7 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
                 fix="pass torch.stack(items) or torch.cat(items), or loop over the list in converted code",
             )
     flag = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.SymBool)), None)
-    with hidden_state.watched(session, (*args, *kwargs.values())):
+    with hidden_state.check_buffers(session, (*args, *kwargs.values())):
         result = (
             given_numbers(session, function, args, kwargs)
             if flag is None
@@ -70,7 +70,7 @@ def _call_with_flag(session: Session, flag: torch.SymBool, function: Any, args: 
     """Call with a bool of the program; where the function needs to know which it is, in a branch for each."""
     attempt = session.blocks.begin_attempt([])
     try:
-        result = watched(session, function, args, kwargs)
+        result = call_noting_writes(session, function, args, kwargs)
     except BaseException as error:
         session.blocks.roll_back(attempt)
         if not isinstance(error, GuardOnDataDependentSymNode) and not (isinstance(error, TypeError) and "SymBool" in str(error)):

@@ -58,7 +58,7 @@ def track(session: Session, function: types.FunctionType, names: Names, outside:
             session.frames.shared_cells.add(id(cell))
             if outside:
                 session.outside.writes_variable(CellPlace(cell, name), source)
-            elif id(cell) not in session.outside.cells and (time := session.allocations.born(function)) is not None:
+            elif id(cell) not in session.outside.cells and (time := session.allocations.allocated_at(function)) is not None:
                 session.allocations.own(cell, since=time)
             session.places.write(CellPlace(cell, name))
         elif outside and not isinstance(cell_value(cell), (torch._subclasses.FakeTensor, *CAPTURE_VALUES)):

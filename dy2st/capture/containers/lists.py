@@ -140,7 +140,7 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
         normalized.append(elements.normalized(session, item))
         element = _common(session, element, elements.type_of(normalized[-1]))
         arguments.append(elements.item_node(session, item, normalized[-1]))
-    result = session.lists.turn(items, element)
+    result = session.lists.convert(items, element)
     for item in normalized:
         elements.stands_in(session, result, item)
     session.builder.bind(result, session.builder.call_raw(control.list_, (arguments,)))

@@ -231,8 +231,8 @@ def _is_all_older(session: Session, place: Place, value: Any) -> bool:
 
 def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
     """Check that an object that each iteration makes is another one each time, and of another one the program knows nothing."""
-    born = session.allocations.born(new)
-    if born is None or born <= session.blocks.region.start or isinstance(new, (AbstractObject, BaseException)):
+    allocated = session.allocations.allocated_at(new)
+    if allocated is None or allocated <= session.blocks.region.start or isinstance(new, (AbstractObject, BaseException)):
         return
     if not isinstance(lattice.type_of(new), value_types.SameType):
         return

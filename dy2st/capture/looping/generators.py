@@ -152,7 +152,7 @@ class UserGenerator:
 
     def owns(self, place: Place) -> bool:
         """Tell whether a place is a variable of its own."""
-        return isinstance(place, CellPlace) and self.session.allocations.born(place.cell) == self._frame.start
+        return isinstance(place, CellPlace) and self.session.allocations.allocated_at(place.cell) == self._frame.start
 
     def unwind(self, error: BaseException) -> None:
         """Do in the block that is recorded now what an exception raised at the `yield` does on its way out."""

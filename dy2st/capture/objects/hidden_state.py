@@ -84,8 +84,8 @@ def changed(session: Session, value: Any) -> None:
 
 
 @contextlib.contextmanager
-def watched(session: Session, values: Iterable[Any]) -> Iterator[None]:
-    """Watch buffers that code gets which is not converted.
+def check_buffers(session: Session, values: Iterable[Any]) -> Iterator[None]:
+    """Check that code that is not converted leaves the buffers that it gets.
 
     Raises:
         CaptureError: it changes one, and a tensor decides whether it is called.
@@ -114,20 +114,20 @@ def note_created(session: Session, value: Any) -> None:
 
 def _check_own(session: Session, value: Any) -> None:
     """Refuse that an object which the code has made is changed in a block that has begun since."""
-    born = _born(session, value)
+    allocated = _allocated_at(session, value)
     if (
         not session.blocks.at_root
-        and (born is None or born < session.blocks.region.start)
+        and (allocated is None or allocated < session.blocks.region.start)
         and session.tracker.source_of(value) is None
     ):
         raise _refused(session, "an object is changed that was made before", seen=f"a {type(value).__name__}")
 
 
-def _born(session: Session, value: Any) -> int | None:
+def _allocated_at(session: Session, value: Any) -> int | None:
     """Tell when an object was made, or the one that it is a view of."""
-    born = session.allocations.born(value)
+    allocated = session.allocations.allocated_at(value)
     base = value.base if isinstance(value, np.ndarray) else None
-    return born if born is not None or base is None else _born(session, base)
+    return allocated if allocated is not None or base is None else _allocated_at(session, base)
 
 
 def _refused(session: Session, what: str, seen: str | None = None) -> errors.CaptureError:

@@ -42,14 +42,14 @@ class Attempt(Handlers):
         super().__init__(lambda: tuple(kind and kind() for kind, _ in handlers))
         self.handlers, self.cells = handlers, cells
         self._forgotten = {id(place.cell) for place in cells if isinstance(place, CellPlace) and place.name not in caught}
-        self._born, self._start = session.allocations.born, session.allocations.now()
+        self._allocated_at, self._start = session.allocations.allocated_at, session.allocations.now()
         self.depth = session.blocks.nesting
         self._grad, self._autocasts = torch.is_grad_enabled(), len(session.open_autocasts)
 
     def keeps(self, place: CellPlace) -> bool:
         """Tell whether a variable is what it was when the exception was raised, for a handler or what follows."""
-        born = self._born(place.cell)
-        is_outside = born is None or born < self._start  # and no variable of a function that was called
+        allocated = self._allocated_at(place.cell)
+        is_outside = allocated is None or allocated < self._start  # and no variable of a function that was called
         return is_outside and id(place.cell) not in self._forgotten
 
     def unwind(self, session: Session, error: BaseException) -> Attempt | None:  # type: ignore[override]

@@ -41,19 +41,19 @@ class Allocations:
         for cell in getattr(function, "__closure__", None) or ():
             self.own(cell)
 
-    def born(self, value: Any) -> int | None:
+    def allocated_at(self, value: Any) -> int | None:
         """Tell when an object was made; ``None`` if it is older than the capture, or nobody saw it."""
         result = self._allocations.get(id(value))
         return result[1] if result is not None else None
 
     def is_since(self, time: int, value: Any) -> bool:
         """Tell whether an object has been made at a time or later."""
-        born = self.born(value)
-        return born is not None and born >= time
+        allocated = self.allocated_at(value)
+        return allocated is not None and allocated >= time
 
     def is_inside(self, place: Place, region: Region) -> bool:
         """Tell whether a place is part of what a block has made itself, so that nobody outside can see that it is written."""
         if isinstance(place, AttributePlace) and not region.repeats and children(place.owner) is None:
             return False  # nobody passes on what is in it
-        time = self.born(place.cell if isinstance(place, CellPlace) else place.owner)
+        time = self.allocated_at(place.cell if isinstance(place, CellPlace) else place.owner)
         return time is not None and time > region.start

@@ -114,8 +114,8 @@ class Blocks:
 
     def is_older(self, value: Any, depth: int) -> bool:
         """Tell whether an object is seen to have been made before the blocks and attempts above a depth began."""
-        born = self._allocations.born(value)
-        return born is not None and len(self._regions) > depth and born < self._regions[depth].start
+        allocated = self._allocations.allocated_at(value)
+        return allocated is not None and len(self._regions) > depth and allocated < self._regions[depth].start
 
     # -- what they have written ----------------------------------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ class ChosenTuples:
     def _is_older(self, value: Any, start: int) -> bool:
         if self._tracker.source_of(value) is not None:
             return True
-        times = (self._allocations.born(value), self._met.get(id(value), (None, None))[1])
+        times = (self._allocations.allocated_at(value), self._met.get(id(value), (None, None))[1])
         return any(time is not None and time < start for time in times)
 
     def link(self, value: Any, others: Sequence[Any], tag: Any = None) -> None:

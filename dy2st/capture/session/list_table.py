@@ -64,10 +64,10 @@ class ListTable:
 
     def has_widened(self, since: int, region: Region) -> bool:
         """Tell whether the items of a list that is older than a region have come to be of further kinds."""
-        allocations = [self._allocations.born(items) for items in self.widened[since:]]
-        return any(born is None or born <= region.start for born in allocations)
+        allocations = [self._allocations.allocated_at(items) for items in self.widened[since:]]
+        return any(allocated is None or allocated <= region.start for allocated in allocations)
 
-    def turn(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
+    def convert(self, items: list[Any], element: value_types.Type | None) -> RuntimeList:
         """Return a Python list stands for a list of the program from now on."""
         runtime_list = RuntimeList(items, element, alone=True)
         self._by_id[id(items)] = runtime_list

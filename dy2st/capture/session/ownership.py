@@ -36,13 +36,13 @@ class Ownership:
         elif parts or is_mutable(value):  # an empty one may be filled
             self._allocations.own(value)
         for part in parts:
-            if self._allocations.born(part) is None:
+            if self._allocations.allocated_at(part) is None:
                 self.own_all(part)
 
     def is_new(self, value: Any) -> bool:
         """Tell whether a value is an object that the captured code has made."""
         result = id(value) in self._allocations.created
-        return result or (self._allocations.born(value) is not None and self._tracker.source_of(value) is None)
+        return result or (self._allocations.allocated_at(value) is not None and self._tracker.source_of(value) is None)
 
     def is_older(self, value: Any, time: int) -> bool:
         """Tell whether a value is a list, dict or dataclass that was there at a time.
@@ -51,5 +51,5 @@ class Ownership:
         """
         if not (is_mutable(value) or isinstance(value, list)):  # a list of a class of the user's has no parts
             return False
-        born = self._allocations.born(value)
-        return born <= time if born is not None else self._tracker.source_of(value) is not None
+        allocated = self._allocations.allocated_at(value)
+        return allocated <= time if allocated is not None else self._tracker.source_of(value) is not None

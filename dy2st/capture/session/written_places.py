@@ -70,7 +70,7 @@ class WrittenPlaces:
         """Tell whether other threads may see what is written to a place."""
         if isinstance(place, CellPlace):
             return id(place.cell) in self._outside.cells
-        return id(place.owner) not in self._allocations.created and self._allocations.born(place.owner) is None
+        return id(place.owner) not in self._allocations.created and self._allocations.allocated_at(place.owner) is None
 
     def write(self, place: Place) -> None:
         """Note a place that is about to be written."""

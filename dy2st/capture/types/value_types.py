@@ -16,7 +16,7 @@ from dy2st_runtime.ir.structure import Structure, exact
 
 ACTS_FOR_USER = False
 
-DYNAMIC: Any = type("Loose", (), {"__repr__": lambda self: "?"})()
+DYNAMIC: Any = type("Dynamic", (), {"__repr__": lambda self: "?"})()
 """A size that differs from path to path."""
 
 

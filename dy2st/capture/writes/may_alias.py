@@ -30,8 +30,8 @@ class MayAlias:
     def link(self, one: Any, other: Any) -> None:
         """Note that two values may be the same object, or hold such."""
         for part in options_of(one):
-            for twin in options_of(other):
-                self._link(part, twin)
+            for alias in options_of(other):
+                self._link(part, alias)
 
     @property
     def are_any(self) -> bool:
@@ -80,8 +80,8 @@ class MayAlias:
                 for table in (self._others, *tables):
                     table.setdefault(id(a), (a, []))[1].append(b)
         if type(one) is type(other) and len(parts[0]) == len(others[0]):
-            for part, twin in zip(parts[0], others[0]):
-                self.link(part, twin)
+            for part, alias in zip(parts[0], others[0]):
+                self.link(part, alias)
 
     def forget(self, value: Any) -> None:
         """Forget a value, and what is in it: it stood for something in an iteration that has been recorded."""
@@ -93,7 +93,7 @@ class MayAlias:
                     self.forget(gone)
                 for other in self._others.pop(id(gone), (None, []))[1]:
                     known = self._others.get(id(other), (None, []))[1]
-                    known[:] = [twin for twin in known if twin is not gone]
+                    known[:] = [alias for alias in known if alias is not gone]
 
     def take(self, changed: Any) -> list[Any]:
         """Return the objects that are out of date when one is changed; they are told once, unless the change is undone."""
@@ -102,14 +102,16 @@ class MayAlias:
             return results
         for other in results:  # what may be the other one may be this one
             results += (
-                twin for twin in self._others.get(id(other), (None, []))[1] if all(twin is not one for one in (changed, *results))
+                alias
+                for alias in self._others.get(id(other), (None, []))[1]
+                if all(alias is not one for one in (changed, *results))
             )
         known = {id(one): self._others[id(one)] for one in (changed, *results) if id(one) in self._others}
         self._taken.append({key: (one, [*others]) for key, (one, others) in known.items()})
         del self._others[id(changed)]
         for other in results:
             if id(other) in known:
-                known[id(other)][1][:] = [twin for twin in known[id(other)][1] if twin is not changed]
+                known[id(other)][1][:] = [alias for alias in known[id(other)][1] if alias is not changed]
         return results
 
     def mark(self) -> int:
@@ -121,5 +123,5 @@ class MayAlias:
         while len(self._taken) > mark:
             for key, (one, others) in self._taken.pop().items():
                 since = self._others.get(key, (one, []))[1]
-                new = [twin for twin in since if all(twin is not other for other in others)]
+                new = [alias for alias in since if all(alias is not other for other in others)]
                 self._others[key] = (one, [*others, *new])

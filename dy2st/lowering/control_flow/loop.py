@@ -20,7 +20,7 @@ from dy2st.lowering.aliasing import Facts, facts
 from dy2st.lowering.arithmetic import truth
 from dy2st.lowering.context import Context, apart, check_aliases, check_hazards, own_copies, refuse
 from dy2st.lowering.control_flow import growth, slots
-from dy2st.lowering.control_flow.shape_tracing import Analysis, rehearse
+from dy2st.lowering.control_flow.shape_tracing import Analysis, trace_shapes
 from dy2st.lowering.control_flow.slots import (
     BufferSlot,
     NumberSlot,
@@ -61,13 +61,13 @@ class _Loop:
         tensors = [self.operands[p] for p in written if isinstance(self.operands[p], torch.Tensor)]
         check_aliases(self.node, [*carried, *self.operands], tensors)
         self.written = written
-        result = rehearse(self.context, self.node, self.iteration, self.variables(carried), self.operands)
+        result = trace_shapes(self.context, self.node, self.iteration, self.variables(carried), self.operands)
         if known is True and any(slots.varies(slot) for slot in result.slots):
             known, *carried = self.context.run_block(self.body, [*carried, *self.operands])
             known = truth(known)
             if known is False:
                 return tuple(carried)
-            result = rehearse(self.context, self.node, self.iteration, self.variables(carried), self.operands)
+            result = trace_shapes(self.context, self.node, self.iteration, self.variables(carried), self.operands)
         return self.emit(known, carried, result)
 
     def owned(self, carried: list[Any]) -> list[Any]:

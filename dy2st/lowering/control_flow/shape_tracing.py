@@ -27,15 +27,15 @@ from dy2st.lowering.control_flow.slots import (
 )
 from dy2st.lowering.values import DTYPES, ListValue, Number, Unbound, flatten, form_of, known_later, new_form, unflatten
 
-_MOST_REHEARSALS = 8
+_MOST_TRACES = 8
 
-Trip = Callable[[Sequence[Any], Sequence[Any]], tuple[Any, list[Any]]]
+Iteration = Callable[[Sequence[Any], Sequence[Any]], tuple[Any, list[Any]]]
 """Takes the variables of a loop and its operands; gives the next condition and the next variables."""
 
 
 @dataclasses.dataclass
 class Analysis:
-    """What rehearsals of a loop found.
+    """What shape tracing of a loop found.
 
     Attributes:
         slots: of the variables.
@@ -80,7 +80,7 @@ class Analysis:
         return None if each.free_symbols & set(self.names.values()) else self.count * each
 
 
-def rehearse(context: Context, node: fx.Node, iteration: Trip, variables: list[Any], operands: Sequence[Any]) -> Analysis:
+def trace_shapes(context: Context, node: fx.Node, iteration: Iteration, variables: list[Any], operands: Sequence[Any]) -> Analysis:
     """Return what a loop carries.
 
     Args:
@@ -99,7 +99,7 @@ def rehearse(context: Context, node: fx.Node, iteration: Trip, variables: list[A
     for value in _numbers([*variables, *operands]):
         sizes.add(value.form, value.tensor)
     with context.shape_tracing():
-        for _ in range(_MOST_REHEARSALS):
+        for _ in range(_MOST_TRACES):
             names: dict[tuple[int, ...], sympy.Symbol] = {}
             blanks = [_blank(slot, names, (number,)) for number, slot in enumerate(collected)]
             pred, results = iteration(blanks, unflatten(recipes, leaves))

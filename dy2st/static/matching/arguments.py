@@ -16,7 +16,7 @@ from dy2st.static.matching.conditions import check_distinct, equal, is_plain, ke
 from dy2st_runtime.executors.python.code import tuple_text
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, ListOf, Shared, Structure, TupleOf
 
-Spelling = tuple[int, tuple[str, ...]]
+CallShape = tuple[int, tuple[str, ...]]
 """How many positional arguments a call has, and the names of its keyword arguments."""
 
 
@@ -28,21 +28,21 @@ class _Given:
 
 
 class ArgumentCode:
-    """Checks the arguments of calls that are spelled like an earlier one.
+    """Checks the arguments of calls that have the shape of an earlier one.
 
     Args:
         out: where the code goes.
         signature: of the user's function.
         call: the earlier call.
-        spelling: how its arguments were given.
+        call_shape: how its arguments were given.
         bound: whether the function is bound to an object, which comes first.
 
     Attributes:
         leaves: the local name of each leaf of the arguments.
     """
 
-    def __init__(self, out: Writer, signature: CallSignature, call: Call, spelling: Spelling, bound: bool) -> None:
-        self.out, self.signature, self.call, self.spelling, self.bound = out, signature, call, spelling, bound
+    def __init__(self, out: Writer, signature: CallSignature, call: Call, call_shape: CallShape, bound: bool) -> None:
+        self.out, self.signature, self.call, self.call_shape, self.bound = out, signature, call, call_shape, bound
         self.leaves: dict[int, str] = {}
         self._containers: list[str] = []
         """The names of the lists and dicts among the arguments: each is another object."""
@@ -50,7 +50,7 @@ class ArgumentCode:
 
     def written(self) -> str:
         """Check the arguments; gives the expression for ``(args, kwargs)`` as bound to the parameters."""
-        count, keywords = self.spelling
+        count, keywords = self.call_shape
         names = [f"g{index}" for index in range(count)]
         if names:
             self.out.line(f"{', '.join(names)}, = args")

@@ -36,7 +36,7 @@ from dy2st.input_spec import InputSpec
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.leaves import modes
 from dy2st.static.calls.signature import CallSignature
-from dy2st.static.matching.arguments import ArgumentCode, Spelling
+from dy2st.static.matching.arguments import ArgumentCode, CallShape
 from dy2st.static.matching.code import NotInline, Writer
 from dy2st.static.matching.sources import SourceCode
 from dy2st_runtime.ir.flattening import children
@@ -46,14 +46,14 @@ Match = Callable[[tuple[Any, ...], dict[str, Any], Any], tuple[list[Any], list[A
 """Takes arguments and the object the function is bound to; gives the program's inputs and the values of its sources."""
 
 
-def match_function(signature: CallSignature, call: Call, captured: Captured, spelling: Spelling, bound: bool) -> Match:
+def match_function(signature: CallSignature, call: Call, captured: Captured, call_shape: CallShape, bound: bool) -> Match:
     """Return the function that recognises calls like one that a program served.
 
     Args:
         signature: of the user's function.
         call: that call.
         captured: the program, and what it relies on.
-        spelling: how many positional arguments it had, and the names of its keyword arguments.
+        call_shape: how many positional arguments it had, and the names of its keyword arguments.
         bound: whether the function is bound to an object, which comes first.
 
     Raises:
@@ -64,7 +64,7 @@ def match_function(signature: CallSignature, call: Call, captured: Captured, spe
     out = Writer("def match(args, kwargs, instance):")
     out.line("try:", 1)
     _check_modes(out, call)
-    arguments = ArgumentCode(out, signature, call, spelling, bound)
+    arguments = ArgumentCode(out, signature, call, call_shape, bound)
     given = arguments.written()
     wants_values = _wants_values(captured)
     sources = SourceCode(out, captured, call, arguments.leaves, given, wants_values)

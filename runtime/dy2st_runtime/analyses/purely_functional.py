@@ -38,12 +38,12 @@ _LARGEST = 2**31
 _ITEMS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 
 
-class NotClosedError(Exception):
+class NotFunctionalError(Exception):
     """A program does something else; the message says where and what."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Closed:
+class FunctionalProgram:
     """A program for a compiler that copies.
 
     Attributes:
@@ -87,25 +87,25 @@ class Closed:
         return tuple(given)
 
 
-def closed(program: Program) -> Closed:
+def to_functional(program: Program) -> FunctionalProgram:
     """Prepare a program to be compiled whole.
 
     Args:
         program: any program; it stays as it is.
 
     Raises:
-        NotClosedError: it has no control flow, or does more than to compute.
+        NotFunctionalError: it has no control flow, or does more than to compute.
     """
     program = typed(program)
     blocks = list(nested_blocks(program.block))
     if len(blocks) == 1:
-        raise NotClosedError(STRAIGHT)
+        raise NotFunctionalError(STRAIGHT)
     if sum(len(block.graph.nodes) for block in blocks) > MOST_NODES or _depth(program.block) > MOST_DEPTH:
-        raise NotClosedError("it is too large, or its branches and loops are too deep")
+        raise NotFunctionalError("it is too large, or its branches and loops are too deep")
     slots: list[Any] = [*program.inputs, *program.states]
     for slot in slots:
         if slot.dtype is None:
-            raise NotClosedError(f"{slot.name} is a Python number or no tensor")
+            raise NotFunctionalError(f"{slot.name} is a Python number or no tensor")
     checks = _without_checks(program.block)
     checker = _Checker(program.block)
     for block in blocks:
@@ -117,11 +117,11 @@ def closed(program: Program) -> Closed:
     try:
         told = with_provenance(_with_outputs(program, checks))
     except UntoldError as error:
-        raise NotClosedError(str(error)) from None
+        raise NotFunctionalError(str(error)) from None
     return _flat(program, told.program, told.origins, len(checks))
 
 
-def _flat(program: Program, copied: Program, origins: Sequence[Any], checks: int) -> Closed:
+def _flat(program: Program, copied: Program, origins: Sequence[Any], checks: int) -> FunctionalProgram:
     """Leave out of the results what is known without running."""
     outputs = list(copied.block.outputs)
     count = len(program.block.outputs)
@@ -137,12 +137,12 @@ def _flat(program: Program, copied: Program, origins: Sequence[Any], checks: int
     numbers = tuple(isinstance(value, fx.Node) and _number_kind(value) is not None for value in outputs[:count])
     wanted = tuple(position(value) for value in outputs[count : count + checks] if isinstance(value, fx.Node))
     if len(wanted) < checks:
-        raise NotClosedError("an assertion is known to fail")
+        raise NotFunctionalError("an assertion is known to fail")
     told = tuple((position(outputs[origin[0]]),) if isinstance(origin, tuple) else origin for origin in origins[:count])
     copied.block.graph.output_node().args = (tuple(positions),)
     if not positions:
-        raise NotClosedError("it gives back nothing that it computes")
-    return Closed(copied, tuple(sources), told, numbers, wanted)
+        raise NotFunctionalError("it gives back nothing that it computes")
+    return FunctionalProgram(copied, tuple(sources), told, numbers, wanted)
 
 
 def _with_outputs(program: Program, checks: Sequence[Any]) -> Program:
@@ -189,7 +189,7 @@ class _Checker:
         """Refuse an operation that does more than to compute.
 
         Raises:
-            NotClosedError: it does.
+            NotFunctionalError: it does.
         """
         if node.target in (control.if_, control.while_):
             _check_condition(node, node.args[0])
@@ -342,6 +342,6 @@ def _name(node: fx.Node) -> str:
     return scalars.NAMES.get(target) or (target.name if isinstance(target, control.Control) else str(target))
 
 
-def _refuse(node: fx.Node, what: str) -> NotClosedError:
+def _refuse(node: fx.Node, what: str) -> NotFunctionalError:
     location = node.meta.get("location")
-    return NotClosedError(f"{location}: {what}" if location is not None else what)
+    return NotFunctionalError(f"{location}: {what}" if location is not None else what)

@@ -9,7 +9,7 @@ import torch
 from torch.utils.hooks import BackwardHook
 
 
-def watch_inputs(module: weakref.ref[torch.nn.Module], args: tuple[Any, ...]) -> tuple[Any, ...]:
+def hook_inputs(module: weakref.ref[torch.nn.Module], args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the hooks of a module set up for one call, then its arguments as the hooks watch them."""
     owner = module()
     assert owner is not None, "the program belongs to the module"
@@ -18,7 +18,7 @@ def watch_inputs(module: weakref.ref[torch.nn.Module], args: tuple[Any, ...]) ->
     return (hook, *hook.setup_input_hook(args))
 
 
-def watch_outputs(hook: BackwardHook, *results: Any) -> tuple[Any, ...]:
+def hook_outputs(hook: BackwardHook, *results: Any) -> tuple[Any, ...]:
     """Return the results of the call as the hooks watch them."""
-    watched: tuple[Any, ...] = hook.setup_output_hook(results)
-    return watched
+    hooked: tuple[Any, ...] = hook.setup_output_hook(results)
+    return hooked

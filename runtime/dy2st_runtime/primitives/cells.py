@@ -47,14 +47,14 @@ class Cell:
         cls.refuse()
 
 
-_CLOSED = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
+_WITHOUT_CELLS = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
 """What has attributes, and never cells."""
 
 
 def open_(value: Any, seen: set[int] | None = None) -> None:
     """Put what is in the cells of all objects in a value into their places."""
     seen = set() if seen is None else seen
-    if id(value) in seen or isinstance(value, _CLOSED):
+    if id(value) in seen or isinstance(value, _WITHOUT_CELLS):
         return
     seen.add(id(value))
     if isinstance(value, (list, tuple)):

@@ -183,7 +183,7 @@ def _followed(
         for index, value in enumerate(carried)
     ]
     region, (again, *outputs) = builder.inside(body, [*inputs, *operands])
-    if not _settled(inputs, outputs, changing) and not region.ends:
+    if not _has_converged(inputs, outputs, changing) and not region.ends:
         return None
     changed = [(index, value) for index, value in enumerate(inputs) if index in changing and isinstance(value, (Tensor, Number))]
     buffers = [value.buffer for _, value in changed if isinstance(value, Tensor)]
@@ -219,7 +219,7 @@ def _number_copy(target: Number, value: Value) -> Copy:
     return Copy(target, literal(value), absent="false")
 
 
-def _settled(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[int, list[Value]]) -> bool:
+def _has_converged(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[int, list[Value]]) -> bool:
     """Tell whether what an iteration leaves is what it was taken to leave."""
     converged = True
     for index, (value, output) in enumerate(zip(inputs, outputs)):
@@ -228,7 +228,7 @@ def _settled(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[i
                 changing[index] = [output]
                 converged = False
         elif isinstance(value, Tensor):
-            converged = _tensor_settled(value, output, changing[index]) and converged
+            converged = _tensor_has_converged(value, output, changing[index]) and converged
         else:
             merged_kind = value.kind if isinstance(value, Number) else type(value)
             result = output.kind if isinstance(output, Number) else type(output)
@@ -241,7 +241,7 @@ def _settled(inputs: Sequence[Value], outputs: Sequence[Value], changing: dict[i
     return converged
 
 
-def _tensor_settled(value: Tensor, output: Value, known: list[Value]) -> bool:
+def _tensor_has_converged(value: Tensor, output: Value, known: list[Value]) -> bool:
     if output is None:
         if value.optional:
             return True

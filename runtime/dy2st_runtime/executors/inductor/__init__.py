@@ -32,7 +32,7 @@ from dy2st_runtime.passes.regions.outlining import Part
 
 Runs = Callable[[Sequence[Any]], tuple[Any, ...]]
 
-TRIPS = 8
+UNROLL_FACTOR = 8
 """How many iterations of a counted loop are compiled together, at most: what a call of a region costs, they share."""
 
 
@@ -57,11 +57,11 @@ class InductorRunner:
         self._quick: Quick | None = None
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        watched = _is_watched()
-        if self._quick is not None and not watched and (quickly := self._quick.run(values)) is not None:
+        observed = _is_observed()
+        if self._quick is not None and not observed and (quickly := self._quick.run(values)) is not None:
             return quickly
         key = _kinds(values)
-        if key is None or watched:
+        if key is None or observed:
             return python.run(self._program, values)
         whole = self.wholes.get(key) or self.wholes.setdefault(key, Whole(self._program, self._progress))
         result = whole.run(values)
@@ -97,7 +97,7 @@ class _Split:
 
     def __init__(self, program: Program, progress: Progress, apart: frozenset[str]) -> None:
         self.regions: list[Region] = []
-        program = write_out_iterations(program, TRIPS, PIECE)  # a copy: notes are made on its nodes
+        program = write_out_iterations(program, UNROLL_FACTOR, PIECE)  # a copy: notes are made on its nodes
         self._flow = GradientFlow(program)
         self._unstable = any(writes(node) and kind_of(node) is not Kind.STATISTICS for node in program.nodes())
         self._progress = progress
@@ -148,6 +148,6 @@ def _apart(values: Sequence[Any]) -> frozenset[str]:
     return SLOW_ON_CPU if on_cpu else frozenset()
 
 
-def _is_watched() -> bool:
+def _is_observed() -> bool:
     """Tell whether somebody wants to see every operation: a dispatch mode, a transform of ``torch.func``."""
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._functorch.peek_interpreter_stack() is not None

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from dy2st_runtime.analyses.purely_functional import STRAIGHT, Closed, NotClosedError, closed
+from dy2st_runtime.analyses.purely_functional import STRAIGHT, FunctionalProgram, NotFunctionalError, to_functional
 from dy2st_runtime.errors import BackendError
 from dy2st_runtime.executors import whole
 from dy2st_runtime.executors.inductor import compile as inductor_compile
@@ -49,32 +49,32 @@ class Whole:
         self._name, self._progress = program.name, progress
         self.variants: list[Variant] = []
         self.reason: str | None = None
-        self._closed: Closed | None = None
+        self._functional: FunctionalProgram | None = None
         self._is_static = not any(isinstance(size, str) for slot in _slots(program) for size in slot.shape)
         self.tensors = [slot.dtype is not None for slot in _slots(program)]
         self.entry: Callable[..., Any] = self.select
         try:
-            self._closed = _closed(_asked(program))
-        except NotClosedError as error:
+            self._functional = _to_functional(_asked(program))
+        except NotFunctionalError as error:
             self._refuse(str(error))
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return the values of the outputs; ``None`` if the regions have to run."""
-        if self._closed is None:
+        if self._functional is None:
             return None
         result = self.entry(*values)
-        return None if result is None else self._closed.results(values, result)
+        return None if result is None else self._functional.results(values, result)
 
     def quick(self, values: Sequence[Any]) -> Quick | None:
         """Return what runs calls that are like this one in everything; ``None`` where sizes may differ."""
-        if self._closed is None or not self._is_static:
+        if self._functional is None or not self._is_static:
             return None
         fitting = next((variant for variant in self.variants if variant.fits(*values)), None)
-        return None if fitting is None else Quick(self._closed, fitting.compiled.forward, values)
+        return None if fitting is None else Quick(self._functional, fitting.compiled.forward, values)
 
     def _dynamic(self) -> list[frozenset[int]]:
-        assert self._closed is not None, "it was compiled"
-        slots = _slots(self._closed.program)
+        assert self._functional is not None, "it was compiled"
+        slots = _slots(self._functional.program)
         return [frozenset(dim for dim, size in enumerate(slot.shape) if isinstance(size, str)) for slot in slots]
 
     def replay(self, *args: Any) -> Sequence[Any]:
@@ -83,7 +83,7 @@ class Whole:
 
     def select(self, *values: Any) -> Any:
         """Find the variant for the values, or make it."""
-        if self._closed is None or not _fits(values):
+        if self._functional is None or not _fits(values):
             return None
         with inductor_compile.lock:
             variant = next((variant for variant in self.variants if variant.fits(*values)), None) or self._make(values)
@@ -109,9 +109,9 @@ class Whole:
 
     def _compile(self, values: Sequence[Any]) -> Compiled:
         lower = whole.provided()
-        assert self._closed is not None and lower is not None, "see _asked"
+        assert self._functional is not None and lower is not None, "see _asked"
         with inductor_compile.lock, torch.inference_mode(False):
-            program = self._closed.program
+            program = self._functional.program
             graph = lower(program, [_example(value) for value in values])
             return compile_region(graph, values, self._dynamic(), [False] * len(values))
 
@@ -119,7 +119,7 @@ class Whole:
         """Leave everything from now on to the regions."""
         self.reason = reason
         if not self.variants:
-            self._closed, self.entry = None, _nothing
+            self._functional, self.entry = None, _nothing
 
     def report(self) -> str:
         """Return which way the program goes."""
@@ -130,12 +130,12 @@ class Whole:
         return f"{self._name}: compiled whole, with its branches and loops, for calls without gradients" if self.variants else ""
 
 
-def _closed(program: Program) -> Closed:
+def _to_functional(program: Program) -> FunctionalProgram:
     """Return the program for the compiler; without the questions that earlier branches have answered, where that helps."""
     try:
-        return closed(thread_jumps(program))
-    except NotClosedError:
-        return closed(program)
+        return to_functional(thread_jumps(program))
+    except NotFunctionalError:
+        return to_functional(program)
 
 
 def _slots(program: Program) -> list[InputSlot | StateSlot]:
@@ -146,18 +146,18 @@ class Quick:
     """Runs a whole program after one look at its arguments, which C++ takes at all of them together.
 
     Args:
-        closed: the program.
+        functional: the program.
         forward: compiled from it.
         values: of a call for which that was right.
     """
 
-    def __init__(self, closed: Closed, forward: Callable[[list[Any]], Sequence[Any]], values: Sequence[Any]) -> None:
+    def __init__(self, functional: FunctionalProgram, forward: Callable[[list[Any]], Sequence[Any]], values: Sequence[Any]) -> None:
         from torch._C._dynamo.guards import TensorGuards
 
         sizes: Any = [list(value.shape) for value in values]
         strides: Any = [list(value.stride()) for value in values]
         self._fits = TensorGuards(*values, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
-        self._results, self._forward = closed.results, forward
+        self._results, self._forward = functional.results, forward
         self._grad = torch.is_grad_enabled()
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -175,7 +175,7 @@ def _asked(program: Program) -> Program:
     """Return the program, if it is worth a try.
 
     Raises:
-        NotClosedError: it is not.
+        NotFunctionalError: it is not.
         BackendError: the environment asks for something that there is not.
     """
     choice = os.environ.get("DY2ST_INDUCTOR") or "whole"
@@ -183,9 +183,9 @@ def _asked(program: Program) -> Program:
         known = ", ".join(map(repr, CHOICES))
         raise BackendError(f"DY2ST_INDUCTOR, an environment variable, says {choice!r}; choose one of {known}")
     if choice == "regions":
-        raise NotClosedError("DY2ST_INDUCTOR says so")
+        raise NotFunctionalError("DY2ST_INDUCTOR says so")
     if whole.provided() is None:
-        raise NotClosedError("what lowers whole programs comes with dy2st, which is not imported")
+        raise NotFunctionalError("what lowers whole programs comes with dy2st, which is not imported")
     return program
 
 
