@@ -1,4 +1,4 @@
-"""What is refused before any rewrite: the message, the place, and the twin that is accepted."""
+"""What is refused before any rewrite: the message, the place, and the counterpart that is accepted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rejected_syntax_is_shown_with_its_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_the_accepted_twin_of_rejected_code_converts(name: str) -> None:
+def test_the_accepted_counterpart_of_rejected_code_converts(name: str) -> None:
     assert conversion(ACCEPTED[name])
 
 

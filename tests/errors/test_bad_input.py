@@ -348,7 +348,7 @@ def test_the_whole_message_has_place_cause_and_fix() -> None:
     assert fix == "Fix: give 'h' its final dtype, number of dimensions and structure before the loop"
 
 
-def test_a_value_that_nests_deeper_at_each_trip() -> None:
+def test_a_value_that_nests_deeper_at_each_iteration() -> None:
     def f(x: Any) -> Any:
         h = (x,)
         while h[0].sum() > 0:  # here
@@ -361,7 +361,7 @@ def test_a_value_that_nests_deeper_at_each_trip() -> None:
     assert "Seen: a tuple of (a tensor float32[3]) before, then a tuple that grows" in str(error)
 
 
-def test_own_frames_do_not_bury_the_users() -> None:
+def test_own_frames_do_not_hide_the_users() -> None:
     def inner(x: Any) -> Any:
         return x.numpy()
 

@@ -24,7 +24,7 @@ from tests.fuzz import backends
 from tests.fuzz.carries import Carries
 from tests.fuzz.choices import Seeded
 from tests.fuzz.grammar import Grammar, Program, write
-from tests.fuzz.metamorphic import NAMES, twin
+from tests.fuzz.metamorphic import NAMES, transformed
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
 from tests.fuzz.stateful import generate, keeping, oracle, reduction
@@ -43,7 +43,7 @@ VARIANTS = ("plain", "saved", *NAMES)
 def variant(program: Program, name: str) -> Verdict:
     """Judge a program, or what is made of it."""
     if name in NAMES:
-        return judge(twin(program, name))
+        return judge(transformed(program, name))
     return judge(program, saved=name == "saved")
 
 
@@ -186,12 +186,12 @@ def _start(options: argparse.Namespace, first: int, last: int) -> subprocess.Pop
 
 def _report(entries: Iterator[dict[str, Any]], folder: Path) -> None:
     kinds: collections.Counter[str] = collections.Counter()
-    twins: collections.Counter[str] = collections.Counter()
+    variants: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
     covered, lines, calls = 0, 0, 0
     for entry in entries:
         plain = entry["variant"] == "plain"
-        (kinds if plain else twins)[Kind[entry["kind"]].value] += 1
+        (kinds if plain else variants)[Kind[entry["kind"]].value] += 1
         covered, lines, calls = covered + entry["covered"][0], lines + entry["covered"][1], calls + entry["calls"]
         if entry["kind"] == "REFUSED" or entry["kind"] == "SAME" and entry["reason"]:
             reasons[("" if plain else f"[{entry['variant']}] ") + entry["reason"]] += 1
@@ -204,7 +204,7 @@ def _report(entries: Iterator[dict[str, Any]], folder: Path) -> None:
             (folder / f"{_slug(entry['reason'])}_{entry['number']}.py").write_text(entry["script"])
     total = sum(kinds.values())
     print(f"{total} programs, {calls} calls, {covered / max(lines, 1):.0%} of their lines run")
-    for title, counted in (("programs", kinds), ("saved ones and twins", twins)):
+    for title, counted in (("programs", kinds), ("saved and transformed ones", variants)):
         print(f"{title}: " + ", ".join(f"{count} {kind}" for kind, count in counted.most_common()))
     for reason, count in reasons.most_common():
         print(f"{count:6} {reason}")
@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--size", type=int, default=14, help="about how many statements a program has")
     parser.add_argument("--first", type=int, default=0, help="start with this program")
-    parser.add_argument("--all", action="store_true", help="every twin of every program, not one of them")
+    parser.add_argument("--all", action="store_true", help="every variant of every program, not one of them")
     parser.add_argument("--wide", action="store_true", help="programs with more of the language")
     parser.add_argument(
         "--stateful", action="store_true", help="programs with state that is shared, replaced, and changed between calls"

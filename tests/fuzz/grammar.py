@@ -354,12 +354,12 @@ class Grammar(Expressions):
             ways.append(self._branch(place))
             self.bound |= set.intersection(*ways)
 
-    def _number_of_trips(self) -> str:
+    def _number_of_iterations(self) -> str:
         return self.choices.pick(["n % 4", "int(n) % 4", "3", f"{self.of('N', 1)} % 3", "2", f"{self.of('I', 1)} % 3"])
 
     def _while(self, place: _Place) -> None:
         self._fresh += 1
-        counter, trips = f"t{self._fresh}", self._number_of_trips()
+        counter, trips = f"t{self._fresh}", self._number_of_iterations()
         self._line(f"{counter} = {self.choices.pick(['0', '0', '0 * n'])}")
         form = self.choices.pick(["plain", "plain", "and", "true"])
         if form == "true":
@@ -383,11 +383,11 @@ class Grammar(Expressions):
 
     def _for(self, place: _Place) -> None:
         forms = [
-            (("i",), f"range({self._number_of_trips()})"), (("j",), f"range({self._number_of_trips()})"), (("y",), self.of("V", 1)),
+            (("i",), f"range({self._number_of_iterations()})"), (("j",), f"range({self._number_of_iterations()})"), (("y",), self.of("V", 1)),
             (("z",), f"[{self.of('F', 1)}, {self.of('F', 1)}]"), (("i", "y"), f"enumerate({self.of('V', 1)})"),
-            (("y", "z"), f"zip({self.of('V', 1)}, {self.of('V', 1)})"), (("i",), f"reversed(range({self._number_of_trips()}))"),
-            (("c",), f"range(1, {self._number_of_trips()} + 1)"), (("j",), f"range({self._number_of_trips()}, 0, -1)"),
-            (("i", "y"), f"zip(range({self._number_of_trips()}), {self.of('V', 1)})"), (("f",), "(0.5, 1.0)"),
+            (("y", "z"), f"zip({self.of('V', 1)}, {self.of('V', 1)})"), (("i",), f"reversed(range({self._number_of_iterations()}))"),
+            (("c",), f"range(1, {self._number_of_iterations()} + 1)"), (("j",), f"range({self._number_of_iterations()}, 0, -1)"),
+            (("i", "y"), f"zip(range({self._number_of_iterations()}), {self.of('V', 1)})"), (("f",), "(0.5, 1.0)"),
         ]  # fmt: skip
         frozen = set(self.frozen)
         for name in ("xs", "ys"):

@@ -1,4 +1,4 @@
-"""Programs that must do what another one does: its body under a test that is true, in a loop of one trip, in a helper, renamed."""
+"""Programs that must do what another one does: its body under a test that is true, in a loop of one iteration, in a helper, renamed."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ class _Renamer(ast.NodeTransformer):
         return node
 
 
-TWINS = {
+TRANSFORMS = {
     "true test": _around("if n * 0 == 0:\n    pass"),
     "one iteration of for": _around("for once in range(n * 0 + 1):\n    pass"),
     "one iteration of while": _around("once = n * 0\nwhile once < 1:\n    once = once + 1\n    pass"),
     "outlined": _outlined,
 }
-NAMES = (*TWINS, "renamed")
+NAMES = (*TRANSFORMS, "renamed")
 
 
-def twin(program: Program, name: str) -> Program:
-    """The twin of a program."""
+def transformed(program: Program, name: str) -> Program:
+    """A program that must do what another one does."""
     tree = ast.parse(program.source)
     if name == "renamed":
         tree = _Renamer().visit(tree)
     else:
-        _rewrite(tree, "forward" if program.module else "program", TWINS[name])
+        _rewrite(tree, "forward" if program.module else "program", TRANSFORMS[name])
     return dataclasses.replace(program, source=ast.unparse(ast.fix_missing_locations(tree)) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Random programs do as static programs what they do in eager; so do their twins, and what is saved and loaded of them."""
+"""Random programs do as static programs what they do in eager; so do transformed ones, and what is saved and loaded of them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from tests.fuzz.choices import Seeded
 from tests.fuzz.grammar import Program, write
-from tests.fuzz.metamorphic import NAMES, twin
+from tests.fuzz.metamorphic import NAMES, transformed
 from tests.fuzz.oracle import Kind, calls_of, judge, load
 from tests.fuzz.reduce import reduced
 from tests.fuzz.wide import Wide
@@ -52,7 +52,7 @@ def test_a_refused_program_is_judged_refused_with_its_error():
     assert verdict.reason.split(":")[0].endswith("Error")
 
 
-def test_twins_run_as_the_program_does():
+def test_transformed_programs_run_as_the_program_does():
     import torch
 
     for number in range(20):
@@ -62,7 +62,7 @@ def test_twins_run_as_the_program_does():
         arguments = torch.tensor(0.5, dtype=torch.float64), torch.ones(3, dtype=torch.float64), torch.tensor(1)
         expected = _outcome(program, arguments)
         for name in NAMES:
-            assert _outcome(twin(program, name), arguments) == expected, name
+            assert _outcome(transformed(program, name), arguments) == expected, name
 
 
 def _outcome(program, arguments):

@@ -117,7 +117,7 @@ def test_two_names_of_a_list_that_a_loop_makes():
     agree(f, inputs())
 
 
-def test_two_names_of_a_dict_that_each_trip_makes():
+def test_two_names_of_a_dict_that_each_iteration_makes():
     def f(x, v, n):
         d = {"a": x}
         e = d
@@ -450,7 +450,7 @@ def test_view_whose_base_another_branch_modifies():
     agree(f, with_gradients())
 
 
-def test_view_whose_base_another_branch_of_the_same_trip_modifies():
+def test_view_whose_base_another_branch_of_the_same_iteration_modifies():
     def f(x, v, n):
         for y in v * 1:
             if x < -5:
@@ -491,7 +491,7 @@ def test_view_that_a_branch_makes_stale_fails_where_it_is_used():
                 function(x, v * 1, n)
 
 
-def test_list_that_is_another_one_after_some_trips_grows():
+def test_list_that_is_another_one_after_some_iterations_grows():
     def f(x, v, n):
         xs = [v.sum()]
         ys = xs
@@ -561,7 +561,7 @@ def test_view_that_may_be_stale_where_a_finally_clause_would_see_it():
 
 
 @pytest.mark.parametrize("changed", ["xs", "ys", "both"])
-def test_list_of_another_length_after_some_trips(changed):
+def test_list_of_another_length_after_some_iterations(changed):
     def f(x, v, n):
         xs = [v.sum()]
         ys = xs

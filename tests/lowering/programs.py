@@ -73,7 +73,7 @@ def leaves_early(x):
     return x, -1
 
 
-def grows_each_trip(x):
+def grows_each_iteration(x):
     out = x[:0]
     for i in range(x.shape[0]):
         out = torch.cat([out, x[i][None] * i])
@@ -219,7 +219,7 @@ FUNCTIONS = {
     "loop_in_branch": (loop_in_branch, [spec(3)]),
     "branch_in_loop": (branch_in_loop, [spec(3)]),
     "leaves_early": (leaves_early, [spec(2)]),
-    "grows_each_trip": (grows_each_trip, [spec(None, 2)]),
+    "grows_each_iteration": (grows_each_iteration, [spec(None, 2)]),
     "grows_in_a_list": (grows_in_a_list, [spec(None, 3)]),
     "sizes_differ": (sizes_differ, [spec(4, 2)]),
     "in_place": (in_place, [spec(3)]),

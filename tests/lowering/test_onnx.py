@@ -16,7 +16,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 SOME = (
-    "numbers two_loops loop_in_branch branch_in_loop grows_each_trip grows_in_a_list sizes_differ in_place_in_a_loop views_beside keywords"
+    "numbers two_loops loop_in_branch branch_in_loop grows_each_iteration grows_in_a_list sizes_differ in_place_in_a_loop views_beside keywords"
 ).split()
 """Those that run by default."""
 

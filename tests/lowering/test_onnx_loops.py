@@ -179,7 +179,7 @@ CASES = {
 }
 
 
-def settled(before):
+def loop_with_a_constant_variable(before):
     """A loop with a variable that is -1 after every iteration, as an initializer of the iteration."""
     made = model(
         "int64 state, float[2] y",
@@ -267,9 +267,9 @@ def test_a_loop_that_only_counts_is_gone():
 
 
 @pytest.mark.parametrize("before", ["zero", "n"])
-def test_a_constant_of_every_trip_is_chosen_afterwards(before):
+def test_a_constant_of_every_iteration_is_chosen_afterwards(before):
     for comparison in ("Greater", "Equal"):  # no iteration, and n and one more iterations
-        made = settled(before)
+        made = loop_with_a_constant_variable(before)
         made.graph.node[1].op_type = comparison
         lean = simplified(made)
         assert [len(found.input) for found in loops(lean.graph)] == [3]
@@ -341,7 +341,7 @@ def test_only_a_loop_that_stops_early_keeps_its_condition(function, tmp_path):
             numpy.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-def test_what_is_the_same_at_each_trip_is_computed_once(tmp_path):
+def test_what_is_the_same_at_each_iteration_is_computed_once(tmp_path):
     path = tmp_path / "model.onnx"
     dy2st.export(counts_by_hand, path, input_spec=[InputSpec([2], "float32"), InputSpec([], "int64")], verify=False)
     (found,) = loops(onnx.load(path).graph)

@@ -14,7 +14,7 @@ import pytest
 from tests.mutation import importing
 from tests.mutation.faults import Fault, faulty
 from tests.mutation.forking import forked
-from tests.mutation.tracing import Known, Map, Recorder, watched
+from tests.mutation.tracing import Known, Map, Recorder, instrumented
 
 FIRST = 6
 """How many tests are tried before the others."""
@@ -70,7 +70,7 @@ class Judge:
         """Run the tests of a file, and remember what they run."""
 
         def task() -> str:
-            importing.install(watched)
+            importing.install(instrumented)
             recorder = Recorder(self._limits.trace)
             pytest.main(["-qq", "-p", "no:cacheprovider", *options, file], plugins=[recorder])
             self._known[file] = Known.of(recorder.runs)

@@ -13,7 +13,7 @@ import pytest
 from tests.mutation import importing
 from tests.mutation.__main__ import ROOT, Outcome, equivalent, sampled
 from tests.mutation.faults import faults, faulty
-from tests.mutation.tracing import Known, Run, watched
+from tests.mutation.tracing import Known, Run, instrumented
 
 MODULE = """
 KINDS = (int, float)
@@ -71,7 +71,7 @@ def test_what_runs_is_noted() -> None:
     hits: set[str] = set()
     source = "def f(x):\n    if x:\n        return 1\n    return 2\n"
     space: dict[str, Any] = {"_statements_that_ran": hits}
-    exec(compile(watched(ast.parse(source), "module.py"), "module.py", "exec"), space)
+    exec(compile(instrumented(ast.parse(source), "module.py"), "module.py", "exec"), space)
     assert space["f"](False) == 2
     assert hits == {"module.py:f:1", "module.py:f:3"}
     assert Known.of({"a": Run(1.0, hits), "b": Run(2.0, {"module.py:f:1"})}).statements["module.py:f:1"] == [0, 1]

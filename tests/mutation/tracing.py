@@ -59,7 +59,7 @@ def statement(file: str, scope: str, line: int) -> str:
     return f"{file}:{scope}:{line}"
 
 
-def watched(tree: ast.Module, file: str) -> ast.Module:
+def instrumented(tree: ast.Module, file: str) -> ast.Module:
     """A module whose functions note which statements they run."""
     functions = [(name, scope) for name, scope in scopes(tree) if not isinstance(scope, ast.ClassDef)]
     for name, function in reversed(functions):  # inner ones first: a statement belongs to its innermost function

@@ -215,7 +215,7 @@ def test_transforms_made_outside_are_called_inside():
     agree(Net(), rows())
 
 
-def test_what_a_transform_made_outside_reads_is_watched(monkeypatch):
+def test_what_a_transform_made_outside_reads_is_guarded(monkeypatch):
     static = dy2st.to_static(lambda x: outside_gradient(x))
     for value in (2.0, 3.0):
         monkeypatch.setitem(globals(), "scale", value)

@@ -36,7 +36,7 @@ def arg_is_attribute():
 
 
 @world
-def attribute_replaced_behind_a_first_trip_of_its_own():
+def attribute_replaced_behind_a_first_iteration_of_its_own():
     o = Box()
     o.best = {"w": torch.zeros(2)}
 
@@ -1242,7 +1242,7 @@ def raised_before_the_first_is_replaced(o, x, n):
         o.items = o.items[1:]
 
 
-def raised_after_a_trip_that_may_replace(o, x, n):
+def raised_after_an_iteration_that_may_replace(o, x, n):
     while n > 0:
         n = n - 1
         if x[0] > 0:
@@ -1343,7 +1343,7 @@ def caught_around_loops(o, x, n):
 @pytest.mark.parametrize(
     "body",
     [
-        raised_before_the_first_is_replaced, raised_after_a_trip_that_may_replace, raised_in_a_loop_in_a_loop, replaced_in_a_loop_in_a_loop,
+        raised_before_the_first_is_replaced, raised_after_an_iteration_that_may_replace, raised_in_a_loop_in_a_loop, replaced_in_a_loop_in_a_loop,
         kept_after_it_is_replaced, kept_on_one_way, kept_as_a_variable, asked_in_the_loop, caught_around_the_loop, caught_around_loops,
     ],
 )  # fmt: skip
@@ -1499,7 +1499,7 @@ def _made_in_a_loop(x, held):
     return (held[:], x)
 
 
-def _made_in_each_trip(x, held):
+def _made_in_each_iteration(x, held):
     made = _Keeper(held)
     while x.sum() > 0:
         x = x - 1
@@ -1515,7 +1515,7 @@ def _of_one_of_two(x, held):
     return made.items[0]
 
 
-@pytest.mark.parametrize("program", [_made_in_a_loop, _made_in_each_trip, _of_one_of_two])
+@pytest.mark.parametrize("program", [_made_in_a_loop, _made_in_each_iteration, _of_one_of_two])
 def test_containers_from_outside_in_objects_that_loops_make(program):
     def make():
         held = [torch.ones(2)]
@@ -1568,7 +1568,7 @@ def test_a_dict_with_keys_on_some_ways_is_passed_on(program):
     agree_outcomes(program, [(x, torch.tensor(n), {"a": x}, types.SimpleNamespace()) for n in (1, 0, 2)])
 
 
-def test_a_list_that_a_trip_may_replace():
+def test_a_list_that_an_iteration_may_replace():
     def program(given, n):
         before, j = given.ys, 0
         while True:

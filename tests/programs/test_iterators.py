@@ -684,7 +684,7 @@ def takes_in_any_case(w, x):
     return x + next(w.items), next(w.pair[0]), sum(itertools.islice(w.steps, 2)), more
 
 
-def takes_for_a_known_number_of_trips(w, x):
+def takes_for_a_known_number_of_iterations(w, x):
     for row in x:
         x = x + next(w.items) * row
     for k in w.steps:
@@ -694,7 +694,7 @@ def takes_for_a_known_number_of_trips(w, x):
     return x
 
 
-@pytest.mark.parametrize("function", [takes_in_any_case, takes_for_a_known_number_of_trips])
+@pytest.mark.parametrize("function", [takes_in_any_case, takes_for_a_known_number_of_iterations])
 def test_an_iterator_from_outside(function):
     eager, held = Holding(), Holding()
     static = dy2st.to_static(types.MethodType(function, held))

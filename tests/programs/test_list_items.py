@@ -199,7 +199,7 @@ def changed_where_a_branch_may_have_it(n, x):
     return outs
 
 
-def changed_in_the_next_trip(n, x):
+def changed_in_the_next_iteration(n, x):
     outs, made = [], State(x)
     for _ in range(n):
         made.h = made.h + 1
@@ -208,7 +208,7 @@ def changed_in_the_next_trip(n, x):
     return outs
 
 
-@pytest.mark.parametrize("program", [changed_after, changed_where_a_branch_may_have_it, changed_in_the_next_trip])
+@pytest.mark.parametrize("program", [changed_after, changed_where_a_branch_may_have_it, changed_in_the_next_iteration])
 def test_an_item_is_changed(program):
     agree(program, NS)
 

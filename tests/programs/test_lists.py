@@ -221,7 +221,7 @@ def test_elements_of_a_list_alias_the_appended_tensor():
     agree(f, trips())
 
 
-def test_an_inner_loop_fills_a_new_list_each_trip():
+def test_an_inner_loop_fills_a_new_list_each_iteration():
     def f(x, n):
         rows = []
         for i in range(n):

@@ -1,4 +1,4 @@
-"""`while` and `for` loops whose number of trips a tensor decides."""
+"""`while` and `for` loops whose number of iterations a tensor decides."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_loop_variable_keeps_its_last_value():
     agree(f, trips())
 
 
-def test_loop_variable_unbound_after_no_trip():
+def test_loop_variable_unbound_after_no_iteration():
     def f(x, n):
         for i in range(n):
             x = x + 1
@@ -125,7 +125,7 @@ def test_counter_int_becomes_float():
     agree(f, signs())
 
 
-def test_two_numbers_swap_and_add_each_trip():
+def test_two_numbers_swap_and_add_each_iteration():
     def f(n):
         a, b = 0, 1
         for _ in range(n):
@@ -135,7 +135,7 @@ def test_two_numbers_swap_and_add_each_trip():
     agree(f, counts(3, 0, 1, 10))
 
 
-def test_two_tensors_swap_and_add_each_trip():
+def test_two_tensors_swap_and_add_each_iteration():
     def f(x, n):
         a, b = x, x + 1
         for _ in range(n):
@@ -145,7 +145,7 @@ def test_two_tensors_swap_and_add_each_trip():
     agree(f, trips())
 
 
-def test_two_tensors_swap_each_trip():
+def test_two_tensors_swap_each_iteration():
     def f(x, n):
         a, b = x, x + 1
         for _ in range(n):
@@ -155,7 +155,7 @@ def test_two_tensors_swap_each_trip():
     agree(f, trips(3, 0, 1, 2))
 
 
-def test_three_tensors_rotate_each_trip():
+def test_three_tensors_rotate_each_iteration():
     def f(x, n):
         a, b, c = x, x + 1, x + 2
         for i in range(n):
@@ -167,7 +167,7 @@ def test_three_tensors_rotate_each_trip():
     agree(f, trips(0, 1, 2, 3, 4, 5))
 
 
-def test_a_tensor_may_grow_each_trip():
+def test_a_tensor_may_grow_each_iteration():
     def f(x, n):
         y = x
         for _ in range(n):
@@ -177,7 +177,7 @@ def test_a_tensor_may_grow_each_trip():
     agree(f, trips())
 
 
-def test_an_empty_tensor_may_grow_each_trip():
+def test_an_empty_tensor_may_grow_each_iteration():
     def f(x, n):
         y = x[:0]
         for i in range(n):
@@ -187,7 +187,7 @@ def test_an_empty_tensor_may_grow_each_trip():
     agree(f, trips())
 
 
-def test_a_tensor_may_shrink_each_trip():
+def test_a_tensor_may_shrink_each_iteration():
     def f(x):
         while x.shape[0] > 1 and x.sum() > 3:
             x = x[1:]
@@ -258,7 +258,7 @@ def test_name_bound_in_the_loop_only():
     agree(f, trips())
 
 
-def test_name_bound_in_the_loop_and_read_in_a_later_trip():
+def test_name_bound_in_the_loop_and_read_in_a_later_iteration():
     def f(x, n):
         for i in range(n):
             if i > 0:
@@ -394,7 +394,7 @@ def test_for_over_a_filtered_tensor_with_gradients():
     agree(f, [vec(1, -2, 3, grad=True), vec(-1, -1, -1, grad=True), vec(1, 2, 3, grad=True)])
 
 
-def test_range_with_one_trip_only():
+def test_range_with_one_iteration_only():
     def f(x, n):
         total = x
         for i in range(n):
@@ -405,7 +405,7 @@ def test_range_with_one_trip_only():
     agree(f, trips(1, 0, 2, 5))
 
 
-def test_zero_trips_keep_strides_and_values():
+def test_zero_iterations_keep_strides_and_values():
     def f(x, n):
         m = torch.outer(x, x + 1)
         for _ in range(n):
@@ -427,7 +427,7 @@ def test_number_used_as_index():
     agree(f, trips())
 
 
-def test_a_number_doubles_each_trip():
+def test_a_number_doubles_each_iteration():
     def f(x, n):
         k = 1
         for _ in range(n):
@@ -437,7 +437,7 @@ def test_a_number_doubles_each_trip():
     agree(f, trips())
 
 
-def test_a_number_is_divided_each_trip():
+def test_a_number_is_divided_each_iteration():
     def f(x, n):
         k = 100
         for _ in range(n):
@@ -463,7 +463,7 @@ def test_true_division_makes_a_float():
     agree(f, trips(3, 0, 1, 7))
 
 
-def test_a_bool_flips_each_trip():
+def test_a_bool_flips_each_iteration():
     def f(x, n):
         flag = False
         for i in range(n):
@@ -556,7 +556,7 @@ def test_a_dtype_that_the_body_changes():
     agree(f, [(x, n) for n in counts(3, 0, 1, 7)])
 
 
-def test_a_dtype_that_the_body_changes_at_some_trips():
+def test_a_dtype_that_the_body_changes_at_some_iterations():
     def f(x):
         while x.sum() < 20:
             if x[0] > 3:

@@ -1,4 +1,4 @@
-"""Deques and lists that a branch or a trip makes anew: others than before, or in one way only."""
+"""Deques and lists that a branch or an iteration makes anew: others than before, or in one way only."""
 
 from __future__ import annotations
 

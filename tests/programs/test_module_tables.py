@@ -47,7 +47,7 @@ def tensor_and_registered_buffer(o, x):
     return x + 1
 
 
-def in_each_trip_of_three(o, x):
+def in_each_iteration_of_three(o, x):
     for _ in range(3):
         o.x = o.a
         o.x = None
@@ -70,7 +70,7 @@ def _tables(o: torch.nn.Module) -> list[list[str]]:
 
 PROGRAMS = [
     module_and_none_again, parameter_and_none_again, deleted_and_none, deleted_buffer_and_tensor, tensor_and_registered_buffer,
-    in_each_trip_of_three, on_both_ways,
+    in_each_iteration_of_three, on_both_ways,
 ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def assigned_after_the_branch(o, x):
     return x
 
 
-def in_some_trips(o, x):
+def in_some_iterations(o, x):
     for row in x:
         if row > 0:
             o.x = o.a
@@ -122,7 +122,7 @@ def deleted_on_one_way(o, x):
     return x
 
 
-@pytest.mark.parametrize("program", [on_one_way, assigned_after_the_branch, in_some_trips, in_a_loop, deleted_on_one_way])
+@pytest.mark.parametrize("program", [on_one_way, assigned_after_the_branch, in_some_iterations, in_a_loop, deleted_on_one_way])
 def test_table_that_a_tensor_decides_is_refused(program):
     o = Model()
     before = _tables(o)

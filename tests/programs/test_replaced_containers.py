@@ -204,7 +204,7 @@ def test_what_a_loop_replaces(function):
     agree(lambda: World(function, (), calls), programs=1)
 
 
-def test_a_dict_that_gets_a_key_in_each_trip_is_refused():
+def test_a_dict_that_gets_a_key_in_each_iteration_is_refused():
     def function(x, n):
         table = {"l": [x]}
         while n > 0:

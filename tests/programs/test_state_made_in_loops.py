@@ -24,7 +24,7 @@ def _parameters(count):
     return [torch.arange(1.0, 3.0) + i for i in range(count)]
 
 
-def test_state_that_is_made_in_the_first_trip_is_that_of_the_next():
+def test_state_that_is_made_in_the_first_iteration_is_that_of_the_next():
     def make():
         states = [{}, {}, {}, {}]
         calls = [
@@ -44,7 +44,7 @@ def test_a_program_is_as_long_as_the_list_that_its_loop_goes_through():
     assert lengths[1] < 2.5 * lengths[0]
 
 
-def test_what_a_dict_made_in_a_trip_has_in_it_is_told_apart_where_it_has_another_name():
+def test_what_a_dict_made_in_an_iteration_has_in_it_is_told_apart_where_it_has_another_name():
     def f(x, n):
         state, last, k = {}, None, 0
         while k < n:

@@ -13,7 +13,7 @@ PLAIN = torch.ones(2), -torch.ones(2)
 COMPLEX = torch.tensor([1 + 2j, 3 - 1j])
 
 
-def test_requires_grad_after_a_loop_of_any_number_of_trips():
+def test_requires_grad_after_a_loop_of_any_number_of_iterations():
     def f(x, n):
         h = torch.zeros(2)
         for _ in range(int(n)):

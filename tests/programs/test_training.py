@@ -21,7 +21,7 @@ X = torch.tensor([1.0, -2.0, 3.0])
 BATCH = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
 
 
-def twins(make: Any) -> tuple[Any, Any]:
+def eager_and_static(make: Any) -> tuple[Any, Any]:
     """The same module in eager and static."""
     torch.manual_seed(0)
     eager = make()
@@ -46,7 +46,7 @@ def train(net: Any, batches: Any, optimizer: Any, steps: int = 1) -> Any:
 
 
 def trains(make: Any, batches: Any = (BATCH, -BATCH, BATCH * 2), programs: int = 1, optimizer: Any = None) -> Any:
-    eager, static = twins(make)
+    eager, static = eager_and_static(make)
     optimizer = optimizer or functools.partial(torch.optim.SGD, lr=0.1)
     same(train(eager, batches, optimizer), train(static, batches, optimizer))
     if programs:
@@ -84,14 +84,14 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_optimizers_over_several_steps(optimizer: str) -> None:
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     batches = (BATCH, -BATCH, BATCH.abs(), BATCH * 3)
     same(train(eager, batches, OPTIMIZERS[optimizer], 3), train(static, batches, OPTIMIZERS[optimizer], 3))
     assert len(static.forward.program_cache) == 1
 
 
 def test_the_gradient_of_a_parameter_of_another_branch_stays_none() -> None:
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     for net in (eager, static):
         net(BATCH.abs()).sum().backward()
     for net in (eager, static):
@@ -101,7 +101,7 @@ def test_the_gradient_of_a_parameter_of_another_branch_stays_none() -> None:
 
 
 def test_double_gradients_of_parameters() -> None:
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     found = []
     for net in (eager, static):
         x = BATCH.clone().requires_grad_()
@@ -122,7 +122,7 @@ def _loop(x: Any, trips: Any) -> Any:
 
 
 @pytest.mark.parametrize("trips", [0, 1, 5])
-def test_a_loop_passes_gradcheck_for_any_number_of_trips(trips: int) -> None:
+def test_a_loop_passes_gradcheck_for_any_number_of_iterations(trips: int) -> None:
     static = to_static(_loop)
     x = torch.tensor([0.3, -0.7, 0.9], dtype=torch.float64, requires_grad=True)
     count = torch.tensor(trips)
@@ -178,7 +178,7 @@ class Dropouts(nn.Module):
 
 
 def test_random_numbers_are_drawn_as_in_eager() -> None:
-    eager, static = twins(Dropouts)
+    eager, static = eager_and_static(Dropouts)
     for mode in (True, False, True):
         eager.train(mode), static.train(mode)
         states = []
@@ -225,7 +225,7 @@ def test_batch_norm_and_friends() -> None:
 
 
 def test_a_cumulative_batch_norm() -> None:
-    eager, static = twins(lambda: nn.Sequential(nn.BatchNorm1d(3, momentum=None)))
+    eager, static = eager_and_static(lambda: nn.Sequential(nn.BatchNorm1d(3, momentum=None)))
     for scale in (1, 2, 3):
         same(static(BATCH * scale), eager(BATCH * scale))
     same(static.state_dict(), eager.state_dict())
@@ -257,7 +257,7 @@ def _hooks(net: Any, log: list[Any]) -> None:
 
 
 def test_forward_hooks_run_as_in_eager() -> None:
-    eager, static = twins(Hooked)
+    eager, static = eager_and_static(Hooked)
     logs: tuple[list[Any], list[Any]] = ([], [])
     for net, log in zip((eager, static), logs):
         _hooks(net, log)
@@ -272,7 +272,7 @@ def test_hooks_with_tensor_control_flow() -> None:
             return out * 2
         return None
 
-    eager, static = twins(Hooked)
+    eager, static = eager_and_static(Hooked)
     for net in (eager, static):
         net.a.register_forward_hook(hook)
     try:
@@ -310,7 +310,7 @@ def test_tensor_hooks_registered_inside_run_in_the_backward() -> None:
 
 def test_tensor_hooks_registered_outside_run_in_the_backward() -> None:
     found = []
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     for net in (eager, static):
         log: list[Any] = []
         net.a.weight.register_hook(lambda g: g * 2)
@@ -326,7 +326,7 @@ def test_tensor_hooks_registered_outside_run_in_the_backward() -> None:
 
 def test_backward_hooks_of_the_static_module() -> None:
     found = []
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     for net in (eager, static):
         log: list[Any] = []
         net.register_full_backward_hook(lambda module, gi, go: log.append((gi, go)))
@@ -339,7 +339,7 @@ def test_backward_hooks_of_the_static_module() -> None:
 
 def test_backward_hooks_of_a_submodule() -> None:
     found: list[Any] = []
-    for net in twins(Branchy):
+    for net in eager_and_static(Branchy):
         log: list[Any] = []
         net.a.register_full_backward_hook(lambda module, gi, go: log.append((gi, go)))
         net(BATCH).sum().backward()
@@ -352,7 +352,7 @@ def test_global_module_hooks_run_while_they_are_registered() -> None:
         lambda module, args, out: out + 1 if isinstance(module, nn.Linear) else None
     )
     try:
-        eager, static = twins(Branchy)
+        eager, static = eager_and_static(Branchy)
         same(eager(BATCH), static(BATCH))
     finally:
         handle.remove()
@@ -433,7 +433,7 @@ def test_inference_mode_inside_agrees_or_is_refused() -> None:
 
 
 def test_a_call_in_inference_mode_gives_inference_tensors() -> None:
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     for x in (BATCH, -BATCH):
         with torch.inference_mode():
             a, b = eager(x), static(x)
@@ -454,7 +454,7 @@ def test_a_decorator_of_grad_mode_on_forward() -> None:
                 return self.linear(x)
             return x
 
-    eager, static = twins(Net)
+    eager, static = eager_and_static(Net)
     for x in (BATCH, -BATCH):
         same(eager(x), static(x))
 
@@ -521,7 +521,7 @@ def test_autocast_inside_and_around_agrees_with_eager() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         agree(plain, calls, programs=2)
         agree(inside, calls, programs=2)
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     with torch.autocast("cpu", torch.bfloat16):
         a, b = eager(BATCH), static(BATCH)
     same(a, b)
@@ -636,7 +636,7 @@ def test_a_transformer_encoder_trains_and_infers_as_in_eager(training: bool) -> 
             return y
 
     x = torch.randn(2, 5, 4)
-    eager, static = twins(Net)
+    eager, static = eager_and_static(Net)
     eager.train(training), static.train(training)
     if training:
         same(train(eager, (x, -x), OPTIMIZERS["sgd"]), train(static, (x, -x), OPTIMIZERS["sgd"]))
@@ -704,7 +704,7 @@ def test_checkpoints_inside_agree_or_are_refused(reentrant: bool) -> None:
             x = checkpoint.checkpoint(self.gate, x, use_reentrant=reentrant)
             return checkpoint.checkpoint(lambda v: self.gate(v).sin(), x, use_reentrant=reentrant)
 
-    eager, static = twins(Net)
+    eager, static = eager_and_static(Net)
     found = []
     for net in (eager, static):
         x = BATCH.clone().requires_grad_()
@@ -718,7 +718,7 @@ def test_checkpoints_inside_agree_or_are_refused(reentrant: bool) -> None:
 
 
 def test_a_static_module_under_checkpoint() -> None:
-    eager, static = twins(Gate)
+    eager, static = eager_and_static(Gate)
     found = []
     for net in (eager, static):
         x = BATCH.clone().requires_grad_()
@@ -728,7 +728,7 @@ def test_a_static_module_under_checkpoint() -> None:
 
 
 def test_saved_tensor_hooks_around() -> None:
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     found = []
     for net in (eager, static):
         packed: list[Any] = []
@@ -740,7 +740,7 @@ def test_saved_tensor_hooks_around() -> None:
 
 
 def test_functional_call_and_vmap_refuse_or_agree() -> None:
-    eager, static = twins(Gate)
+    eager, static = eager_and_static(Gate)
     weights = {name: p.detach() * 2 for name, p in eager.named_parameters()}
     same(torch.func.functional_call(eager, weights, (BATCH.abs(),)), torch.func.functional_call(static, weights, (BATCH.abs(),)))
     same(eager(BATCH), static(BATCH))
@@ -775,7 +775,7 @@ def test_retain_grad_and_anomaly_mode() -> None:
 
 def test_gradient_accumulation_and_clipping() -> None:
     found = []
-    for net in twins(Branchy):
+    for net in eager_and_static(Branchy):
         optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
         norms = []
         for _ in range(3):
@@ -789,7 +789,7 @@ def test_gradient_accumulation_and_clipping() -> None:
 
 
 def test_freezing_and_thawing_needs_two_programs() -> None:
-    eager, static = twins(Branchy)
+    eager, static = eager_and_static(Branchy)
     for net in (eager, static):
         net.log = []
         for frozen in (True, False, True):

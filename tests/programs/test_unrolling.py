@@ -70,7 +70,7 @@ def test_loops_that_are_left(unroll):
     agree(leaving, [X, X * 4, -X, X * 0], static=dy2st.to_static(leaving, unroll=unroll))
 
 
-def test_bodies_that_differ_from_trip_to_trip_are_written_out():
+def test_bodies_that_differ_from_iteration_to_iteration_are_written_out():
     static = agree(growing_rank, [X], static=dy2st.to_static(growing_rank, unroll=False))
     assert loops(static) == [0]
 
@@ -106,7 +106,7 @@ def test_other_values_are_refused(unroll):
 
 
 @pytest.mark.parametrize(("trips", "expected"), [(0, "plain Python"), (1, "unrolled"), (2, "unrolled")])
-def test_a_while_loop_of_python_values_is_reported_with_its_trips(trips, expected):
+def test_a_while_loop_of_python_values_is_reported_with_its_iterations(trips, expected):
     def f(x):
         k = 0
         while k < trips:

@@ -1,4 +1,4 @@
-"""What an archive asks for is checked before it is done: the arguments of operators, the trips of loops, the sizes of weights."""
+"""What an archive asks for is checked before it is done: the arguments of operators, the iterations of loops, the sizes of weights."""
 
 import json
 import operator
@@ -145,7 +145,7 @@ def test_a_loop_without_end(path, backend):
 
 
 @pytest.mark.parametrize("backend", ["python"])
-def test_trips_of_all_loops_count_together(path, backend):
+def test_iterations_of_all_loops_count_together(path, backend):
     assert backend in BACKENDS
     save_programs(path, [counting()], [[]])
     x = torch.zeros(1, 4)
@@ -170,7 +170,7 @@ def test_a_limit_changes_nothing_else(path, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, True, "5"])
-def test_a_limit_that_is_no_number_of_trips(path, wrong):
+def test_a_limit_that_is_no_number_of_iterations(path, wrong):
     save_programs(path, [simple()], [[]])
     with pytest.raises(ValueError, match="max_steps is a number of iterations"):
         load(path, max_steps=wrong)

@@ -62,7 +62,7 @@ def agrees(function, *calls, in_cpp=True, **tolerance):
     return static
 
 
-def test_one_variant_runs_a_tiny_loop_of_any_trips():
+def test_one_variant_runs_a_tiny_loop_of_any_iterations():
     x, y = torch.randn(8, 8), torch.randn(8, 8)
     static = agrees(tiny_loop, *((x, y, torch.tensor(trips)) for trips in (0, 1, 2, 100)))
     assert ran(static) == 4 and len(runner_of(static).units[0].variants) == 1

@@ -270,7 +270,7 @@ class Recurrent(nn.Module):
 
 
 def check_training(net, fast, *args):
-    """Values and gradients of a network and its static twin, with the same weights."""
+    """Values and gradients of a network and its static copy, with the same weights."""
     fast.zero_grad()
     for one, other in zip(fast.parameters(), net.parameters(), strict=True):
         one.data.copy_(other.data)
@@ -285,7 +285,7 @@ def check_training(net, fast, *args):
             assert_close(one.grad, other.grad)
 
 
-def test_groups_of_trips_and_those_left_over_train_as_single_ones():
+def test_groups_of_iterations_and_those_left_over_train_as_single_ones():
     torch.manual_seed(0)
     net, fast = Recurrent(None), Recurrent(None)
     dy2st.to_static(fast, backend="inductor")
@@ -297,7 +297,7 @@ def test_groups_of_trips_and_those_left_over_train_as_single_ones():
         fast(x, torch.tensor(21))
 
 
-def test_trips_that_were_written_out_compile_once(monkeypatch):
+def test_iterations_that_were_written_out_compile_once(monkeypatch):
     monkeypatch.setattr(repetition, "LONG", 60)
     monkeypatch.setattr(repetition, "PIECE", 20)
     torch.manual_seed(0)

@@ -30,7 +30,7 @@ def steps(x, n):
     return y, z, z @ W
 
 
-def test_operands_of_branches_and_loops_without_trips():
+def test_operands_of_branches_and_loops_without_iterations():
     static = dy2st.to_static(steps, backend="inductor")
     with torch.no_grad():
         for n in (2, 0, 5, 1):

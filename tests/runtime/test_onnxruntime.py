@@ -71,7 +71,7 @@ def agree(function: Any, *calls: tuple[Any, ...], spec: Any = None, elsewhere: b
     return static
 
 
-def test_every_branch_and_any_number_of_trips() -> None:
+def test_every_branch_and_any_number_of_iterations() -> None:
     def f(x: Any, n: Any, other: Any) -> Any:
         steps, total = 0, 0.5
         while steps < n:

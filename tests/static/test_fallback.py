@@ -224,10 +224,10 @@ def test_modules_methods_and_copies_fall_back() -> None:
         assert net(X) == net.linear(X).tolist()
     with pytest.warns(dy2st.EagerWarning):
         assert net.other(X) == X.tolist()
-    twin = copy.deepcopy(net)
+    copied = copy.deepcopy(net)
     with pytest.warns(dy2st.EagerWarning):
-        assert twin(-X) == []
-    assert eager_calls(net) == eager_calls(twin) == 1
+        assert copied(-X) == []
+    assert eager_calls(net) == eager_calls(copied) == 1
 
 
 def test_pickled_functions_keep_the_setting() -> None:

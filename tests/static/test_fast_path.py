@@ -1,4 +1,4 @@
-"""The short way of repeated calls: it must take exactly the calls that the long way would give the same program."""
+"""The fast path of repeated calls: it must take exactly the calls that the slow path would give the same program."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def routes(static):
     return [route for group in static.program_cache.routes.values() for route in group]
 
 
-def settled(static, *args, **kwargs):
-    """Call until the short way is there."""
+def warmed_up(static, *args, **kwargs):
+    """Call until the fast path is there."""
     for _ in range(2):
         static(*args, **kwargs)
-    assert routes(static), "no short way"
+    assert routes(static), "no fast path"
     return static
 
 
 @pytest.fixture
-def long_way(monkeypatch):
-    """Counts the calls that go the long way."""
+def slow_path(monkeypatch):
+    """Counts the calls that go the slow path."""
     seen = []
     plain = dy2st.StaticFunction._run
     monkeypatch.setattr(dy2st.StaticFunction, "_run", lambda self, *rest: seen.append(1) or plain(self, *rest))
@@ -52,7 +52,7 @@ def scaled(x, y=2.0, *rest, flag=False, **more):
 def test_constants_are_told_apart(args, kwargs):
     static, x = to_static(scaled), torch.ones(3)
     for others in ((), (3,), (3.0,), (0.0,), (1.0,)):
-        settled(static, x, *others)
+        warmed_up(static, x, *others)
     for _ in range(3):
         try:
             expected = scaled(x, *args, **kwargs)
@@ -72,13 +72,13 @@ def double(x):
     [torch.ones(4), torch.ones(3, dtype=torch.float64), torch.ones(3, requires_grad=True), torch.ones(3, 1), torch.ones(()),
      torch.ones(3, device="meta"), nn.Parameter(torch.ones(3)), 3, 2.5, "ab", [1, 2]],
 )  # fmt: skip
-def test_another_kind_of_argument_is_another_program(other, long_way):
-    static = settled(to_static(double), torch.ones(3))
-    long_way.clear()
+def test_another_kind_of_argument_is_another_program(other, slow_path):
+    static = warmed_up(to_static(double), torch.ones(3))
+    slow_path.clear()
     static(torch.ones(3))
-    assert not long_way
+    assert not slow_path
     expected, found = double(other), static(other)
-    assert long_way
+    assert slow_path
     if isinstance(other, torch.Tensor) and other.device.type == "meta":
         assert found.shape == expected.shape
     else:
@@ -87,17 +87,17 @@ def test_another_kind_of_argument_is_another_program(other, long_way):
 
 def test_modes_are_told_apart():
     static, x = to_static(double), torch.ones(3, requires_grad=True)
-    settled(static, x)
+    warmed_up(static, x)
     with torch.no_grad():
         assert not static(x).requires_grad
     with torch.inference_mode():
         assert static(x).is_inference()
-    linear = settled(to_static(lambda x, w: x @ w), torch.ones(2, 2), torch.ones(2, 2))
+    linear = warmed_up(to_static(lambda x, w: x @ w), torch.ones(2, 2), torch.ones(2, 2))
     with torch.autocast("cpu", torch.bfloat16):
         for _ in range(3):
             assert linear(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.bfloat16
     assert linear(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.float32
-    made = settled(to_static(lambda x: torch.ones(2) + x), 1)
+    made = warmed_up(to_static(lambda x: torch.ones(2) + x), 1)
     torch.set_default_dtype(torch.float64)
     try:
         assert made(1).dtype == torch.float64
@@ -110,10 +110,10 @@ def test_one_tensor_given_twice_is_another_program():
         a.add_(1)
         return a + b + c + d + e + f
 
-    static = settled(to_static(add), *(torch.ones(2) for _ in range(6)))
+    static = warmed_up(to_static(add), *(torch.ones(2) for _ in range(6)))
     x = torch.ones(2)
     assert torch.equal(static(x, x, *(torch.ones(2) for _ in range(4))), torch.full((2,), 8.0))
-    settled(static, x, x, *(torch.ones(2) for _ in range(4)))
+    warmed_up(static, x, x, *(torch.ones(2) for _ in range(4)))
     x = torch.ones(2)
     assert torch.equal(static(x, torch.ones(2), torch.ones(2), x, torch.ones(2), torch.ones(2)), torch.full((2,), 8.0))
 
@@ -136,7 +136,7 @@ def test_nests_are_taken_apart():
         static({"k": 1}, Pair(torch.ones(2), 3))
 
 
-def test_dataclasses_go_the_long_way(long_way):
+def test_dataclasses_go_the_long_way(slow_path):
     @dataclasses.dataclass
     class Batch:
         x: torch.Tensor
@@ -144,7 +144,7 @@ def test_dataclasses_go_the_long_way(long_way):
     static = to_static(lambda batch: batch.x + 1)
     for _ in range(4):
         same(torch.ones(2), static(Batch(torch.zeros(2))))
-    assert len(long_way) == 4
+    assert len(slow_path) == 4
     assert not routes(static)
 
 
@@ -156,7 +156,7 @@ def by_global(x):
 
 
 def test_globals_defaults_and_closures_are_looked_at(monkeypatch):
-    static, x = settled(to_static(by_global), torch.ones(2)), torch.ones(2)
+    static, x = warmed_up(to_static(by_global), torch.ones(2)), torch.ones(2)
     monkeypatch.setitem(globals(), "SCALE", 3.0)
     assert static(x)[0] == 3
     monkeypatch.delitem(globals(), "SCALE")
@@ -167,7 +167,7 @@ def test_globals_defaults_and_closures_are_looked_at(monkeypatch):
     def scale(x, by=1):
         return x * factor * by
 
-    static = settled(to_static(scale), x)
+    static = warmed_up(to_static(scale), x)
     factor = 5
     assert static(x)[0] == 5
     scale.__defaults__ = (10,)
@@ -186,12 +186,12 @@ class Net(nn.Module):
         return self.body(x) * self.gain + self.shift
 
 
-def test_changes_of_modules_are_seen(long_way):
+def test_changes_of_modules_are_seen(slow_path):
     torch.manual_seed(0)
     eager, x = Net(), torch.randn(2, 3)
     static = to_static(Net())
     static.load_state_dict(eager.state_dict())
-    settled(static.forward, x)
+    warmed_up(static.forward, x)
     changes = [
         lambda net: net.body[0].weight.data.mul_(2),
         lambda net: setattr(net.body[0], "bias", None),
@@ -213,9 +213,9 @@ def test_changes_of_modules_are_seen(long_way):
         x = x.to(static.shift.dtype)
         for _ in range(3):
             same(eager(x), static(x))
-    long_way.clear()
+    slow_path.clear()
     static(x)
-    assert not long_way
+    assert not slow_path
 
 
 class Stack(nn.Module):
@@ -253,7 +253,7 @@ def test_changes_among_many_tensors_are_seen(change, request):
     eager, x = Stack(), torch.randn(2, 3)
     static = to_static(Stack())
     static.load_state_dict(eager.state_dict())
-    settled(static.forward, x)
+    warmed_up(static.forward, x)
     torch.manual_seed(1)
     change(eager)
     torch.manual_seed(1)
@@ -286,7 +286,7 @@ def test_a_class_with_a_look_up_of_its_own_is_asked():
             same(net(x), static(x))
 
 
-def test_state_is_written_and_what_raised_leaves_it(long_way):
+def test_state_is_written_and_what_raised_leaves_it(slow_path):
     class Counter(nn.Module):
         def __init__(self):
             super().__init__()
@@ -309,7 +309,7 @@ def test_state_is_written_and_what_raised_leaves_it(long_way):
                 assert str(error) == f"negative {int(2 * value)}"
         assert eager.calls == static.calls
         same(eager.last, static.last)
-    assert len(long_way) < 8
+    assert len(slow_path) < 8
 
 
 def test_dynamic_sizes_and_what_they_must_be():
@@ -329,30 +329,30 @@ def test_dynamic_sizes_and_what_they_must_be():
 
 
 def test_routes_go_with_their_programs(monkeypatch):
-    static, x = settled(to_static(double), torch.ones(3)), torch.ones(3)
+    static, x = warmed_up(to_static(double), torch.ones(3)), torch.ones(3)
     static.program_cache.clear()
     assert not routes(static)
-    settled(static, x)
+    warmed_up(static, x)
     monkeypatch.setattr(dy2st.config, "MAX_PROGRAMS", 2)
     for n in (4, 5, 6):
-        settled(static, torch.ones(n))
+        warmed_up(static, torch.ones(n))
     assert len(static.program_cache) == 2
     assert len(routes(static)) == 2
-    settled(static, x)
+    warmed_up(static, x)
     assert all(isinstance(route, Route) for route in routes(static))
 
 
 def test_routes_keep_nothing_alive():
     net = to_static(Net())
-    settled(net.forward, torch.ones(2, 3))
+    warmed_up(net.forward, torch.ones(2, 3))
     there = weakref.ref(net)
     del net
     gc.collect()
     assert there() is None
 
 
-def test_switching_off_and_capturing_inside(long_way):
-    static = settled(to_static(double), torch.ones(3))
+def test_switching_off_and_capturing_inside(slow_path):
+    static = warmed_up(to_static(double), torch.ones(3))
     dy2st.enable_to_static(False)
     try:
         same(torch.full((3,), 2.0), static(torch.ones(3)))
@@ -363,16 +363,16 @@ def test_switching_off_and_capturing_inside(long_way):
         same(torch.full((3,), 3.0), outer(torch.ones(3)))
 
 
-def test_tuples_of_what_never_changes_are_made_at_each_call(long_way):
+def test_tuples_of_what_never_changes_are_made_at_each_call(slow_path):
     def f(x):
         kind = type(x).__name__
         return [(kind, 1), (kind, 1)], ((kind, (x.dim(),)), ()), (kind, [1], x)
 
-    static = settled(to_static(f), torch.ones(2))
+    static = warmed_up(to_static(f), torch.ones(2))
     before = static(torch.ones(2))
-    del long_way[:]
+    del slow_path[:]
     after = static(torch.ones(2))
-    assert not long_way
+    assert not slow_path
     same(after, f(torch.ones(2)))
     one, other = after[0]
     assert one is not other and one is not before[0][0]

@@ -567,10 +567,10 @@ def test_an_exception_during_capture(kind: Any, where: str) -> None:
         bad.seq = nn.Sequential(type("Inner", (nn.Module,), {"forward": lambda self, x: fail() or x})())
     before = {key: value for key, value in vars(bad).items() if not key.startswith("_")}
     recorded = int(kind is ValueError)  # an error of the user's: the program raises it, and leaves what eager leaves
-    twin = copy.deepcopy(bad)
+    copied = copy.deepcopy(bad)
     if recorded:
         with pytest.raises(ValueError):
-            twin(X)
+            copied(X)
     static = to_static(bad)
     try:
         static(X)
@@ -580,8 +580,8 @@ def test_an_exception_during_capture(kind: Any, where: str) -> None:
     untouched()
     kept = {key for key, value in vars(bad).items() if key in before and value is before[key]}
     assert recorded or kept == before.keys()
-    assert len(bad.log) == len(twin.log) and bad.count == twin.count
-    assert torch.equal(bad.total, twin.total) and torch.equal(bad.h, twin.h)
+    assert len(bad.log) == len(copied.log) and bad.count == copied.count
+    assert torch.equal(bad.total, copied.total) and torch.equal(bad.h, copied.h)
     assert len(static.forward.program_cache) == recorded
     static.forward.program_cache.clear()
     active.clear()

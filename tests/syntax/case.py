@@ -4,7 +4,7 @@ A chapter is a module of this folder with a ``CHAPTER``; a case is a function (o
 methods, which say what becomes of the construct:
 
 - ``captured``: one program, recorded with the first call, does what eager Python does for all of them;
-- ``unrolled``: one program too, in which the trips of a Python loop stand one after another;
+- ``unrolled``: one program too, in which the iterations of a Python loop stand one after another;
 - ``plain``: the construct runs in Python while the program is recorded, and leaves no control flow in it;
 - ``refused``: an error, whose type and words are given.
 """

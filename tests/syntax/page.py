@@ -20,7 +20,7 @@ This page is written from the tests (`python -m tests.syntax.page`): each line i
 Python on inputs that take every path.
 
 - **captured**: part of the program; one program serves every input of the signature.
-- **unrolled**: a Python loop whose trips stand in the program one after another.
+- **unrolled**: a Python loop whose iterations stand in the program one after another.
 - **plain Python**: runs once, while the program is recorded; what it read is checked at each call.
 - **refused**: an error that names the line and what to write instead; `@dy2st.not_to_static` on a helper or
   `to_static(full_graph=False)` keep the code as it is.

@@ -25,7 +25,7 @@ from dy2st_runtime.primitives import control
 
 
 def _closure(session: Session, function: Any) -> dict[str, Any]:
-    """Return what a transform was given when it was made, by its parameters; watched if that was outside of the capture."""
+    """Return what a transform was given when it was made, by its parameters; guarded if that was outside of the capture."""
     table = session.tracker.table
     own = table.held(function, function.__qualname__) if session.tracker.source_of(function) is not None else None
     results = {}

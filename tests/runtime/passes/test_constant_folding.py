@@ -78,7 +78,7 @@ def test_constants_go_into_blocks_that_stay():
     assert "aten.mul.Tensor(x, 9)" in str(made)
 
 
-def test_a_loop_without_trips_goes():
+def test_a_loop_without_iterations_goes():
     body, make = Make(), Make()
     x = make.input("x", "f32[n, 4]")
     (y,) = body.inputs("y")

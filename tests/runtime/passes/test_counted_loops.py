@@ -1,4 +1,4 @@
-"""Groups of trips in counted loops give what single trips give, for every number of trips."""
+"""Groups of iterations in counted loops give what single iterations give, for every number of them."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_loop_that_ends_otherwise_stays(function):
     agree(function, [(torch.full((3,), 0.3, requires_grad=True), torch.tensor(n)) for n in TRIPS])
 
 
-def test_an_exception_in_any_trip_is_eagers():
+def test_an_exception_in_any_iteration_is_eagers():
     def rows(x, n):
         total = x[0]
         for t in range(int(n)):

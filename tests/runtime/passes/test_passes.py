@@ -189,7 +189,7 @@ def test_an_error_of_eager_is_not_lost():
         assert str(found.value).partition("\n")[0] == str(eager.value).partition("\n")[0]
 
 
-def fails_after_a_trip(x, y, n):
+def fails_after_an_iteration(x, y, n):
     while n > 0:
         x = x + y.view(-1)[7]
         n = n - 1
@@ -198,7 +198,7 @@ def fails_after_a_trip(x, y, n):
 
 def test_what_may_fail_stays_in_the_loop():
     with torch.no_grad():
-        static = dy2st.to_static(fails_after_a_trip, passes=[hoist_invariants, INFERENCE])
+        static = dy2st.to_static(fails_after_an_iteration, passes=[hoist_invariants, INFERENCE])
         y = torch.ones(4, 4)
         assert torch.equal(static(torch.ones(2), y, torch.tensor(0)), torch.ones(2))
         assert torch.equal(static(torch.ones(2), y, torch.tensor(2)), torch.full((2,), 3.0))
@@ -234,7 +234,7 @@ def test_random_numbers_are_drawn_as_often():
         twice(random, [(torch.zeros(3), torch.tensor(3))])
 
 
-def same_object_each_trip(n):
+def same_object_each_iteration(n):
     outs = []
     while n > 0:
         outs.append(torch.ones(2))
@@ -243,7 +243,7 @@ def same_object_each_trip(n):
 
 
 def test_new_tensors_in_a_list_stay_new():
-    a, b = dy2st.to_static(same_object_each_trip, passes=[INFERENCE])(torch.tensor(2))
+    a, b = dy2st.to_static(same_object_each_iteration, passes=[INFERENCE])(torch.tensor(2))
     assert a.data_ptr() != b.data_ptr()
 
 

@@ -104,7 +104,7 @@ def test_repeated_regions_keep_values_and_gradients(function):
         assert_close(ours.grad, theirs.grad)  # not bit for bit: where a view is made again, its gradient comes earlier in a sum
 
 
-def test_trips_that_were_written_out_share_a_callable():
+def test_iterations_that_were_written_out_share_a_callable():
     for function in (recurrent, strided, viewing, ragged):
         made, distinct = calls(function, X, W)
         assert made >= 3, function
