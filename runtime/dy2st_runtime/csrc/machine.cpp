@@ -11,11 +11,11 @@
 namespace dy2st {
 namespace {
 
-// Ctrl-C is noticed in a loop without end, and costs a look at the clock for each trip.
+// Ctrl-C is noticed in a loop without end, and costs a look at the clock for each iteration.
 class Patience {
  public:
-  void trip() {
-    if ((++trips_ & 15) != 0) return;
+  void note_iteration() {
+    if ((++iterations_ & 15) != 0) return;
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < std::chrono::milliseconds(50)) return;
     last_ = now;
@@ -23,7 +23,7 @@ class Patience {
   }
 
  private:
-  unsigned trips_ = 0;
+  unsigned iterations_ = 0;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
@@ -54,7 +54,7 @@ void run_python(const Program& program, const Instruction& instruction, Frame& f
   skip.enter();
 }
 
-void bury(const Instruction& instruction, Frame& frame) {
+void release_dead(const Instruction& instruction, Frame& frame) {
   for (int32_t index : instruction.dead) frame[index].reset();
 }
 
@@ -66,14 +66,14 @@ Frame::Frame(const Program& owner) : program(owner), registers(owner.registers) 
 
 namespace {
 
-// Nobody watches.
+// Nobody observes.
 struct Unobserved {
   void begin(const Instruction&) {}
   void end(const Instruction&, bool) {}
 };
 
-template <class Watch>
-void execute_watched(const Program& program, Frame& frame, Watch& watch) {
+template <class Observing>
+void execute_observed(const Program& program, Frame& frame, Observing& observer) {
   SkipAutograd skip(frame.skips_autograd);
   Tape tape(frame);
   Patience patience;
@@ -83,7 +83,7 @@ void execute_watched(const Program& program, Frame& frame, Watch& watch) {
     const Instruction& instruction = first[next];
     const size_t current = next;
     frame.at = current;
-    watch.begin(instruction);
+    observer.begin(instruction);
     switch (instruction.opcode) {
       case Opcode::Do:
         skip.allow_views(instruction.aliases || frame.gradients);  // a view may have to say that it requires gradients
@@ -95,7 +95,7 @@ void execute_watched(const Program& program, Frame& frame, Watch& watch) {
       case Opcode::Jump:
         if (instruction.target <= static_cast<int32_t>(next)) {
           skip.leave();
-          patience.trip();
+          patience.note_iteration();
           skip.enter();
         }
         next = instruction.target;
@@ -119,15 +119,15 @@ void execute_watched(const Program& program, Frame& frame, Watch& watch) {
       case Opcode::Exit:
         run_python(program, instruction, frame, skip, tape);
         note_autocast(instruction, frame);
-        frame.unwatched = false;
+        frame.unobserved = false;
         ++next;
         break;
       case Opcode::Return:
         tape.close();
         return;
     }
-    bury(instruction, frame);
-    watch.end(instruction, next != current + 1);
+    release_dead(instruction, frame);
+    observer.end(instruction, next != current + 1);
   }
 }
 
@@ -135,11 +135,11 @@ void execute_watched(const Program& program, Frame& frame, Watch& watch) {
 
 void execute(const Program& program, Frame& frame) {
   if (frame.counted || frame.labelled) {
-    Observer watch(program, frame.counted, frame.labelled);
-    execute_watched(program, frame, watch);
+    Observer observer(program, frame.counted, frame.labelled);
+    execute_observed(program, frame, observer);
   } else {
-    Unobserved watch;
-    execute_watched(program, frame, watch);
+    Unobserved observer;
+    execute_observed(program, frame, observer);
   }
 }
 

@@ -1,4 +1,4 @@
-// What is kept of runs while someone watches: how often and how long each instruction ran, and ranges for torch.profiler.
+// What is kept of runs while someone observes: how often and how long each instruction ran, and ranges for torch.profiler.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -18,7 +18,7 @@ inline int64_t nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Watches one run, and adds what it saw to the program at its end.
+// Observes one run, and adds what it saw to the program at its end.
 class Observer {
  public:
   Observer(const Program& program, bool counts, bool ranges) : program_(program), ranges_(ranges) {

@@ -126,7 +126,7 @@ struct Frame {
   bool skips_autograd = false;
   bool gradients = false;         // an input requires gradients
   bool records = false;           // gradients are recorded, and a tape may do it
-  bool unwatched = false;         // no profiler, no autocast
+  bool unobserved = false;        // no profiler, no autocast
   bool counted = false;           // someone wants to know how often and how long
   bool labelled = false;          // a profiler runs
   Value& operator[](int32_t index) { return registers[index]; }

@@ -200,7 +200,7 @@ Want want_of(const c10::TypePtr& given, bool& optional) {
 }
 
 // A constant in a register becomes part of the instruction.
-void settle(const Program& program, const c10::Argument& parameter, Argument& argument) {
+void fold_constant(const Program& program, const c10::Argument& parameter, Argument& argument) {
   const auto constant = [&](int32_t source) -> const Value* {
     return source >= 0 && static_cast<size_t>(source) < program.constants.size() ? &program.constants[source] : nullptr;
   };
@@ -314,7 +314,7 @@ bool prepare_operator(Program& program, Instruction& instruction) {
     argument.want = want_of(parameter.real_type(), argument.optional);
     argument.number_as_tensor = numbers && argument.want == Want::Tensor;
     if (argument.want == Want::Constant && (argument.source >= 0 || argument.is_list)) return false;
-    settle(program, parameter, argument);
+    fold_constant(program, parameter, argument);
   }
   instruction.aliases = shares(*instruction.op);
   instruction.only_reads = only_reads(instruction.name);

@@ -140,7 +140,7 @@ bool directly(const Instruction& instruction, Frame& frame) {
 
 template <class Operation>
 bool pointwise(const Instruction& instruction, Frame& frame) {
-  const bool allowed = compares<Operation, float> ? frame.unwatched : frame.unwatched && frame.skips_autograd;
+  const bool allowed = compares<Operation, float> ? frame.unobserved : frame.unobserved && frame.skips_autograd;
   return (allowed && directly<Operation>(instruction, frame)) || instruction.general(instruction, frame);
 }
 
@@ -148,7 +148,7 @@ bool pointwise(const Instruction& instruction, Frame& frame) {
 template <class InPlace>
 bool in_place(const Instruction& instruction, Frame& frame) {
   const int32_t source = instruction.arguments[0].source;
-  if (frame.unwatched && frame.skips_autograd && !frame.gradients && source >= 0 && frame[source].is(Kind::Tensor)) {
+  if (frame.unobserved && frame.skips_autograd && !frame.gradients && source >= 0 && frame[source].is(Kind::Tensor)) {
     at::Tensor& operand = frame[source].tensor();
     const at::TensorImpl& impl = *operand.unsafeGetTensorImpl();
     if (is_plain(impl) && at::isFloatingType(operand.scalar_type()) && operand.is_non_overlapping_and_dense() &&

@@ -27,14 +27,14 @@ struct Machine {
 thread_local Py_ssize_t failed = -1;
 
 // Whether something else wants to see each call of an operator.
-bool is_watched() {
+bool is_intercepted() {
   const auto included = c10::impl::tls_local_dispatch_key_set().included_;
   return at::impl::torch_function_mode_enabled() || c10::impl::dispatch_mode_enabled() ||
          !(included - c10::default_included_set).empty();
 }
 
 // Whether small operations may do without the dispatcher.
-bool is_unwatched() {
+bool is_unobserved() {
   const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
   return excluded == c10::default_excluded_set && !at::hasCallbacks() && !c10::InferenceMode::is_enabled();
 }
@@ -97,11 +97,11 @@ bool load_inputs(const Program& program, Frame& frame, PyObject* const* values) 
   if (tangents) return false;
   const bool recorded = gradients && (program.switches_grad || at::GradMode::is_enabled());
   frame.gradients = gradients;
-  frame.unwatched = is_unwatched();
+  frame.unobserved = is_unobserved();
   frame.counted = counting;
   frame.labelled = at::hasCallbacks();
   frame.skips_autograd = program.may_skip_autograd && !recorded && !c10::InferenceMode::is_enabled();
-  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !hooked && frame.unwatched &&
+  frame.records = program.may_skip_autograd && !*program.traced_back && recorded && !hooked && frame.unobserved &&
                   !torch::autograd::AnomalyMode::is_enabled() && !at::SavedTensorDefaultHooks::get_hooks();
   return true;
 }
@@ -150,7 +150,7 @@ PyObject* outputs_of(const Program& program, Frame& frame) {
 PyObject* run(PyObject* self, PyObject* given) {
   Program& program = *reinterpret_cast<Machine*>(self)->program;
   failed = -1;
-  if (is_watched()) Py_RETURN_NOTIMPLEMENTED;
+  if (is_intercepted()) Py_RETURN_NOTIMPLEMENTED;
   PyObject* values = PySequence_Fast(given, "the values of a program must be a sequence");
   if (values == nullptr) return nullptr;
   PyObject* result = nullptr;

@@ -90,7 +90,7 @@ bool Tape::read(const Instruction& instruction, Reading& to) const {
 
 bool Tape::note(const Instruction& instruction) {
   Reading given;
-  if (!frame_.unwatched || !read(instruction, given)) return false;
+  if (!frame_.unobserved || !read(instruction, given)) return false;
   const Rule& rule = *instruction.rule;
   Entry entry;
   entry.rule = &rule;

@@ -16,9 +16,9 @@ Operand Lowering::operand(const Json& json) {
   return made;
 }
 
-void Lowering::settle(Operand& operand) const {
+void Lowering::resolve_registers(Operand& operand) const {
   operand.source = register_in(*program_, operand.source);
-  for (Operand& item : operand.items) settle(item);
+  for (Operand& item : operand.items) resolve_registers(item);
 }
 
 // Text, values in it with nothing but a conversion, and values alone.

@@ -113,7 +113,7 @@ Registers Lowering::block(const Json& described) {
   return outputs;
 }
 
-// See bury() of lowering.py: marks where nobody reads a register of this block any more.
+// See release() of lowering.py: marks where nobody reads a register of this block any more.
 void Lowering::release(const std::vector<std::pair<size_t, size_t>>& operations, const Registers& kept) {
   std::set<int32_t> waiting = own_;
   for (int32_t output : kept) waiting.erase(output);
@@ -258,7 +258,7 @@ Instruction Lowering::made(const ArchiveStep& step) {
   instruction.function = reinterpret_cast<Object*>(step.deed);
   if (step.deed != nullptr) {
     for (auto& argument : step.deed->arguments) {
-      for (auto& part : argument) settle(part.shown);
+      for (auto& part : argument) resolve_registers(part.shown);
     }
   }
   if (step.kind != "operator") return instruction;

@@ -94,7 +94,7 @@ class Lowering {
   ArchiveStep deed(const Json& node, const std::string& target);
   std::vector<Deed::Part> parts(const Json& json, bool is_text);
   Operand operand(const Json& json);
-  void settle(Operand& operand) const;
+  void resolve_registers(Operand& operand) const;
 
   Instruction made(const ArchiveStep& step);
 

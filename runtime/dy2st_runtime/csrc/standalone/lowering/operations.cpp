@@ -26,12 +26,12 @@ void Lowering::call(const Json& node) {
 
 Given Lowering::given(const Json& json) {
   Given found;
-  const auto settled = [&](c10::IValue value) {
+  const auto constant = [&](c10::IValue value) {
     found.kind = Given::Kind::Constant;
     found.constant = std::move(value);
     return found;
   };
-  if (json.is(Json::Kind::Null)) return settled(c10::IValue());
+  if (json.is(Json::Kind::Null)) return constant(c10::IValue());
   if (json.is(Json::Kind::Text) || is_number(json)) {
     found.kind = Given::Kind::Register;
     found.source = value_of(json);
@@ -42,19 +42,19 @@ Given Lowering::given(const Json& json) {
     found.sources = values_of(*items);
     return found;
   }
-  if (is_object(json, "str")) return settled(c10::IValue(json["str"].text()));
-  if (is_object(json, "dtype")) return settled(c10::IValue(static_cast<int64_t>(dtype_of(json["dtype"].text()))));
-  if (is_object(json, "device")) return settled(c10::IValue(c10::Device(json["device"].text())));
-  if (is_object(json, "layout") && json["layout"].text() == "strided") return settled(c10::IValue(static_cast<int64_t>(c10::Layout::Strided)));
+  if (is_object(json, "str")) return constant(c10::IValue(json["str"].text()));
+  if (is_object(json, "dtype")) return constant(c10::IValue(static_cast<int64_t>(dtype_of(json["dtype"].text()))));
+  if (is_object(json, "device")) return constant(c10::IValue(c10::Device(json["device"].text())));
+  if (is_object(json, "layout") && json["layout"].text() == "strided") return constant(c10::IValue(static_cast<int64_t>(c10::Layout::Strided)));
   if (is_object(json, "memory_format")) {
     static const std::map<std::string, at::MemoryFormat> formats = {
         {"contiguous_format", at::MemoryFormat::Contiguous}, {"preserve_format", at::MemoryFormat::Preserve},
         {"channels_last", at::MemoryFormat::ChannelsLast}, {"channels_last_3d", at::MemoryFormat::ChannelsLast3d}};
-    return settled(c10::IValue(static_cast<int64_t>(formats.at(json["memory_format"].text()))));
+    return constant(c10::IValue(static_cast<int64_t>(formats.at(json["memory_format"].text()))));
   }
   if (is_object(json, "complex")) {
     const auto& parts = json["complex"].array();
-    return settled(c10::IValue(c10::complex<double>(parts.at(0).number(), parts.at(1).number())));
+    return constant(c10::IValue(c10::complex<double>(parts.at(0).number(), parts.at(1).number())));
   }
   refuse("an argument of this kind");
 }
