@@ -1,6 +1,6 @@
 """Programs as graphs of other tools: ``torch.export`` programs, and from those ONNX models and AOTInductor packages.
 
-The blocks of a program are run again while ``torch.export`` watches, with ``if_`` as ``torch.cond`` and ``while_`` as
+The blocks of a program are run again while ``torch.export`` traces, with ``if_`` as ``torch.cond`` and ``while_`` as
 ``while_loop``. These two know tensors only, of one size, that share no memory with what came in and are not written:
 
 | in a program | in the lowered one |

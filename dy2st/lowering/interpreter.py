@@ -1,4 +1,4 @@
-"""The run of a program's blocks while ``torch.export`` watches."""
+"""The run of a program's blocks while ``torch.export`` traces."""
 
 from __future__ import annotations
 

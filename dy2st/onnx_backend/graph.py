@@ -170,7 +170,7 @@ class _Outputs:
 
 
 class _Flat(LoweredModule):
-    """Runs a flat program while ``torch.export`` watches.
+    """Runs a flat program while ``torch.export`` traces.
 
     Attributes:
         outputs: what is known once it ran.

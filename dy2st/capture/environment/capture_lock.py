@@ -1,4 +1,4 @@
-"""Whose turn it is: captures run side by side until one of them writes to the user's objects.
+"""The lock of captures: they run side by side until one of them writes to the user's objects.
 
 What captured code writes outside (attributes, globals, lists) really stands there until the capture ends and puts back what was
 there. Another capture must not read it meanwhile, nor write there. So a capture that is about to write outside for the first time
@@ -6,7 +6,7 @@ waits until every other one has ended or waits for the same, goes on alone, and 
 goes on. Whoever follows code in a way that knows no threads (``torch.export``), or switches modules to another mode, runs alone
 from the beginning.
 
-A thread that has its turn never waits for another one's signature: that could be the thread which waits for it.
+A thread that holds the lock never waits for another one's signature: that could be the thread which waits for it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Hashable, Iterator
 
 
 class CaptureLock:
-    """The turns of one process. As a context manager, what is inside runs alone, even within a capture.
+    """The lock of one process. As a context manager, what is inside runs alone, even within a capture.
 
     Example:
-        >>> turns = CaptureLock()
-        >>> with turns.shared():
-        ...     turns.go_alone()
+        >>> lock = CaptureLock()
+        >>> with lock.shared():
+        ...     lock.go_alone()
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class CaptureLock:
 
     @property
     def is_taken(self) -> bool:
-        """Whether this thread has its turn."""
+        """Whether this thread holds the lock."""
         return self._mine.depth > 0
 
     @contextlib.contextmanager
@@ -135,7 +135,7 @@ class _Mine(threading.local):
     """What one thread has.
 
     Attributes:
-        depth: how many turns it is in, each inside of the one before.
+        depth: how many times it holds the lock, each inside of the one before.
         captures: how many of them are captures.
         writes: whether it writes outside what a program left.
     """

@@ -1,7 +1,7 @@
 """One straight Python function that tells whether a call is one that a captured program serves.
 
-Taking a call apart, looking up its key and checking guards one by one costs tens of microseconds. For a call that is spelled
-like an earlier one (as many positional arguments, the same keywords) all of that is known but for the values, and becomes
+Taking a call apart, looking up its key and checking guards one by one costs tens of microseconds. For a call that has the
+shape of an earlier one (as many positional arguments, the same keywords) all of that is known but for the values, and becomes
 code without loops:
 
     def match(args, kwargs, instance):

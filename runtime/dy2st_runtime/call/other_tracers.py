@@ -39,12 +39,12 @@ def left_to_itself(function: _Function) -> _Function:
 
 
 def is_jit_tracing() -> bool:
-    """Tell whether ``torch.jit.trace`` watches this thread."""
+    """Tell whether ``torch.jit.trace`` traces this thread."""
     return torch._C._get_tracing_state() is not None
 
 
 def refuse_jit_trace(name: str) -> None:
-    """Refuse a call that ``torch.jit.trace`` watches.
+    """Refuse a call that ``torch.jit.trace`` traces.
 
     Args:
         name: of the function that is called.

@@ -1,4 +1,4 @@
-"""Which calls an executor may run without PyTorch: those of plain tensors that nobody watches."""
+"""Which calls an executor may run without PyTorch: those of plain tensors that nobody observes."""
 
 from __future__ import annotations
 

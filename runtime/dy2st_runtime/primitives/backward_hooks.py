@@ -10,7 +10,7 @@ from torch.utils.hooks import BackwardHook
 
 
 def hook_inputs(module: weakref.ref[torch.nn.Module], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the hooks of a module set up for one call, then its arguments as the hooks watch them."""
+    """Return the hooks of a module set up for one call, then its arguments as the hooks see them."""
     owner = module()
     assert owner is not None, "the program belongs to the module"
     full, _ = owner._get_backward_hooks()
@@ -19,6 +19,6 @@ def hook_inputs(module: weakref.ref[torch.nn.Module], args: tuple[Any, ...]) -> 
 
 
 def hook_outputs(hook: BackwardHook, *results: Any) -> tuple[Any, ...]:
-    """Return the results of the call as the hooks watch them."""
+    """Return the results of the call as the hooks see them."""
     hooked: tuple[Any, ...] = hook.setup_output_hook(results)
     return hooked
