@@ -14,12 +14,13 @@ from dy2st.lowering.context import Context, brief, location, refuse
 from dy2st.lowering.control_flow.branch import branch, described
 from dy2st.lowering.control_flow.loop import loop
 from dy2st.lowering.values import Number
+from dy2st_runtime.ir.operators import present
 from dy2st_runtime.ir.program import Block
 from dy2st_runtime.primitives import control, modes, scalars
 from dy2st_runtime.primitives.transforms import transformed
 
 aten = torch.ops.aten
-_ITEMS = (aten.item.default, aten._local_scalar_dense.default)
+_ITEMS = present("item.default", "_local_scalar_dense.default")
 _DIVISIONS = ("operator.truediv", "operator.floordiv", "operator.mod", "divmod")
 _UNBOUNDED = ("math.copysign", "math.atan", "math.atan2", "math.tanh", "math.erf", "math.erfc", "math.degrees", "math.radians")
 """Functions that are defined everywhere, infinities included."""

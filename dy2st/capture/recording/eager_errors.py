@@ -10,13 +10,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from dy2st.errors import CaptureError
+from dy2st_runtime.ir.operators import present
 
 _MOST_BYTES = 2**24
 """Of operands that are made only to hear what eager says."""
-_aten = torch.ops.aten
-_PRODUCTS = frozenset((
-    _aten.matmul, _aten.mm, _aten.bmm, _aten.mv, _aten.dot, _aten.addmm, _aten.baddbmm, _aten.addmv, _aten.linear, _aten.bilinear,
-))  # fmt: skip
+_PRODUCTS = frozenset(present("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "linear", "bilinear"))
 """Operations that take no integers beside floating-point numbers."""
 
 

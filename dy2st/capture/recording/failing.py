@@ -15,25 +15,24 @@ import torch
 
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.errors import CaptureError
+from dy2st_runtime.ir.operators import present
 
 _aten = torch.ops.aten
 _LinAlgError = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # an alias
 _EX = "use torch.linalg.{0}_ex, which tells what went wrong in the tensor info, and test that"
 _FINITE = "test what goes into it (torch.isfinite) with an if statement"
 _LINALG: dict[Any, str] = {
-    **{getattr(_aten, name): _EX.format(name.removeprefix("linalg_")) for name in (
-        "linalg_cholesky", "linalg_inv", "linalg_solve", "linalg_lu_factor", "linalg_ldl_factor")},
-    _aten.cholesky: _EX.format("cholesky"),
-    _aten.inverse: _EX.format("inv"),
-    **{getattr(_aten, name): _FINITE for name in (
+    **{packet: _EX.format(packet.__name__.removeprefix("linalg_")) for packet in present(
+        "linalg_cholesky", "linalg_inv", "linalg_solve", "linalg_lu_factor", "linalg_ldl_factor", "cholesky")},
+    **dict.fromkeys(present("inverse"), _EX.format("inv")),
+    **dict.fromkeys(present(
         "linalg_eigh", "linalg_eig", "linalg_eigvalsh", "linalg_eigvals", "linalg_svd", "linalg_svdvals", "linalg_lstsq",
-        "linalg_tensorinv", "linalg_tensorsolve", "linalg_pinv", "svd")},
+        "linalg_tensorinv", "linalg_tensorsolve", "linalg_pinv", "svd"), _FINITE),
 }  # fmt: skip
-_SUBSCRIPTS = frozenset((_aten.index, _aten.index_put, _aten.index_put_, _aten.select))
-_INDICES = frozenset((
-    _aten.gather, _aten.scatter, _aten.scatter_, _aten.scatter_add, _aten.scatter_add_, _aten.index_select, _aten.index_add,
-    _aten.index_add_, _aten.index_copy, _aten.index_copy_, _aten.index_fill, _aten.index_fill_, _aten.take, _aten.take_along_dim,
-    _aten.embedding, _aten.nll_loss, _aten.cross_entropy_loss, _aten.one_hot,
+_SUBSCRIPTS = frozenset(present("index", "index_put", "index_put_", "select"))
+_INDICES = frozenset(present(
+    "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_select", "index_add", "index_add_", "index_copy",
+    "index_copy_", "index_fill", "index_fill_", "take", "take_along_dim", "embedding", "nll_loss", "cross_entropy_loss", "one_hot",
 ))  # fmt: skip
 _PARTIAL = (
     math.sqrt, math.log, math.log2, math.log10, math.log1p, math.acos, math.asin, math.acosh, math.atanh, math.gamma, math.lgamma,

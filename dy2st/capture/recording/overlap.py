@@ -14,8 +14,10 @@ from typing import Any
 
 import torch
 
-_ALSO = {torch.ops.aten.copy_.default}
-_UNCHECKED = {torch.ops.aten.conj_physical_, torch.ops.aten.ldexp_, torch.ops.aten.float_power_, torch.ops.aten.fill_}
+from dy2st_runtime.ir.operators import present
+
+_ALSO = frozenset(present("copy_.default"))
+_UNCHECKED = frozenset(present("conj_physical_", "ldexp_", "float_power_", "fill_"))
 """In-place operations, element by element, in which torch accepts it."""
 _SEVERAL = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "

@@ -28,25 +28,24 @@ from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.stale_views import StaleViews, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
 from dy2st.errors import CaptureError
+from dy2st_runtime.ir.operators import present
 from dy2st_runtime.primitives import scalars
 
 ACTS_FOR_USER = False
 
-_NOT_RECORDED = {
-    torch.ops.prim.device.default, torch.ops.aten.size.default, torch.ops.aten.sym_size.default, torch.ops.aten.sym_size.int,
-    torch.ops.aten.sym_stride.default, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default,
-    torch.ops.aten.sym_storage_offset.default, torch.ops.aten.is_contiguous.default, torch.ops.aten.is_contiguous.memory_format,
-    torch.ops.aten.dim.default, torch.ops.aten.is_same_size.default, torch.ops.aten.is_floating_point.default,
-}  # fmt: skip
-_DROPPING = {
-    torch.ops.aten.dropout.default, torch.ops.aten.feature_dropout.default, torch.ops.aten.alpha_dropout.default,
-    torch.ops.aten.feature_alpha_dropout.default,
-}  # fmt: skip
+_NOT_RECORDED = {torch.ops.prim.device.default, *present(
+    "size.default", "sym_size.default", "sym_size.int", "sym_stride.default", "sym_stride.int", "sym_numel.default",
+    "sym_storage_offset.default", "is_contiguous.default", "is_contiguous.memory_format", "dim.default", "is_same_size.default",
+    "is_floating_point.default",
+)}  # fmt: skip
+_DROPPING = frozenset(
+    present("dropout.default", "feature_dropout.default", "alpha_dropout.default", "feature_alpha_dropout.default")
+)
 """What gives its operand itself where nothing is dropped."""
-_QUANTIZING = {
-    torch.ops.aten.quantize_per_tensor, torch.ops.aten.quantize_per_tensor_dynamic, torch.ops.aten.quantize_per_channel,
-    torch.ops.aten._make_per_tensor_quantized_tensor, torch.ops.aten._empty_affine_quantized,
-}  # fmt: skip
+_QUANTIZING = frozenset(present(
+    "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantize_per_channel", "_make_per_tensor_quantized_tensor",
+    "_empty_affine_quantized",
+))  # fmt: skip
 """Their abstract values are plain tensors, and what is computed with these differs."""
 _MEMOS = ("_item_memo", "_nonzero_memo", "_unique_memo", "_unique_consecutive_memo")
 _TARGETS: dict[Any, Callable[..., Any]] = {

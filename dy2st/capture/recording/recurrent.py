@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from dy2st_runtime.ir.operators import present
+
 
 def _lstm(x: Any, states: Any, parameters: Any, biases: bool, layers: int, *rest: Any) -> tuple[torch.Tensor, ...]:
     hidden, cell = states
@@ -26,10 +28,8 @@ def _output(x: torch.Tensor, hidden: torch.Tensor, layers: int) -> torch.Tensor:
 
 
 _FUNCTIONS: dict[Any, Callable[..., tuple[torch.Tensor, ...]]] = {
-    torch.ops.aten.lstm.input: _lstm,
-    torch.ops.aten.gru.input: _plain,
-    torch.ops.aten.rnn_tanh.input: _plain,
-    torch.ops.aten.rnn_relu.input: _plain,
+    **dict.fromkeys(present("lstm.input"), _lstm),
+    **dict.fromkeys(present("gru.input", "rnn_tanh.input", "rnn_relu.input"), _plain),
 }
 
 

@@ -17,6 +17,7 @@ from torch import fx
 from dy2st_runtime.analyses.fusable import Kind, dims_of, dtype_of, kind_of
 from dy2st_runtime.analyses.provenance import NEW, NOTHING, NUMBERS, Origins, UntoldError, with_provenance
 from dy2st_runtime.ir.input_types import typed
+from dy2st_runtime.ir.operators import present
 from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, scalars
 
@@ -30,12 +31,12 @@ STRAIGHT = "it has no branches or loops"
 """The reason for a program that is one region anyway."""
 
 _COMPARISONS = tuple(getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge"))
-_SCALAR_COMPARISONS = tuple(getattr(torch.ops.aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
+_SCALAR_COMPARISONS = present("eq.Scalar", "ne.Scalar", "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar")
 _LOGICAL = (scalars.logical_not, scalars.logical_and, scalars.logical_or, operator.not_)
 _LARGEST = 2**31
 """A loop counter with steps below this does not leave 64 bits in any time that there is."""
 
-_ITEMS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
+_ITEMS = present("item.default", "_local_scalar_dense.default")
 
 
 class NotFunctionalError(Exception):

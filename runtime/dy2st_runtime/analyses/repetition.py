@@ -10,7 +10,7 @@ import numpy
 import torch
 from torch import fx
 
-aten = torch.ops.aten
+from dy2st_runtime.ir.operators import present
 
 LONG = 500
 """How many operations a list has that is worth cutting."""
@@ -21,7 +21,7 @@ PIECE = 200
 LONGEST_PERIOD = 1000
 """How many operations a repetition has that is looked for."""
 
-_POSITIONS = frozenset({aten.select.int, aten.slice.Tensor, aten.narrow.default})
+_POSITIONS = frozenset(present("select.int", "slice.Tensor", "narrow.default"))
 
 
 @dataclasses.dataclass(frozen=True)

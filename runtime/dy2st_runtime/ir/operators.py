@@ -30,6 +30,21 @@ _NAMED: dict[str, Callable[..., Any]] = {
 _OPERATOR = re.compile(r"(\w+)\.(\w+)\.(\w+)", re.ASCII)
 
 
+def present(*names: str) -> tuple[Any, ...]:
+    """Return those of some operators that the installed torch has: releases add and remove them.
+
+    Args:
+        names: in ``aten``; with an overload (``add.Tensor``), or without for all overloads (``index_put_``).
+    """
+    found = (_found(*name.split(".")) for name in names)
+    return tuple(operator for operator in found if operator is not None)
+
+
+def _found(name: str, overload: str | None = None) -> Any:
+    packet = getattr(torch.ops.aten, name, None)
+    return packet if overload is None else getattr(packet, overload, None)
+
+
 def resolve(json: Json, namespaces: Collection[str] = ()) -> Callable[..., Any]:
     """Return the target of a name.
 

@@ -20,11 +20,12 @@ from torch import fx
 
 from dy2st_runtime.analyses.aliasing import Aliasing, is_quiet
 from dy2st_runtime.analyses.purity import replace_all
+from dy2st_runtime.ir.operators import present
 from dy2st_runtime.ir.program import Program, copy_block, nested_blocks
 from dy2st_runtime.ir.value_types import tensor_type
 
 aten = torch.ops.aten
-_CONVOLUTIONS = frozenset({aten.conv1d.default, aten.conv2d.default, aten.conv3d.default})
+_CONVOLUTIONS = frozenset(present("conv1d.default", "conv2d.default", "conv3d.default"))
 
 
 def fold_batch_norm(program: Program, *, always: bool = False) -> Program:

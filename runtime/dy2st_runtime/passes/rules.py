@@ -20,16 +20,15 @@ from torch import fx
 
 from dy2st_runtime.analyses.aliasing import Aliasing, is_quiet
 from dy2st_runtime.analyses.purity import replace_all
+from dy2st_runtime.ir.operators import present
 from dy2st_runtime.ir.program import Block, Program, copy_block, nested_blocks
 from dy2st_runtime.ir.value_types import is_number, tensor_type
 
 aten = torch.ops.aten
-_COMMUTATIVE = frozenset(
-    {
-        aten.add.Tensor, aten.mul.Tensor, aten.maximum.default, aten.minimum.default, aten.eq.Tensor, aten.ne.Tensor,
-        aten.logical_and.default, aten.logical_or.default, aten.bitwise_and.Tensor, aten.bitwise_or.Tensor,
-    }
-)  # fmt: skip
+_COMMUTATIVE = frozenset(present(
+    "add.Tensor", "mul.Tensor", "maximum.default", "minimum.default", "eq.Tensor", "ne.Tensor", "logical_and.default",
+    "logical_or.default", "bitwise_and.Tensor", "bitwise_or.Tensor",
+))  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

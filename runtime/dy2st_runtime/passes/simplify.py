@@ -22,6 +22,7 @@ from torch import fx
 
 from dy2st_runtime.analyses.aliasing import Aliasing
 from dy2st_runtime.analyses.purity import may_differentiate, replace_all
+from dy2st_runtime.ir.operators import present
 from dy2st_runtime.ir.printing import short_dtype
 from dy2st_runtime.ir.program import Program, copy_block, nested_blocks
 from dy2st_runtime.ir.value_types import is_number, may_have_gradient, tensor_type, type_of
@@ -29,8 +30,8 @@ from dy2st_runtime.primitives import scalars
 
 aten = torch.ops.aten
 _INT, _FLOAT, _BOOL = (frozenset({kind}) for kind in ("int", "float", "bool"))
-_TWICE_IS_ONCE = frozenset({aten.abs.default, aten.relu.default, aten.floor.default, aten.ceil.default, aten.clone.default})
-_TWICE_IS_NOTHING = frozenset({aten.neg.default, aten.t.default, aten.logical_not.default, aten.bitwise_not.default})
+_TWICE_IS_ONCE = frozenset(present("abs.default", "relu.default", "floor.default", "ceil.default", "clone.default"))
+_TWICE_IS_NOTHING = frozenset(present("neg.default", "t.default", "logical_not.default", "bitwise_not.default"))
 
 
 def simplify(program: Program, *, gradients: bool = True) -> Program:
@@ -94,8 +95,8 @@ def _conversion(kinds: frozenset[str]) -> Callable[[fx.Node], Any]:
 
 
 _OBJECT_RULES: dict[Any, Callable[[fx.Node], Any]] = {
-    aten.to.dtype: _to_dtype,
-    aten.dropout.default: _eval_dropout,
+    **dict.fromkeys(present("to.dtype"), _to_dtype),
+    **dict.fromkeys(present("dropout.default"), _eval_dropout),
     operator.add: _drops_neutral(0, _INT, True),
     operator.sub: _drops_neutral(0, _INT | _FLOAT, False),
     operator.mul: _drops_neutral(1, _INT | _FLOAT, True),
