@@ -5,6 +5,9 @@ from dy2st_runtime.errors import Dy2stError, LoadError, ProgramError, SaveError,
 from dy2st_runtime.ir.program import Block, Effect, InputSlot, Location, Parameter, Program, StateSlot, verify
 from dy2st_runtime.module import LoadedModule, load
 from dy2st_runtime.profiling import Profile, profile
+from dy2st_runtime.torch_versions import warn_if_untested
+
+warn_if_untested()
 
 __all__ = [
     "Block",
