@@ -221,6 +221,97 @@ def test_own_backward_with_a_forward_that_tensors_decide():
     agree(f, signs(grad=True))
 
 
+class Popping(torch.autograd.Function):
+    """Its forward changes an argument, and gives an input back."""
+
+    @staticmethod
+    def forward(ctx, x, table):
+        scale = table.pop("scale")
+        ctx.save_for_backward(x)
+        return (x, x * scale) if x.sum() > 0 else (x, x - scale)
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g, None
+
+
+class Setting:
+    value = 3
+
+
+class Reading(torch.autograd.Function):
+    """Its forward reads what the caller has set."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.n = x.shape[0]
+        return x * Setting.value if any(ctx.needs_input_grad) or x.sum() > 0 else x - Setting.value
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def test_an_own_backward_that_no_gradient_reaches_is_captured_with_its_forward():
+    def f(x):
+        k = 2 if x.sum() > 0 else 3
+        y = Power.apply(x, k)
+        a, b = Pair.apply(x, y, False)
+        c, position = Separate.apply(x, k=x.sum())
+        z = x * 1
+        same = InPlace.apply(z)
+        d, e = Popping.apply(x, {"scale": 2})
+        return y, a, b, c, position, same is z, z, d is x, d, e, Deciding.apply(x)
+
+    static = agree(f, signs())
+    assert "apply" not in str(static.program(signs()[0]))
+
+
+def test_a_forward_sees_what_its_caller_has_set():
+    def f(x):
+        Setting.value = 7
+        try:
+            return Reading.apply(x)
+        finally:
+            Setting.value = 3
+
+    agree(f, signs())
+
+
+def test_an_own_backward_under_no_grad_is_captured_with_its_forward():
+    def f(x):
+        with torch.no_grad():
+            y, z = Popping.apply(x, {"scale": 2})
+            a = Reading.apply(x)
+        return y, y.requires_grad, z, a, torch.is_grad_enabled()
+
+    static = agree(f, signs(grad=True))
+    assert "apply" not in str(static.program(vec(1, 2, 3, grad=True)))
+
+
+def test_a_forward_that_no_program_can_do_is_called_as_it_is():
+    class OfData(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.data * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    agree(lambda x: OfData.apply(x) if x.sum() > 0 else x, signs())
+
+
+def test_a_forward_of_numpy_is_refused_at_its_line():
+    class ByNumpy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.from_numpy(x.detach().numpy() * 2)
+
+    with pytest.raises(dy2st.errors.CaptureError, match=r"numpy\(\)"):
+        dy2st.to_static(ByNumpy.apply)(vec(1, 2, 3))
+
+
 class Noticing(nn.Module):
     def __init__(self, register):
         super().__init__()

@@ -454,6 +454,45 @@ def test_partial_of_methods_and_objects():
     agree(f, signs(grad=True))
 
 
+class Bound(partial):
+    """A partial function that means something else by ``func``."""
+
+    __slots__ = "func"
+
+    def __init__(self, func, *args):
+        self.func = func
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else partial(self.func, instance)
+
+
+def test_a_class_made_from_partial_calls_what_partial_does():
+    class Chooser:
+        run = Bound(lambda self, x, k: choose(x, k + self.k), 1)
+        k = 2
+
+    held = Bound(partial(choose, k=3))
+
+    def f(x):
+        return Bound(partial(choose, k=3))(x) + held(x) + Bound(Bound(choose, x))(2) + Chooser().run(x, 1), held.func
+
+    def without_function(x):
+        return f(x)[0]
+
+    agree(without_function, signs(grad=True))
+
+
+def test_a_partial_function_of_another_class_is_another_program():
+    class Holder:
+        held = Bound(partial(choose, k=3))
+
+    static = dy2st.to_static(lambda x: Holder.held(x))
+    x = signs()[0]
+    assert torch.equal(static(x), choose(x, 3))
+    Holder.held = Bound(partial(choose, k=4))
+    assert torch.equal(static(x), choose(x, 4))
+
+
 def test_a_function_registered_later_is_the_one_that_a_generic_function_calls():
     @functools.singledispatch
     def chosen(value):

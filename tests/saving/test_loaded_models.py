@@ -828,7 +828,16 @@ class Doubled(torch.autograd.Function):
 
 class UsesFunction(Base):
     def forward(self, x):
-        return Doubled.apply(x)  # here
+        return Doubled.apply(self.layer(x))  # here
+
+
+class DoublesInputs(Base):
+    def forward(self, x):
+        return self.layer(Doubled.apply(x))
+
+
+def test_a_function_with_a_backward_of_its_own_that_no_gradient_reaches_is_saved(path):
+    follow(DoublesInputs(), path, ROWS)
 
 
 class UsesHook(Base):

@@ -25,7 +25,7 @@ from dy2st import errors
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
-from dy2st.capture.calls import managers, modules, opaque, variables
+from dy2st.capture.calls import autograd_functions, managers, modules, opaque, variables
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.calls.looked_into import WITHOUT_ORDER, looked_into
 from dy2st.capture.calls.plain import call_plain, over_argument, replaced, union_among
@@ -34,7 +34,7 @@ from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.diagnostics.translation import quiet_torch
 from dy2st.capture.diagnostics.user_frames import starts_function
 from dy2st.capture.environment import standard_library
-from dy2st.capture.environment.sources import behind
+from dy2st.capture.environment.sources import behind, wrapped_by
 from dy2st.capture.environment.users_code import as_written, is_part_of_library, is_skipped
 from dy2st.capture.library import (
     FAST_PATHS,
@@ -167,7 +167,7 @@ def _call_alias(session: Session, alias: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _call_partial(session: Session, function: functools.partial[Any], args: Any, kwargs: Any) -> Any:
-    return call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
+    return call(wrapped_by(function), *function.args, *args, **{**function.keywords, **kwargs})
 
 
 def _call_module(session: Session, function: torch.nn.Module, args: Any, kwargs: Any) -> Any:
@@ -198,7 +198,7 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
     if isinstance(method.__self__, AbstractTuple):
         return method(*args, **kwargs)
     if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
-        return modules.call_autograd_function(session, method.__self__, args, kwargs)
+        return autograd_functions.call_autograd_function(session, method.__self__, args, kwargs)
     if isinstance(method.__self__, collections.Counter) and method.__func__ in tables.COUNTING:
         return tables.update(session, method.__self__, *args, subtracts=method.__name__ == "subtract", **kwargs)
     if isinstance(method.__self__, random.Random) and id(method.__self__) not in session.allocations.created:

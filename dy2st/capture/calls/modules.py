@@ -1,8 +1,7 @@
-"""Calls of ``nn.Module`` objects and of ``autograd.Function`` classes."""
+"""Calls of ``nn.Module`` objects."""
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import types
 import weakref
@@ -16,14 +15,13 @@ from torch.nn.utils.rnn import PackedSequence
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.diagnostics.translation import TRACING_ERRORS
+from dy2st.capture.calls import autograd_functions
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.types import abstract_values, lattice, value_types
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.backward_hooks import hook_inputs, hook_outputs
@@ -31,7 +29,6 @@ from dy2st_runtime.primitives.backward_hooks import hook_inputs, hook_outputs
 _Call = Callable[..., Any]
 _original_call = torch.nn.Module.__call__
 _original_parameter = torch.nn.Parameter.__dict__["__new__"]
-_original_apply = torch.autograd.Function.__dict__["apply"]
 
 
 def call_module(session: Session, module: torch.nn.Module, call: _Call, args: Any, kwargs: Any) -> Any:
@@ -148,43 +145,6 @@ def _track(session: Session, module: torch.nn.Module) -> None:
         tracker.module(module, tracker.table.held(module, type(module).__name__))
 
 
-def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
-    """Return ``Function.apply``: its own backward is kept by calling it when the program runs."""
-    try:
-        with quiet(), session.suspended():
-            example = _original_apply.__func__(function, *map(session.outside.adopted, args), **kwargs)
-    except (errors.DataDependentError, *TRACING_ERRORS):
-        example = _results_of_forward(session, function, args, kwargs)
-    session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
-    return example
-
-
-def _results_of_forward(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
-    """Return what ``forward`` gives where it depends on the values of tensors: captured to see, and forgotten."""
-    context: Any = torch.autograd.function.FunctionCtx()
-    separate = function.setup_context is not torch.autograd.Function.setup_context
-    attempt = session.blocks.begin_attempt([])
-    try:
-        given = args if separate else (context, *args)
-        kind = lattice.type_of(session.call(function.forward, *given, **kwargs))
-    finally:
-        session.blocks.roll_back(attempt)
-    grad = torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
-    results: list[Any] = []
-    return abstract_values.fresh(_unsized(kind, grad), session, results)
-
-
-def _unsized(kind: value_types.Type, grad: bool) -> value_types.Type:
-    """Return the type of what the program gives, of sizes that only the program knows."""
-    if isinstance(kind, value_types.ContainerType):
-        return dataclasses.replace(kind, items=tuple(_unsized(item, grad) for item in kind.items))
-    if not isinstance(kind, value_types.TensorType):
-        return kind
-    sizes = tuple(size if isinstance(size, int) else value_types.DYNAMIC for size in kind.sizes)
-    differentiable = grad and (kind.dtype.is_floating_point or kind.dtype.is_complex)
-    return dataclasses.replace(kind, sizes=sizes, strides=None, requires_grad=differentiable)
-
-
 def _routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     capturing = current()
     if capturing is None or capturing.recorder.is_running:
@@ -196,8 +156,8 @@ def _routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
 def _routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
     capturing = current()
     if capturing is None or capturing.recorder.is_running:
-        return _original_apply.__func__(function, *args, **kwargs)
-    return call_autograd_function(capturing, function, args, kwargs)
+        return autograd_functions.apply_itself(function, *args, **kwargs)
+    return autograd_functions.call_autograd_function(capturing, function, args, kwargs)
 
 
 def _routed_parameter(kind: type[torch.nn.Parameter], data: Any = None, requires_grad: bool = True) -> Any:
@@ -216,7 +176,7 @@ def _route() -> None:
 
 def _route_back() -> None:
     torch.nn.Module.__call__ = _original_call  # type: ignore[method-assign]
-    torch.autograd.Function.apply = _original_apply  # type: ignore[method-assign]
+    torch.autograd.Function.apply = autograd_functions.ORIGINAL_APPLY  # type: ignore[method-assign]
     torch.nn.Parameter.__new__ = _original_parameter  # type: ignore[method-assign]
 
 

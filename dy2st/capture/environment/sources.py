@@ -92,7 +92,7 @@ class SourceTable:
         return self._make(("cell", parent.index), parent, name, operator.attrgetter("cell_contents"))
 
     def referent(self, parent: Source, step: Callable[[Any], Any]) -> Source:
-        """Return what a weak reference or proxy leads to, if that is still alive."""
+        """Return what a weak reference or proxy leads to, if that is still alive, or what a partial function calls."""
         return self._make(("referent", parent.index), parent, f"{parent.name}()", step)
 
     def context(self, parent: Source, step: Callable[[Any], Any]) -> Source:
@@ -119,6 +119,11 @@ def referent(reference: Any) -> Any:
         return reference.__init__.__self__  # a proxy has nothing of its own that could be asked for
     except ReferenceError:
         return None
+
+
+def wrapped_by(partial: functools.partial[Any]) -> Any:
+    """Return what a partial function calls: classes made from ``partial`` may mean something else by ``func``."""
+    return functools.partial.func.__get__(partial)  # type: ignore[attr-defined]
 
 
 def behind(value: Any) -> Any:

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from dy2st.capture.environment.guards import GuardTable
 from dy2st.capture.environment.plain_values import CONSTANTS, gives_once, held, is_plain_value, is_tuple, tables
-from dy2st.capture.environment.sources import PROXIES, Source, SourceTable, referent
+from dy2st.capture.environment.sources import PROXIES, Source, SourceTable, referent, wrapped_by
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import ItemPlace, Place
@@ -297,7 +297,8 @@ class Tracker:
             self.guards.same_value(source, copy.copy(value))
         elif isinstance(value, functools.partial):
             self.guards.same_type(source, value)
-            for name in ("func", "args", "keywords"):
+            self.read(wrapped_by(value), self.table.referent(source, wrapped_by))
+            for name in ("args", "keywords"):
                 self.read(getattr(value, name), self.table.attribute(source, name))
         elif is_plain_value(value):
             self.guards.same_value(source, value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
+
 
 def attempted(step: Callable[[], Any], kinds: Any, otherwise: Callable[[], Any]) -> Any:
     """Return what a step gives, or another one where it raises.
@@ -74,3 +76,59 @@ def of_kinds(kinds: Any, function: Callable[[Any], Any], leaf: Any) -> Any:
 def where(predicate: Callable[[Any], Any], function: Callable[[Any], Any], leaf: Any) -> Any:
     """Return what ``tree_map_only`` makes of a leaf, given a condition."""
     return function(leaf) if predicate(leaf) else leaf
+
+
+class Context:
+    """The ``ctx`` of an ``autograd.Function`` from which no gradient is asked."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.dirty_tensors: tuple[Any, ...] = ()
+        self.to_save: tuple[Any, ...] = ()
+        self.materialize_grads = True
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """Return what has been saved for the backward pass."""
+        return self.to_save
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep what the backward pass would get."""
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep nothing: nobody will ask."""
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Keep what is changed in place: it is given back as it is."""
+        self.dirty_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Do nothing: nothing is differentiable."""
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Note it; there are no gradients."""
+        self.materialize_grads = value
+
+
+def applied(function: Any, args: tuple[Any, ...], needed: tuple[bool, ...], is_separate: bool) -> Any:
+    """Return ``autograd.Function.apply`` where no gradient flows."""
+    context = Context(needed)
+    with torch.no_grad():
+        if is_separate:
+            result = function.forward(*args)
+            function.setup_context(context, args, result)
+        else:
+            result = function.forward(context, *args)
+        if isinstance(result, tuple):
+            return tuple([_output(context, args, part) for part in result])
+        return _output(context, args, result)
+
+
+def _output(context: Context, args: tuple[Any, ...], value: Any) -> Any:
+    """Return an output: one that is an input becomes another tensor, unless it is marked as changed."""
+    if not isinstance(value, torch.Tensor) or any(value is dirty for dirty in context.dirty_tensors):
+        return value
+    if any(value is given for given in args):
+        return value.detach() if value.requires_grad else value.view_as(value)
+    return value
