@@ -146,7 +146,6 @@ def test_a_generator_expression_in_a_callee() -> None:
         lambda x: x.numpy(),  # numpy
         lambda x: np.asarray(x),  # asarray
         lambda x: np.sin(x),  # ufunc
-        lambda x: x.grad,  # grad
         lambda x: x.backward(),  # backward
         lambda x: x.sum().backward(),  # sum backward
         lambda x: torch.autograd.backward(x.sum()),  # autograd

@@ -9,7 +9,7 @@ from torch.autograd import functional
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import dy2st
-from tests.oracle import agree
+from tests.oracle import agree, same
 from tests.programs.values import signs, vec
 
 D = {"dtype": torch.float64}
@@ -390,6 +390,56 @@ def test_backward_inside_is_refused_and_names_autograd_grad():
         w = torch.zeros(3, requires_grad=True, **D)
         ((w - x) ** 2).sum().backward()
         return w.grad
+
+    with pytest.raises(dy2st.errors.CaptureError, match=r"torch\.autograd\.grad"):
+        dy2st.to_static(f)(vec(1, 2, 3))
+
+
+class Accumulating(nn.Module):
+    """Takes the gradients that have come to its buffer and parameter, as codebooks with moving averages do."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.ones(3, **D))
+        self.scale = nn.Parameter(torch.ones(3, **D))
+
+    def forward(self, x):
+        y = x * 2
+        if x.sum() > 0:
+            if self.mean.grad is not None:
+                y = y + self.mean.grad
+            else:
+                self.mean.grad = None
+            self.mean.data.lerp_(x.detach(), 0.1)
+        y = y + self.scale if self.scale.grad is None else y - self.scale.grad
+        return y, torch.ones(3).grad, x.grad is None, x.detach().grad
+
+
+def test_gradients_from_before_the_call_are_read_at_each_call():
+    eager, static = Accumulating(), dy2st.to_static(Accumulating())
+    for prepare in (
+        lambda model, x: None,
+        lambda model, x: model(x)[0].sum().backward(),
+        lambda model, x: model.zero_grad(),
+        lambda model, x: setattr(model.mean, "grad", torch.full((3,), 5.0, **D)),
+        lambda model, x: setattr(x, "grad", torch.ones(3, **D)),
+    ):
+        found = []
+        for model in (eager, static):
+            x = vec(1, 2, 3)
+            prepare(model, x)
+            found.append((model(x), model(-x), model.mean.clone()))
+        same(*found)
+    assert len(static.forward.program_cache) <= 5
+
+
+def test_a_gradient_that_is_written_inside_is_refused():
+    model = Accumulating()
+    model.mean.grad = torch.ones(3, **D)
+
+    def f(x):
+        model.mean.grad = None
+        return x
 
     with pytest.raises(dy2st.errors.CaptureError, match=r"torch\.autograd\.grad"):
         dy2st.to_static(f)(vec(1, 2, 3))

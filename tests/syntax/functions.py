@@ -523,7 +523,7 @@ def with_own_meaning(x):
     return x + 1
 
 
-@CHAPTER.refused("`backward()` and `x.grad`", calls=GRAD, error=CaptureError, says="torch.autograd.grad")
+@CHAPTER.refused("`backward()`", calls=GRAD, error=CaptureError, says="torch.autograd.grad")
 def backward(x):
     x.pow(2).sum().backward()
     return x.grad

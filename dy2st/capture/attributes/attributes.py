@@ -36,6 +36,7 @@ from dy2st.capture.diagnostics.attribution import is_users
 from dy2st.capture.environment.users_code import as_written
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.torch_functions import differentiation
 from dy2st.capture.types import absent_attributes, tensor_traits
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.kinds import is_symbolic
@@ -84,6 +85,8 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
     if name in tensor_traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
         session.note_question("whether a tensor requires a gradient")
         return tensor_traits.read(session, value, name)
+    if name == "grad" and isinstance(value, torch.Tensor):
+        return differentiation.gradient(session, value)
     if name == "_version" and isinstance(value, torch.Tensor):
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
     if isinstance(value, torch.Tensor) and tensor_traits.is_of_abstracts(value, name):

@@ -231,7 +231,13 @@ def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return args[0].detach()
 
 
-@handles_torch(_DATA.__set__, _GRAD.__set__, _GRAD.__get__, torch.Tensor.backward)
+@handles_torch(_GRAD.__set__)
+def _set_gradient(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if args[1] is not None or differentiation.gradient(session, args[0]) is not None:
+        raise _not_inside(session, func)
+
+
+@handles_torch(_DATA.__set__, _GRAD.__get__, torch.Tensor.backward)
 def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     raise _not_inside(session, func)
 
