@@ -24,6 +24,7 @@ from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sizes import Place as SizePlace
 from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
+from dy2st.capture.library.foreseen import Foreseen
 from dy2st.capture.looping import generators
 from dy2st.capture.objects.uniting import with_parts
 from dy2st.capture.operators import operator_methods
@@ -79,6 +80,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
     operators = Operators(convert, call.call, optional.over, lists.create, namespace, _MAKERS)
     session = Session(request, operators)
     session.position.entry_code = _capture.__code__
+    session.in_flight.foreseen = Foreseen(session)
     session.position.handled = functools.partial(handled, session)
     session.tracker.guards.before_once = functools.partial(_before_once, session, request)
     if request.leaves_early:

@@ -202,6 +202,14 @@ def try_around_an_item(x):
         return x * 3
 
 
+@CHAPTER.captured("`try` around an operation that the data makes fail (`cholesky`, `solve`, `x[n]`, `a // n`)", calls=signs())
+def try_around_a_factorization(x):
+    try:
+        return torch.linalg.cholesky(torch.diag(x))
+    except torch.linalg.LinAlgError as error:
+        return x, str(error)
+
+
 @CHAPTER.captured("`contextlib.suppress` around a branch, loop or call that raises", calls=signs())
 def suppress_around_a_branch(x):
     with contextlib.suppress(KeyError):

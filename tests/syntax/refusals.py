@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import random
 
 import torch
@@ -241,10 +242,11 @@ def calls_what_is_left_alone(x):
 
 
 @CHAPTER.refused(
-    "An operation that the data makes fail, with an `except` clause for that", calls=signs(), error=CaptureError, says="cholesky_ex"
-)
-def failing_operation(x):
+    "A function of a number that the data makes fail in its own way, with an `except` clause for that",
+    calls=[vec(2, 1)], error=CaptureError, says="math.gamma may fail",
+)  # fmt: skip
+def failing_function(x):
     try:
-        return torch.linalg.cholesky(torch.diag(x))
-    except torch.linalg.LinAlgError:
+        return x * math.gamma(x.sum().item())
+    except ValueError:
         return x

@@ -24,6 +24,14 @@ class Pending(Protocol):
     def unwind(self, session: Any, error: BaseException) -> Any: ...
 
 
+class Foreseeing(Protocol):
+    """What looks whether operations fail, where the captured code catches that."""
+
+    def operation(self, func: Any, args: Any, kwargs: Any) -> Any: ...
+
+    def number(self, target: Any, args: Any) -> None: ...
+
+
 class InFlight:
     """The exceptions of one capture.
 
@@ -38,6 +46,7 @@ class InFlight:
         before_raise: called before an operation that raises is recorded.
         before_failing: called before an operation that may fail when the program runs, if the program has to record what was
             written by then.
+        foreseen: looks whether operations fail that are about to be recorded; ``None`` if nobody does.
         has_written: tells whether the program has written something outside by now that can be seen when it raises.
     """
 
@@ -51,6 +60,7 @@ class InFlight:
         self.failed: tuple[BaseException, Any, Any, Any] | None = None
         self.before_raise: Callable[[], None] = lambda: None
         self.before_failing: Callable[[], None] | None = None
+        self.foreseen: Foreseeing | None = None
         self.has_written: Callable[[], bool] = lambda: False
 
     @contextlib.contextmanager

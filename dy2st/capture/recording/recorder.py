@@ -93,6 +93,11 @@ class Recorder(ProxyTorchDispatchMode):
         if func is torch.ops.aten.lift_fresh.default:
             func = torch.ops.aten.lift_fresh_copy.default
         args, kwargs = tree_map_only(torch.Tensor, self._abstract, (args, kwargs))
+        foreseen = self.session.in_flight.foreseen
+        if foreseen is not None and self.session.in_flight.pending:
+            known = foreseen.operation(func, args, kwargs)
+            if known is not NotImplemented:
+                return known
         shapes = self.session.shapes
         self.session.fakes.mode.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
@@ -185,7 +190,7 @@ class Recorder(ProxyTorchDispatchMode):
         target = _TARGETS.get(func, func)
         float_result = target in (operator.truediv, scalars.to_float) or getattr(target, "__module__", "") == "math"
         if not float_result and not any(isinstance(a, (float, torch.SymFloat)) for a in args):
-            failing.check_number(self.session, target, args)
+            _check_number(self.session, target, args)
             return func(*args, **kwargs)
         return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
 
@@ -204,12 +209,20 @@ def record_number(session: Capturing, target: Callable[..., Any], args: tuple[An
         args: numbers, symbolic numbers, tensors.
         kind: ``"int"``, ``"float"`` or ``"bool"``, the type of the result.
     """
-    failing.check_number(session, target, args)
+    _check_number(session, target, args)
     number = fresh_number(session.shapes, kind)
     if target is scalars.to_int and isinstance(args[0], torch.SymBool):
         session.shapes.one_of(number, 0, 1)
     session.builder.call(target, tuple(args), {}, number)
     return number
+
+
+def _check_number(session: Capturing, target: Any, args: Any) -> None:
+    """Test whether a function of numbers fails, where the user's code would catch that, or refuse it."""
+    if session.in_flight.pending:
+        failing.check_number(session, target, args)
+        if session.in_flight.foreseen is not None:
+            session.in_flight.foreseen.number(target, args)
 
 
 def fresh_number(shapes: CaptureShapes, kind: str) -> Any:

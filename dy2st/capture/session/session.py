@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from dy2st import errors
 from dy2st.capture.environment.request import Request
@@ -121,6 +122,7 @@ class Session:
         self.blocks.on_begin.append(self.tuples.meet)
         self.blocks.on_undo += [self.lists.forget, lambda region: self.checks.forget()]
         self.recorder = Recorder(self)
+        self._functions: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         self.open_autocasts: list[Any] = []
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.asked: dict[str, Location | None] = {}
@@ -165,7 +167,7 @@ class Session:
         """
         outer, _local.session = getattr(_local, "session", None), self
         grad = torch.is_grad_enabled()
-        followed = follow(self.allocations.followed)
+        followed, self._functions = follow(self.allocations.followed), functions
         try:
             with _no_saved_tensor_hooks(), self.fakes.mode, enable_python_dispatcher(), functions, self.recorder:
                 root = self.blocks.begin_root()
@@ -180,6 +182,16 @@ class Session:
             follow(followed)
             self.in_flight.forget()
             self.shapes.on_assumption = None  # torch's caches keep shape environments for a while, and must not keep the session
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Open a scope that records what is inside, where one of the modes is at work on an operation and does not see others."""
+        with contextlib.ExitStack() as modes:
+            if self._functions not in torch.overrides._get_current_function_mode_stack():
+                modes.enter_context(self._functions)
+            if get_proxy_mode() is None:
+                modes.enter_context(self.recorder)
+            yield
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:

@@ -213,7 +213,13 @@ def _decode_exception(json: Json) -> type[Exception]:
     return _exception_class(name.text(), json.field("module").text(), json.field("qualname").text())
 
 
+_OF_TORCH: dict[tuple[str, str], type[Exception]] = {
+    (kind.__module__, kind.__qualname__): kind
+    for kind in (torch.linalg.LinAlgError, torch.OutOfMemoryError)  # type: ignore[attr-defined]  # an alias
+}
+
+
 @functools.lru_cache(maxsize=256)
 def _exception_class(base: str, module: str, qualname: str) -> type[Exception]:
-    """Return an abstract value for a user's exception class, the same one at each load."""
-    return abstract(getattr(builtins, base), module, qualname)
+    """Return an abstract value for a user's exception class, the same one at each load; a class of torch is itself."""
+    return _OF_TORCH.get((module, qualname)) or abstract(getattr(builtins, base), module, qualname)

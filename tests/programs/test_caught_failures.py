@@ -1,0 +1,370 @@
+"""Operations that fail on the data in ``try`` statements that catch it: the exception is control flow, as in eager."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import dy2st
+import dy2st_runtime
+from dy2st import to_static
+from tests.oracle import agree
+
+LinAlgError = torch.linalg.LinAlgError
+GOOD = torch.tensor([[2.0, 0.5, 0.0], [0.5, 2.0, 0.0], [0.0, 0.0, 2.0]])
+NEARLY = torch.diag(torch.tensor([1.0, 1.0, -0.0005]))
+SINGULAR = torch.zeros(3, 3)
+BOTH = torch.stack([GOOD, NEARLY])
+
+
+def psd_cholesky(a: Any) -> Any:
+    try:
+        return torch.linalg.cholesky(a)
+    except RuntimeError:
+        pass
+    for i in range(4):
+        try:
+            return torch.linalg.cholesky(a + 1e-4 * 10**i * torch.eye(a.shape[-1]))
+        except RuntimeError:
+            continue
+    raise ValueError("not positive definite")
+
+
+def test_a_factorization_is_tried_again_with_more_jitter() -> None:
+    agree(psd_cholesky, [GOOD, NEARLY, -GOOD])
+    agree(psd_cholesky, [BOTH, torch.stack([GOOD, GOOD]), -BOTH])
+
+
+def test_gradients_go_through_the_way_that_succeeds() -> None:
+    agree(psd_cholesky, [GOOD.clone().requires_grad_(), NEARLY.clone().requires_grad_()])
+    agree(psd_cholesky, [NEARLY.double().requires_grad_(), GOOD.double().requires_grad_()])
+
+
+def cholesky(a: Any) -> Any:
+    return torch.linalg.cholesky(a)
+
+
+def upper_cholesky(a: Any) -> Any:
+    return torch.linalg.cholesky(a, upper=True)
+
+
+def old_cholesky(a: Any) -> Any:
+    return torch.cholesky(a)
+
+
+def inv(a: Any) -> Any:
+    return torch.linalg.inv(a)
+
+
+def inverse(a: Any) -> Any:
+    return a.inverse()
+
+
+def solve(a: Any) -> Any:
+    return torch.linalg.solve(a, torch.ones(3, dtype=a.dtype))
+
+
+def solve_from_the_right(a: Any) -> Any:
+    return torch.linalg.solve(a, torch.ones(3, 3, dtype=a.dtype), left=False)
+
+
+def lu_factor(a: Any) -> Any:
+    return torch.linalg.lu_factor(a)
+
+
+def ldl_factor(a: Any) -> Any:
+    return torch.linalg.ldl_factor(a)
+
+
+FACTORIZATIONS = [cholesky, upper_cholesky, old_cholesky, inv, inverse, solve, solve_from_the_right, lu_factor, ldl_factor]
+
+
+@pytest.mark.parametrize("function", FACTORIZATIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
+def test_an_exception_of_linear_algebra_says_what_eager_says(function: Any, dtype: torch.dtype) -> None:
+    def f(a: Any) -> Any:
+        try:
+            return function(a)
+        except RuntimeError as error:
+            return type(error).__name__, str(error)
+
+    agree(f, [a.to(dtype) for a in (GOOD, NEARLY, SINGULAR, torch.ones(3, 3))])
+
+
+@pytest.mark.parametrize("function", [cholesky, inv, lu_factor])
+def test_the_first_matrix_of_a_batch_that_fails_is_named(function: Any) -> None:
+    def f(a: Any) -> Any:
+        try:
+            return function(a)
+        except RuntimeError as error:
+            return str(error)
+
+    zeros = torch.zeros(3, 3)
+    agree(f, [BOTH, torch.stack([GOOD, GOOD]), torch.stack([GOOD, zeros]), torch.stack([zeros, -GOOD])])
+    agree(f, [torch.zeros(0, 3, 3)])
+    agree(f, [torch.stack([BOTH, BOTH.flip(0), torch.stack([zeros, zeros])])])
+
+
+def test_a_dtype_without_a_kernel_raises_what_eager_raises() -> None:
+    def f(a: Any) -> Any:
+        try:
+            return torch.linalg.cholesky(a)
+        except RuntimeError as error:
+            return str(error)
+
+    agree(f, [GOOD.bfloat16()])
+
+
+def test_what_is_done_before_a_failure_stays_and_finally_runs() -> None:
+    class Counting(torch.nn.Module):
+        steps: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("steps", torch.zeros(()))
+            self.failures = torch.zeros(())
+
+        def forward(self, a: Any) -> Any:
+            log = {"tried": 1}
+            try:
+                self.steps += 1
+                log["before"] = 2
+                result = torch.linalg.inv(a)
+                self.steps += 10
+                log["after"] = 3
+            except LinAlgError:
+                self.failures = self.failures + 1
+                result = a
+            else:
+                print("no failure")
+            finally:
+                self.steps += 100
+            return result, log, self.failures
+
+    agree(Counting(), [GOOD, SINGULAR, GOOD, SINGULAR])
+
+
+def test_the_handlers_of_nested_statements_are_asked_from_the_inside() -> None:
+    def f(a: Any) -> Any:
+        log = []
+        try:
+            try:
+                log.append("begin")
+                result = torch.linalg.cholesky(a)
+                log.append("end")
+            except KeyError:
+                log.append("key")
+            finally:
+                log.append("finally")
+        except RuntimeError:
+            log.append("outside")
+            result = a
+        return result, log
+
+    agree(f, [GOOD, NEARLY])
+
+
+def test_a_failure_is_raised_again_or_from_another_exception() -> None:
+    def again(a: Any) -> Any:
+        try:
+            return torch.linalg.cholesky(a)
+        except LinAlgError:
+            print("failed")
+            raise
+
+    def from_it(a: Any) -> Any:
+        try:
+            try:
+                return torch.linalg.cholesky(a)
+            except LinAlgError as error:
+                raise KeyError("no factor") from error
+        except KeyError as error:
+            return str(error.__cause__), type(error.__context__).__name__
+
+    def outside(a: Any) -> Any:
+        try:
+            return again(a)
+        except LinAlgError as error:
+            raise ValueError(f"wrapped: {error}") from error
+
+    for function in (again, from_it, outside):
+        agree(function, [GOOD, NEARLY])
+
+
+def test_loops_continue_and_break_where_an_operation_fails() -> None:
+    def continued(a: Any) -> Any:
+        for i in range(3):
+            try:
+                factor = torch.linalg.cholesky(a)
+                print("factor", i)
+            except LinAlgError:
+                a = a + 1e-3 * torch.eye(3)
+                continue
+            else:
+                print("else")
+                break
+            finally:
+                print("finally", i)
+        return factor
+
+    def until(a: Any) -> Any:
+        jitter = 1e-6
+        while True:
+            try:
+                factor = torch.linalg.cholesky(a + jitter * torch.eye(3))
+                break
+            except LinAlgError:
+                jitter = jitter * 10
+                if jitter > 1:
+                    raise
+        return factor, jitter
+
+    agree(continued, [GOOD, NEARLY])
+    agree(until, [GOOD, NEARLY, -GOOD])
+
+
+def test_two_operations_in_one_body_fail_by_themselves() -> None:
+    def f(a: Any, b: Any) -> Any:
+        try:
+            first = torch.linalg.cholesky(a)
+            second = torch.linalg.inv(b)
+        except LinAlgError as error:
+            return str(error)
+        return first, second
+
+    agree(f, [(GOOD, GOOD.clone()), (NEARLY, GOOD), (GOOD, SINGULAR), (NEARLY, SINGULAR)])
+
+
+def test_a_failure_in_a_helper_is_suppressed_around_it() -> None:
+    def f(a: Any) -> Any:
+        result = a
+        with contextlib.suppress(LinAlgError):
+            result = cholesky(a)
+        return result
+
+    agree(f, [GOOD, NEARLY])
+
+
+def test_a_handler_warns_of_the_failure() -> None:
+    def f(a: Any) -> Any:
+        try:
+            return torch.linalg.cholesky(a)
+        except RuntimeError as error:
+            warnings.warn(f"failed: {error}", RuntimeWarning, stacklevel=1)
+            return a
+
+    static = to_static(f)
+    for a, failures in [(GOOD, 0), (NEARLY, 1)]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert torch.equal(static(a), static(a))
+        assert len([one for one in caught if "leading minor of order 3" in str(one.message)]) == 2 * failures
+
+
+def test_a_distribution_that_refuses_its_parameters_is_caught() -> None:
+    def normal(covariance: Any) -> Any:
+        try:
+            given = torch.distributions.MultivariateNormal(torch.zeros(3), covariance, validate_args=False)
+            return given.log_prob(torch.ones(3))
+        except LinAlgError as error:
+            return str(error)
+
+    def checked(scale: Any) -> Any:
+        try:
+            return torch.distributions.Normal(torch.zeros(2), scale, validate_args=True).log_prob(torch.ones(2))
+        except ValueError as error:
+            return str(error)
+
+    agree(normal, [GOOD, NEARLY])
+    agree(checked, [torch.ones(2), -torch.ones(2)])
+
+
+def test_an_item_that_is_not_there_is_caught() -> None:
+    def number(x: Any, i: Any) -> Any:
+        try:
+            return x[i.item()] + x[..., i]
+        except IndexError as error:
+            return str(error)
+
+    def second(x: Any, i: Any) -> Any:
+        try:
+            return x[0, None, i], x.select(1, i.item())
+        except LookupError as error:
+            return str(error)
+
+    def method(x: Any, i: Any) -> Any:
+        try:
+            return x.select(-1, i.item())
+        except IndexError as error:
+            return str(error)
+
+    def assigned(x: Any, i: Any) -> Any:
+        try:
+            x[0, i.item()] = 4.0
+        except IndexError as error:
+            return x, str(error)
+        return x
+
+    x = torch.arange(6.0).reshape(2, 3)
+    for function in (number, second, method, assigned):
+        agree(function, [(x, torch.tensor(i)) for i in (1, 2, 3, -2, -3, -4)])
+
+
+def test_a_division_by_zero_is_caught() -> None:
+    def f(n: Any, x: Any) -> Any:
+        n, x, results = n.item(), x.item(), []
+        for act in (
+            lambda: 10 // n, lambda: 10 % n, lambda: 10 / n, lambda: 10 / x, lambda: 10.0 // x, lambda: n % x, lambda: divmod(n, n),
+            lambda: int(x) // int(x), lambda: n / n,
+        ):  # fmt: skip
+            try:
+                results.append(act())
+            except ZeroDivisionError as error:
+                results.append(str(error))
+        return results
+
+    agree(f, [(torch.tensor(n), torch.tensor(x)) for n, x in [(3, 1.0), (0, 1.0), (1, 0.0), (-1, 0.0)]])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [math.sqrt, math.log, math.log2, math.log10, math.log1p, math.acos, math.asin, math.acosh, math.atanh],
+)
+def test_a_function_that_is_not_defined_for_a_number_is_caught(function: Any) -> None:
+    def f(x: Any) -> Any:
+        try:
+            return function(x.item())
+        except ValueError as error:
+            return str(error)
+
+    agree(f, [torch.tensor(value) for value in (0.5, 0.0, 1.0, -1.0, -2.0, 2.0, math.nan, math.inf, -math.inf)])
+
+
+def test_a_saved_program_goes_on_in_the_handler(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, a: Any) -> Any:
+            try:
+                return torch.linalg.cholesky(a), ""
+            except RuntimeError as error:
+                message = str(error)
+            for i in range(4):
+                try:
+                    return torch.linalg.cholesky(a + 1e-4 * 10**i * torch.eye(3)), message
+                except LinAlgError:
+                    continue
+            raise LinAlgError(f"in vain: {message}")
+
+    dy2st.save(Model(), tmp_path / "model.dy2st", input_spec=[dy2st.InputSpec([3, 3], "float32")])
+    loaded = dy2st_runtime.load(tmp_path / "model.dy2st")
+    for a in (GOOD, NEARLY):
+        factor, message = loaded(a)
+        assert torch.equal(factor, Model()(a)[0]) and message == Model()(a)[1]
+    with pytest.raises(LinAlgError, match="in vain: linalg.cholesky"):
+        loaded(-GOOD)
