@@ -179,5 +179,5 @@ def _name(node: fx.Node) -> str:
         function = node.args[0]
         return f"the call of {getattr(function, '__qualname__', function)}, which stays Python,"
     if target is control.transform_:
-        return f"torch.func.{node.args[0]}"
+        return "an except clause for what an operation raises" if node.args[0] == "attempt" else f"torch.func.{node.args[0]}"
     return str(getattr(target, "name", target)) if isinstance(target, control.Control) else str(target)

@@ -347,6 +347,169 @@ def test_a_function_that_is_not_defined_for_a_number_is_caught(function: Any) ->
     agree(f, [torch.tensor(value) for value in (0.5, 0.0, 1.0, -1.0, -2.0, 2.0, math.nan, math.inf, -math.inf)])
 
 
+NAN = torch.full((3, 3), math.nan)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.linalg.eigh, torch.linalg.eigvalsh, torch.linalg.svd, torch.linalg.svdvals, torch.linalg.pinv,
+        torch.linalg.matrix_rank, lambda a: torch.linalg.eig(a)[0], lambda a: torch.linalg.matrix_power(a, -2),
+        lambda a: torch.linalg.tensorsolve(a, torch.ones(3)), torch.cholesky_inverse,
+    ],
+)  # fmt: skip
+def test_an_algorithm_that_does_not_converge_is_caught(function: Any) -> None:
+    def f(a: Any) -> Any:
+        try:
+            return function(a)
+        except RuntimeError as error:
+            return type(error).__name__, str(error)
+
+    agree(f, [GOOD, NAN, SINGULAR])
+    agree(f, [NAN, GOOD])
+
+
+def test_gradients_go_through_an_attempt() -> None:
+    def f(a: Any) -> Any:
+        try:
+            values, vectors = torch.linalg.eigh(a)
+            return (vectors * values.exp()) @ vectors.T
+        except LinAlgError:
+            return a * 0
+
+    agree(f, [GOOD.clone().requires_grad_(), NAN.clone().requires_grad_()])
+
+
+def test_random_numbers_are_drawn_once_by_an_attempt() -> None:
+    def f(p: Any) -> Any:
+        try:
+            drawn = torch.multinomial(p, 5, replacement=True)
+        except RuntimeError as error:
+            drawn = str(error)
+        return drawn, torch.rand(2)
+
+    agree(f, [torch.ones(3), torch.zeros(3), -torch.ones(3), torch.tensor([1.0, 2.0, math.nan])])
+
+
+def _assigned(x: Any, i: Any) -> Any:
+    x[i] = 7.0
+    return x
+
+
+def _assigned_to_a_copy(x: Any, i: Any) -> Any:
+    y = x * 2
+    y[:, i] = x[0, 0]
+    return y
+
+
+INDEXED = {
+    "index": lambda x, i: x[i] * 2,
+    "index in the second dimension": lambda x, i: x[:, i],
+    "two indices": lambda x, i: x[i, i],
+    "assignment": _assigned,
+    "assignment with gradients": _assigned_to_a_copy,
+    "gather": lambda x, i: x.gather(1, i[None]),
+    "index_select": lambda x, i: x.index_select(1, i),
+    "scatter": lambda x, i: x.scatter(1, i[None], x[:1, :2]),
+    "scatter_": lambda x, i: (x * 1).scatter_(1, i[None], 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(1, i[None], x[:1, :2]),
+    "index_add_": lambda x, i: (x * 1).index_add_(0, i, x),
+    "index_copy": lambda x, i: x.index_copy(0, i, x),
+    "index_fill": lambda x, i: x.index_fill(1, i, 0.5),
+    "take": lambda x, i: x.take(i),
+    "embedding": lambda x, i: torch.nn.functional.embedding(i, x),
+    "cross_entropy": torch.nn.functional.cross_entropy,
+    "one_hot": lambda x, i: x * torch.nn.functional.one_hot(i, 3),
+    "bincount": lambda x, i: i.bincount(),
+    "repeat_interleave": lambda x, i: x.repeat_interleave(i, 0),
+    "integer division": lambda x, i: x + (i // i)[:, None],
+    "integer remainder": lambda x, i: x + (3 % i)[:, None],
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+@pytest.mark.parametrize("grad", [False, True])
+def test_indices_out_of_range_are_caught(name: str, grad: bool) -> None:
+    def f(x: Any, i: Any) -> Any:
+        try:
+            return INDEXED[name](x, i)
+        except (IndexError, RuntimeError) as error:
+            return type(error).__name__, str(error)
+
+    x = torch.arange(6.0).reshape(2, 3)
+    agree(f, [(x.clone().requires_grad_(grad), torch.tensor(i)) for i in ([0, 1], [0, 5], [1, -9], [0, 0], [1, 1], [-1, 0])])
+
+
+def test_an_index_out_of_range_in_a_loop_leaves_what_was_written_before() -> None:
+    def f(x: Any, i: Any) -> Any:
+        seen = []
+        for k in range(3):
+            try:
+                x[i + k] += 1
+                seen.append(x[i + k].sum())
+            except IndexError:
+                seen.append(k)
+                break
+        return x, seen
+
+    agree(f, [(torch.zeros(4, 2), torch.tensor(i)) for i in ([0, 1], [1, 2], [3, 3], [-4, 5])])
+
+
+def test_an_exception_of_another_kind_leaves_an_attempt() -> None:
+    def f(x: Any, i: Any) -> Any:
+        try:
+            return x[i]
+        except KeyError:
+            return x
+
+    agree(f, [(torch.zeros(4), torch.tensor([0, 1])), (torch.zeros(4), torch.tensor([0, 9]))])
+
+
+def test_a_saved_program_attempts_too(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, a: Any, i: Any) -> Any:
+            try:
+                values = torch.linalg.eigvalsh(a)
+                return values[i], ""
+            except LinAlgError as error:
+                return a, str(error)
+            except IndexError as error:
+                return a, str(error)
+
+    specs = [dy2st.InputSpec([3, 3], "float32"), dy2st.InputSpec([2], "int64")]
+    dy2st.save(Model(), tmp_path / "model.dy2st", input_spec=specs)
+    loaded = dy2st_runtime.load(tmp_path / "model.dy2st")
+    for a, i in [(GOOD, [0, 1]), (NAN, [0, 1]), (GOOD, [0, 5])]:
+        (values, message), (expected, said) = loaded(a, torch.tensor(i)), Model()(a, torch.tensor(i))
+        assert torch.equal(values.nan_to_num(), expected.nan_to_num()) and message == said
+
+
+def test_an_export_says_that_it_cannot_enter_a_handler(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, a: Any) -> Any:
+            try:
+                return torch.linalg.eigvalsh(a)
+            except LinAlgError:
+                return a[0]
+
+    with pytest.raises(dy2st.errors.Dy2stError, match="an except clause for what an operation raises cannot be exported"):
+        dy2st.export(Model(), tmp_path / "model.pt2", input_spec=[dy2st.InputSpec([3, 3], "float32")])
+
+
+def test_a_factorization_with_a_handler_is_exported(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, a: Any) -> Any:
+            try:
+                return torch.linalg.cholesky(a)
+            except LinAlgError:
+                return a * 2
+
+    dy2st.export(Model(), tmp_path / "model.pt2", input_spec=[dy2st.InputSpec([3, 3], "float32")])
+    exported = torch.export.load(tmp_path / "model.pt2").module()
+    for a in (GOOD, NEARLY):
+        assert torch.equal(exported(a), Model()(a))
+
+
 def test_a_saved_program_goes_on_in_the_handler(tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, a: Any) -> Any:

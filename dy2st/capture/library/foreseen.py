@@ -7,15 +7,19 @@
 
 What such an operation raises is then an exception that a tensor decides, like any other. Its words are those of the operation
 itself: it is made to fail once while the function is captured, with numbers in it that are looked for in what it says.
+
+Where nothing tells beforehand, the program attempts the operation, which then gives the number of the exception that it has raised,
+and its text, besides its results (see :mod:`dy2st_runtime.primitives.transforms`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -24,25 +28,34 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dy2st.capture.branching.branch import capture_if
 from dy2st.capture.looping.truth import condition, logical_not
 from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.recording import failing
+from dy2st.capture.recording.block import align_operands
+from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.values.kinds import number_kind
+from dy2st.capture.values.texts import RuntimeString, Text
+from dy2st_runtime.ir.operators import present
+from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.transforms import EXCEPTIONS
 
 _aten = torch.ops.aten
 _LAPACK = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _LinAlgError = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # an alias
 
+Kinds = Sequence[type[Exception]]
+
 
 class Foreseen:
     """What a capture does for an operation that may fail when the program runs.
 
-    Args:
+    Attributes:
         session: the capture.
     """
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self.session = session
 
     def operation(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Test whether an operation of torch fails.
@@ -52,8 +65,11 @@ class Foreseen:
         """
         rule = _OPERATIONS.get(func)
         if rule is None:
+            if func._schema.is_mutable and func.overloadpacket in _PACKETS:
+                name = func.overloadpacket.__name__
+                failing.refuse(self.session, _LinAlgError(), name, f"call {name} without out=, and copy what it gives")
             return NotImplemented
-        with self._session.recording():
+        with self.session.recording():
             return rule(self, *args, **kwargs)
 
     def number(self, target: Any, args: Sequence[Any]) -> None:
@@ -63,17 +79,21 @@ class Foreseen:
             return
         for kind, holds in rules:
             if self.is_caught(kind):
-                with self._session.recording():
+                with self.session.recording():
                     self.test(holds(*args), functools.partial(_of_number, target, args))
 
     def subscript(self) -> int | None:
         """Return the part of the user's subscript that an item's number stands in."""
-        location = self._session.position.locate()
+        location = self.session.position.locate()
         return None if location is None else location.subscript
 
     def is_caught(self, kind: type[Exception]) -> bool:
         """Tell whether the code is in a ``try`` statement that is for exceptions of a kind."""
-        return any(step.catches(kind()) for step in self._session.in_flight.pending)
+        return any(step.catches(kind()) for step in self.session.in_flight.pending)
+
+    def is_named(self, kind: type[Exception]) -> bool:
+        """Tell whether a clause of it names exceptions of a kind, and is for more than ``Exception``."""
+        return any(step.catches(kind()) and not step.catches(Exception()) for step in self.session.in_flight.pending)
 
     def check_dtype(self, act: Callable[[], Any], tensor: torch.Tensor) -> None:
         """Raise what an operation does for any tensor on the CPU of its dtype, which abstract values may not tell."""
@@ -99,18 +119,21 @@ class Foreseen:
             return
 
         def fail() -> None:
-            raise raised(self._asked(error))
+            with self.alone():
+                failure = error()
+            raise raised(failure)
 
         if holds is False:
             fail()
         capture_if(holds, _go_on, fail, ())
 
-    def _asked(self, error: Callable[[], Exception]) -> Exception:
-        """Return an exception whose words are put together with operations that do not fail."""
-        in_flight = self._session.in_flight
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Open a scope in which nobody catches anything: what it records does not fail, or its failure is known."""
+        in_flight = self.session.in_flight
         pending, in_flight.pending = in_flight.pending, []
         try:
-            return error()
+            yield
         finally:
             in_flight.pending = pending
 
@@ -168,7 +191,7 @@ def _cholesky(foreseen: Foreseen, matrix: torch.Tensor, upper: bool = False) -> 
     return NotImplemented
 
 
-_OPERATIONS[_aten.cholesky.default] = _cholesky
+_OPERATIONS |= dict.fromkeys(present("cholesky.default"), _cholesky)
 _POSITION, _ORDER = 1009, 7919
 
 
@@ -232,6 +255,97 @@ def _of_item(subscript: int | None, sizes: Sequence[Any], dim: int, index: Any) 
 
 _OPERATIONS[_aten.select.int] = _select
 
+# -- any other operation ---------------------------------------------------------------------------------------------------
+
+
+def _attempted(foreseen: Foreseen, kinds: Kinds, function: Any, args: Any, kwargs: Any) -> Any:
+    """Have the program run an operation and tell whether it has failed; its result where it has not."""
+    kinds = [kind for kind in kinds if foreseen.is_caught(kind)]
+    if not kinds:
+        return NotImplemented
+    session = foreseen.session
+    with foreseen.alone(), session.blocks.nested(()) as region:
+        result = function(*args, **kwargs)
+        session.checks.emit()
+        builder = region.builder
+    results = () if result is args[0] else result if isinstance(result, tuple) else (result,)
+    block = builder.finish(results)
+    like = tuple((one.dtype, one.dim()) for one in results)
+    names = tuple(_NAMES[kind] for kind in kinds)
+    failure, said = fresh_number(session.shapes, "int"), RuntimeString()
+    node = session.builder.call_raw(
+        control.transform_, ("attempt", block, (), align_operands(builder)), {"kinds": names, "like": like}
+    )  # fmt: skip
+    session.builder.bind((failure, said, *results), node)
+    for number, kind in enumerate(kinds, 1):
+        foreseen.test(failure != number, functools.partial(kind, Text.of(said)))
+    return result
+
+
+_NAMES = {kind: name for name, kind in EXCEPTIONS.items()}
+
+
+def _attempts(rule: Callable[..., Any], kinds: Kinds, *names: str) -> None:
+    """Have a rule for the overloads of operations, also for those that write their first operand; eager leaves half of that."""
+    for name in names:
+        packet = getattr(_aten, name)
+        for overload in packet.overloads():
+            in_place = getattr(getattr(_aten, f"{name}_", None), overload, None)
+            functions = [in_place] if getattr(packet, overload)._schema.is_mutable else [getattr(packet, overload), in_place]
+            for function in functions:
+                if function is not None:
+                    _OPERATIONS[function] = functools.partial(rule, kinds, function)
+
+
+def _attempt(kinds: Kinds, function: Any, foreseen: Foreseen, *args: Any, **kwargs: Any) -> Any:
+    return _attempted(foreseen, kinds, function, args, kwargs)
+
+
+def _at(kinds: Kinds, function: Any, foreseen: Foreseen, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Attempt an operation at indices, where a clause is for what it raises: most ``except Exception`` are for something else."""
+    if tensor.device.type != "cpu":
+        return NotImplemented  # others end the process
+    kinds = [kind for kind in kinds if foreseen.is_named(kind)]
+    return _attempted(foreseen, kinds, function, (tensor, *args), kwargs)
+
+
+def _subscripted(
+    kinds: Kinds,
+    function: Any,
+    foreseen: Foreseen,
+    tensor: torch.Tensor,
+    indices: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Attempt the same unless there is nothing but masks, which fit."""
+    if all(index is None or index.dtype in _MASKS for index in indices):
+        return NotImplemented
+    return _at(kinds, function, foreseen, tensor, indices, *args, **kwargs)
+
+
+def _divided(kinds: Kinds, function: Any, foreseen: Foreseen, *args: Any, **kwargs: Any) -> Any:
+    """Attempt a division of integers."""
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    if not isinstance(args[1], torch.Tensor) or any(one.dtype.is_floating_point or one.dtype.is_complex for one in tensors):
+        return NotImplemented
+    return _attempted(foreseen, kinds, function, args, kwargs)
+
+
+_MASKS = (torch.bool, torch.uint8)
+_attempts(
+    _attempt, (_LinAlgError, RuntimeError), "linalg_eigh", "linalg_eig", "linalg_eigvalsh", "linalg_eigvals", "linalg_svd",
+    "linalg_svdvals", "linalg_lstsq", "linalg_tensorinv", "linalg_tensorsolve", "linalg_pinv", "linalg_matrix_power",
+    "linalg_matrix_rank", "linalg_cond", "cholesky_inverse", "svd",
+)  # fmt: skip
+_attempts(_attempt, (RuntimeError,), "multinomial", "normal", "poisson", "binary_cross_entropy")
+_attempts(_subscripted, (IndexError,), "index", "index_put")
+_attempts(
+    _at, (IndexError, RuntimeError), "gather", "scatter", "scatter_add", "index_select", "index_add", "index_copy", "index_fill",
+    "take", "embedding", "nll_loss", "nll_loss_nd", "cross_entropy_loss", "one_hot", "bincount", "repeat_interleave",
+)  # fmt: skip
+_attempts(_divided, (RuntimeError,), "floor_divide", "div", "remainder", "fmod")
+
 # -- numbers ---------------------------------------------------------------------------------------------------------------
 
 
@@ -269,3 +383,5 @@ _defined(-7919.5, [math.log1p], lambda number: logical_not(number <= -1))
 _defined(7919.5, [math.acos, math.asin], lambda number: logical_not(number > 1), lambda number: logical_not(number < -1))
 _defined(-7919.5, [math.acosh], lambda number: logical_not(number < 1))
 _defined(7919.5, [math.atanh], lambda number: logical_not(number >= 1), lambda number: logical_not(number <= -1))
+
+_PACKETS = frozenset(operation.overloadpacket for operation in _OPERATIONS)

@@ -1,4 +1,4 @@
-"""The transforms of ``torch.func`` in a program: applied, when it runs, to a Python function that runs a block.
+"""The transforms of ``torch.func`` in a program, and attempts: applied, when it runs, to a Python function that runs a block.
 
 Everything is flat here: the function takes and gives tensors, in a tuple. Of what it gives, the last ``aux`` are passed on as they
 are, and the transform sees the others.
@@ -11,6 +11,10 @@ are, and the transform sees the others.
 | ``jvp`` | tangents, aux, strict | the results, their tangents, then what is passed on |
 | ``vjp`` | aux | the results, what is passed on, then a function from cotangents to gradients |
 | ``vmap`` | in_dims, out_dims, randomness, chunk_size | the results |
+| ``attempt`` | kinds, like | the number of the kind of exception, or 0; its text; the results |
+
+An attempt counts the kinds that it is for from 1; ``like`` has the dtypes and ranks of the results, which have no items where it
+raises.
 """
 
 from __future__ import annotations
@@ -69,6 +73,27 @@ def _vmap(function: Function, inputs: Sequence[Any], out_dims: Sequence[Any] = (
     return tuple(torch.func.vmap(function, out_dims=tuple(out_dims), **options)(*inputs))
 
 
+EXCEPTIONS: dict[str, type[Exception]] = {
+    "IndexError": IndexError,
+    "RuntimeError": RuntimeError,
+    "ValueError": ValueError,
+    "LinAlgError": torch.linalg.LinAlgError,  # type: ignore[attr-defined]  # an alias
+}
+"""The kinds of exceptions that an attempt takes by their names; archives rely on the names."""
+
+
+def _attempt(
+    function: Function, inputs: Sequence[Any], kinds: Sequence[str], like: Sequence[tuple[torch.dtype, int]]
+) -> tuple[Any, ...]:
+    try:
+        return (0, "", *function(*inputs))
+    except tuple(EXCEPTIONS[kind] for kind in kinds) as error:
+        number = next((number for number, kind in enumerate(kinds, 1) if type(error) is EXCEPTIONS[kind]), None)
+        if number is None:
+            raise
+        return (number, str(error), *(torch.empty((0,) * rank, dtype=dtype) for dtype, rank in like))
+
+
 def _split(results: tuple[Any, ...], aux: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return results[: len(results) - aux], results[len(results) - aux :]
 
@@ -84,5 +109,6 @@ TRANSFORMS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "jvp": _jvp,
     "vjp": _vjp,
     "vmap": _vmap,
+    "attempt": _attempt,
 }
 """Every transform by its name; archives rely on the names."""
