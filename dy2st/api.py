@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from dy2st import config, exporting
-from dy2st.capture.environment import users_code
+from dy2st.capture.environment import learned, users_code
 from dy2st.errors import SignatureError
 from dy2st.exporting.verification import ExportOptions
 from dy2st.frames import plainly
@@ -24,6 +24,7 @@ from dy2st.static.static_function import StaticFunction
 from dy2st_runtime import module
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.passes.application import Pass
+from dy2st_runtime.primitives import islands
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _M = TypeVar("_M", bound=torch.nn.Module)
@@ -109,27 +110,45 @@ def to_static(
     return make if function is None else make(function)
 
 
-def not_to_static(function: _F) -> _F:
-    """Call a function as it is written when a static function calls it.
+@overload
+def not_to_static(function: _F, *, returns: Any = ...) -> _F: ...
+@overload
+def not_to_static(function: None = ..., *, returns: Any = ...) -> Callable[[_F], _F]: ...
+def not_to_static(function: _F | None = None, *, returns: Any = learned.LEARNED) -> Any:
+    """Run a function as Python where a static function calls it: at each call, with real tensors, and any code in it.
 
-    Tensor operations inside are recorded all the same; asking a tensor for its truth value there is an error. The Python code runs
-    when a program is captured, once. What it reads (its globals, closure, arguments, and the attributes of them that it names)
-    belongs to the call's signature: where something of it has changed, also by the function itself, the next call is captured anew.
+    The program calls it where it stands, in branches and loops too, and gradients flow through it. What it gives is declared, or
+    learned: a call that meets it for the first time runs in eager. Each result is compared with that. A function whose code does
+    nothing but operations on tensors is recorded instead, operation by operation. See the guide on islands.
 
     Args:
         function: a Python function.
+        returns: what it gives: an :class:`InputSpec`, ``int``, ``float``, ``bool``, ``str``, ``None``, or these in tuples, lists,
+            dicts and dataclasses.
 
     Returns:
-        The same function, marked.
+        The same function, marked; without a function, a decorator.
+
+    Raises:
+        SignatureError: ``returns`` is no declaration.
 
     Example:
-        >>> @not_to_static
-        ... def names(count):
-        ...     return [f"item {k}" for k in range(count)]
-        >>> to_static(lambda x: (x * 2, names(2)))(torch.ones(1))
-        (tensor([2.]), ['item 0', 'item 1'])
+        >>> @not_to_static(returns=float)
+        ... def median(x):
+        ...     return statistics.median(x.tolist())
+        >>> to_static(lambda x: x - median(x) if x.sum() > 0 else x)(torch.tensor([1.0, 2.0, 9.0]))
+        tensor([-1.,  0.,  7.])
     """
-    function.__dy2st_not_to_static__ = True  # type: ignore[attr-defined]
+    mark = islands.Mark(None if returns is learned.LEARNED else learned.declared(returns))
+    if function is None:
+        return functools.partial(_marked, mark=mark)
+    return _marked(function, mark)
+
+
+def _marked(function: _F, mark: islands.Mark) -> _F:
+    setattr(function, learned.MARK, mark)
+    if isinstance(function, types.FunctionType):
+        learned.register(function.__code__)
     return function
 
 

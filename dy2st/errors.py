@@ -17,10 +17,11 @@
     ├── LoadError                            a file is not an archive, or a damaged one
     ├── BackendError (ValueError)            an executor that does not exist, or cannot be used here, was asked for
     ├── BuildError                           the native executor cannot be built
+    ├── IslandError (TypeError)              Python that a program calls gives something else than before
     ├── StepLimitError                       the loops of a call make more iterations than the caller allows
     └── TracingError                         torch.jit.trace would keep one path of a program
 
-The root and the last eight, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
+The root and the last nine, from ``SignatureError`` on, are defined by `dy2st_runtime.errors`, which a deployment host has without
 dy2st.
 """
 
@@ -34,6 +35,7 @@ from dy2st_runtime.errors import (
     BackendError,
     BuildError,
     Dy2stError,
+    IslandError,
     LoadError,
     ProgramError,
     SaveError,
@@ -51,6 +53,7 @@ __all__ = [
     "DataDependentError",
     "Dy2stError",
     "ExportError",
+    "IslandError",
     "LeakError",
     "LoadError",
     "Location",

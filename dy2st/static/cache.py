@@ -13,6 +13,7 @@ from dy2st.capture.environment.sizes import Place
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
+from dy2st_runtime.primitives import control
 
 
 @dataclasses.dataclass
@@ -163,6 +164,20 @@ class ProgramCache:
         self._table = table
         return added
 
+    def drop_with(self, island: Any) -> None:
+        """Forget the programs that call an island: it gives something that they cannot go on with."""
+        kept = {key: tuple(e for e in entries if not _calls(e.captured, island)) for key, entries in self._table.items()}
+        alive = [entry for entries in kept.values() for entry in entries]
+        self._table = {key: entries for key, entries in kept.items() if entries}
+        self.routes = {
+            spelling: tuple(route for route in routes if any(route.entry is entry for entry in alive))
+            for spelling, routes in self.routes.items()
+        }
+
     def clear(self) -> None:
         """Forget all programs."""
         self._table, self.routes = {}, {}
+
+
+def _calls(captured: Captured, island: Any) -> bool:
+    return any(node.target is control.call_ and node.args[0] is island for node in captured.program.nodes())

@@ -12,7 +12,9 @@ from typing import Any
 from dy2st.capture import on_raise
 from dy2st.capture.attributes.tensor_attributes import Marks
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
+from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
+from dy2st.errors import IslandError
 from dy2st.static.cache import Entry
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
@@ -50,7 +52,9 @@ class Route:
         return run_and_write(self.entry.captured, self.run, inputs, values)
 
 
-def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values: Sequence[Any]) -> Any:
+def run_and_write(
+    captured: Captured, run: Runner, inputs: Sequence[Any], values: Sequence[Any], arguments: Sequence[Any] = ()
+) -> Any:
     """Run a program, write what it leaves outside, also where it raises, and put the result together.
 
     Args:
@@ -58,6 +62,10 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
         run: runs it.
         inputs: of the program.
         values: of its sources.
+        arguments: what the sources start from.
+
+    Raises:
+        IslandError: Python that the program calls has changed what the program has read.
     """
     on_raise.begin()
     try:
@@ -68,12 +76,23 @@ def run_and_write(captured: Captured, run: Runner, inputs: Sequence[Any], values
         if captured.program.effects and not has_left:
             on_raise.miss()
         raise
+    if len(captured.late):
+        _check_late(captured, arguments)
     written = captured.outside
     result = written.known(values)
     if written.effects:
         with CAPTURE_LOCK.writing():
             outputs = written.write(values, outputs, result)
     return unflatten(captured.program.out_structure, outputs, result)
+
+
+def _check_late(captured: Captured, arguments: Sequence[Any]) -> None:
+    broken = captured.late.failure(fetch(captured.sources, arguments))
+    if broken is not None:
+        raise IslandError(
+            f"Python that {captured.program.name} calls has changed {broken.source.name}, and what the program does after the call "
+            f"relies on it ({broken.expected}); read it in the function that changes it, and give it back"
+        )
 
 
 def with_marks(run: Runner, marks: Mapping[int, Marks]) -> Runner:
@@ -106,7 +125,7 @@ def find(signature: CallSignature, call: Call, entry: Entry, call_shape: CallSha
         bound: whether the function is bound to an object, which comes first.
         run: runs the program.
     """
-    if entry.captured.guards.once:
+    if entry.captured.guards.once or len(entry.captured.late):
         return None
     try:
         return Route(entry, match_function(signature, call, entry.captured, call_shape, bound), run)

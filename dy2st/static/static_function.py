@@ -18,11 +18,13 @@ import torch
 
 from dy2st import config, logs
 from dy2st.capture import on_raise
+from dy2st.capture.calls.islands import UnknownIslandError
+from dy2st.capture.environment import learned
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.session.session import current
-from dy2st.errors import Dy2stError
+from dy2st.errors import Dy2stError, IslandError
 from dy2st.frames import hide, plainly
 from dy2st.options import Options
 from dy2st.static.cache import Entry, Lookup, ProgramCache
@@ -192,6 +194,8 @@ class StaticFunction:
                         return route.follow(*matched)
             return self._run(args, kwargs, call_shape)
         except BaseException as error:
+            if isinstance(error, IslandError) and error.island is not None:
+                self._cache.drop_with(error.island)
             if on_raise.has_missed() and isinstance(error, Exception):
                 self._write_as_of(args, kwargs)
             hide(error)
@@ -203,6 +207,8 @@ class StaticFunction:
         call = self._call(args, kwargs)
         lookup = self._programs.look_up(call)
         result = lookup if lookup.entry is not None else self._capture(call, lookup)
+        if isinstance(result, UnknownIslandError):
+            return self._learn(args, kwargs, result)
         if isinstance(result, Exception):
             return self._run_eager(call, args, kwargs, result)
         call, _, entry, values, _ = result
@@ -214,7 +220,7 @@ class StaticFunction:
         inputs = [*call.inputs, *(get(values) for get in captured.states)]
         if logs.execution.isEnabledFor(logging.DEBUG):
             run = functools.partial(_timed, run, captured.program.name)
-        return run_and_write(captured, run, inputs, values)
+        return run_and_write(captured, run, inputs, values, call.arguments)
 
     def _write_as_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Write what the program has written outside that has just failed: it runs again, and records that as it goes.
@@ -253,7 +259,10 @@ class StaticFunction:
         Or, where the function may run as it is written, why there cannot be one.
         """
         if self._eager is None:
-            return self._programs.capture(call, lookup)
+            try:
+                return self._programs.capture(call, lookup)
+            except UnknownIslandError as error:
+                return error
         refused = self._eager.error_of(call.key)
         if refused is not None:
             return refused
@@ -261,6 +270,12 @@ class StaticFunction:
             return self._programs.capture(call, lookup)
         except Exception as error:
             return error
+
+    def _learn(self, args: tuple[Any, ...], kwargs: dict[str, Any], unknown: UnknownIslandError) -> Any:
+        """Run a call in eager to see what the islands on its way give."""
+        with learned.learning(lambda: current() is not None):
+            result = self.__dy2st_original__(*args, **kwargs)
+        return result
 
     def _run_eager(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Any:
         """Run as written what cannot be captured; an error of the user's own code comes up again, and decides nothing."""

@@ -6,6 +6,7 @@
     ├── LoadError         a file is not an archive, is damaged, or asks for what this version does not have
     ├── SignatureError    (TypeError) the arguments of a call do not fit the program
     ├── BackendError      (ValueError) an executor that does not exist, or cannot be used here, was asked for
+    ├── IslandError       (TypeError) Python that a program calls gives something else than before
     ├── StepLimitError    the loops of a call make more iterations than the caller allows
     ├── TracingError      torch.jit.trace would keep one path of a program
     └── BuildError        the native executor cannot be built
@@ -78,6 +79,21 @@ class BackendError(Dy2stError, ValueError):
     Cause: a misspelled ``backend=``, or environment variable ``DY2ST_BACKEND``; a package that the executor needs is missing.
     Fix: the message lists those there are, or says what to install.
     """
+
+
+class IslandError(Dy2stError, TypeError):
+    """A function of Python that a program calls does what the program cannot go on with.
+
+    Cause: a function marked ``@not_to_static`` gives something of another kind (structure, dtype, number of dimensions) than it
+    gave before or than is declared, or changes the dtype or shape of an argument, or a list that is made for it.
+    Example: a function that gives a float the first time and ``None`` the second.
+    Fix: give the same kind each time. What is learned widens: after the error, both kinds are known.
+    """
+
+    def __init__(self, message: str, island: object | None = None) -> None:
+        super().__init__(message)
+        self.island = island
+        """Whose result was of another kind, where that is the cause."""
 
 
 class StepLimitError(Dy2stError):

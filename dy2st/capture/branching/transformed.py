@@ -97,7 +97,11 @@ def capture(session: Session, function: Any, call: Call, has_aux: bool = False) 
             leaves[position] = value = session.new_value(kind)
             session.builder.bind(value, session.builder.placeholder("given", value))
         args, kwargs = tree_unflatten(leaves, call.spec)
-        result = session.call(function, *args, **kwargs)
+        session.transforms.append(call.name)
+        try:
+            result = session.call(function, *args, **kwargs)
+        finally:
+            session.transforms.pop()
         return _parted(call.name, result) if has_aux else (result, ())
 
     try:

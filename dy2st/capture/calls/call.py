@@ -25,7 +25,7 @@ from dy2st import errors
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
-from dy2st.capture.calls import autograd_functions, managers, modules, opaque, variables
+from dy2st.capture.calls import autograd_functions, islands, managers, modules, opaque, variables
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.calls.looked_into import WITHOUT_ORDER, looked_into
 from dy2st.capture.calls.plain import call_plain, over_argument, replaced, union_among
@@ -214,6 +214,8 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
     function = as_written(function)
+    if islands.is_island(session, function):
+        return islands.call(session, function, args, kwargs)
     if opaque.is_opaque(function):
         opaque.look(session, function, args, kwargs)
         return call_plain(session, function, args, kwargs)

@@ -13,6 +13,7 @@ from dy2st import errors
 from dy2st.capture.attributes import access
 from dy2st.capture.attributes.attributes import attr, has_attr
 from dy2st.capture.calls import variables
+from dy2st.capture.environment.learned import MARK
 from dy2st.capture.environment.users_code import is_in_skipped_package, is_users_function
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
@@ -37,14 +38,14 @@ def is_opaque(function: Any) -> bool:
     """Tell whether a function of the user's is called as it is: it is marked, or its source is not known."""
     if not isinstance(function, types.FunctionType):
         return False
-    if getattr(function, "__dy2st_not_to_static__", False):
+    if getattr(function, MARK, False):
         return True
     return function.__code__.co_filename == "<string>" and not is_in_skipped_package(function)
 
 
 def look(session: Session, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Guard what a function may read: its variables and arguments, and the attributes of them that it names."""
-    for part in _with_helpers(function):
+    for part in with_helpers(function):
         variables.track(session, part, _names(part.__code__), session.tracker.source_of(part) is not None)
     results = [*args, *kwargs.values(), *reached(function)]
     access.look_into(session, *results)
@@ -78,18 +79,18 @@ def reached(function: Callable[..., Any]) -> list[Any]:
     """
     if not is_opaque(function):
         return []
-    return [value for part in _with_helpers(function) for value in _held(part)]
+    return [value for part in with_helpers(function) for value in found(part)]
 
 
-def _with_helpers(function: Any) -> list[types.FunctionType]:
+def with_helpers(function: Any) -> list[types.FunctionType]:
     """Return a function, and those of the user's that it finds: none of them is converted where it calls them."""
     results = [function]
     for part in results:
-        results += [value for value in _held(part) if is_users_function(value) and value not in results]
+        results += [value for value in found(part) if is_users_function(value) and value not in results]
     return results
 
 
-def _held(function: types.FunctionType) -> Iterator[Any]:
+def found(function: types.FunctionType) -> Iterator[Any]:
     """Yield the values of the variables from outside that a function names."""
     space = function.__globals__
     yield from (space[name] for name in _names(function.__code__).global_names if name in space)

@@ -47,7 +47,7 @@ _OF_MODULES = frozenset(vars(torch.nn.Module()))
 
 def called(session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call a function, and note what it writes to what it is given, and finds itself."""
-    before = _held((*args, *kwargs.values(), *opaque.reached(function)))
+    before = reached((*args, *kwargs.values(), *opaque.reached(function)))
     if not before:
         return function(*args, **kwargs)
     try:
@@ -90,7 +90,7 @@ def _members(module: torch.nn.Module) -> dict[str, Any]:
     return {name: item for table in (vars(module), *tables) for name, item in table.items()}
 
 
-def _held(values: Iterable[Any]) -> list[tuple[Any, Any]]:
+def reached(values: Iterable[Any]) -> list[tuple[Any, Any]]:
     """Return the objects that can be reached, with copies of what they hold."""
     results: list[tuple[Any, Any]] = []
     waiting, seen = collections.deque(values), set[int]()

@@ -233,6 +233,20 @@ class GuardTable:
         """Return the conditions on the value of one source, and on others being the same object."""
         return [guard for guard in self._guards.values() if source in guard.sources]
 
+    def copied(self) -> dict[tuple[int, str], Guard]:
+        """Return the conditions by now, for :meth:`replace`."""
+        return dict(self._guards)
+
+    def replace(self, guards: dict[tuple[int, str], Guard]) -> None:
+        """Have other conditions."""
+        self._guards = guards
+
+    def only(self, wanted: Callable[[Source], bool]) -> GuardTable:
+        """Return the conditions on some of the sources."""
+        result = GuardTable()
+        result._guards = {key: guard for key, guard in self._guards.items() if any(map(wanted, guard.sources))}
+        return result
+
     def failure(self, values: Sequence[Any]) -> Guard | None:
         """Return the first condition that does not hold; ``None`` when the program fits.
 

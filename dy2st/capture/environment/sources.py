@@ -41,10 +41,17 @@ class Source:
 
 
 class SourceTable:
-    """All sources of one program; parents come before children."""
+    """All sources of one program; parents come before children.
+
+    Attributes:
+        late: the indices of those that were asked for since :meth:`begin_late`; ``None`` before that.
+        all_late: whether all count as such.
+    """
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
+        self.late: set[int] | None = None
+        self.all_late = False
         self._known: dict[tuple[Any, ...], Source] = {}
 
     def argument(self, position: int, name: str) -> Source:
@@ -108,7 +115,30 @@ class SourceTable:
         if key not in self._known:
             self._known[key] = source = Source(parent, name, step, len(self.sources), key)
             self.sources.append(source)
+        if self.late is not None:
+            self.late.add(self._known[key].index)
         return self._known[key]
+
+    def begin_late(self, repeats: bool) -> None:
+        """Note that the program calls something here that may change what sources give.
+
+        Args:
+            repeats: whether that may be before what was read until now.
+        """
+        self.late = set() if self.late is None else self.late
+        self.all_late |= repeats
+
+    def is_late(self, source: Source) -> bool:
+        """Tell whether code under capture may have read a source after such a call.
+
+        Variables are read whenever their function runs, and what a container holds when the container is met.
+        """
+        if self.late is None:
+            return False
+        parent = source.parent
+        if self.all_late or source.index in self.late or source.key[0] == "cell" or parent is None:
+            return True
+        return source.key[0] == "item" and (parent.key[0] == "held" or self.is_late(parent))
 
 
 def referent(reference: Any) -> Any:

@@ -81,6 +81,15 @@ class Tracker:
         self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
         """Modules, with copies of their tables of parameters, buffers and attributes."""
 
+    def known(self) -> tuple[Any, ...]:
+        """Return what has been met and is guarded by now, for :meth:`forget_since`."""
+        return tuple(map(dict, (self._objects, self._abstracts, self._tensors, self._modules))), self.guards.copied()
+
+    def forget_since(self, known: tuple[Any, ...]) -> None:
+        """Forget what has been met since: nobody has looked at it, as it turns out."""
+        (self._objects, self._abstracts, self._tensors, self._modules), guards = known
+        self.guards.replace(guards)
+
     def source_of(self, value: Any) -> Source | None:
         """Return where an object or tensor came from, if it came from outside."""
         result = self._tensors.get(id(value)) or self._objects.get(id(value))

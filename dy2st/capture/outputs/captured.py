@@ -39,6 +39,7 @@ class Captured:
         asked_orders: the keys, in order, of dicts whose order the code asked for.
         marks: what Python knows of outputs that the program makes, by position.
         writes: whether the code writes to anything but its own variables, on whatever way.
+        late: the guards on what may have been read after Python that the program calls, and that may change it.
     """
 
     program: Program
@@ -56,6 +57,7 @@ class Captured:
     asked_orders: frozenset[tuple[Any, ...]]
     marks: Mapping[int, Marks]
     writes: bool
+    late: GuardTable
 
     @functools.cached_property
     def outside(self) -> Written:

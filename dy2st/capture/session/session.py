@@ -96,6 +96,7 @@ class Session:
         recorder: the dispatch mode that records.
         open_autocasts: nodes of the autocast contexts that the code is in.
         sites: what became of each control-flow statement.
+        transforms: the names of the transforms of ``torch.func`` around the code that runs.
         asked: what the user's code asked about the mode of the call, with the line that asked first.
     """
 
@@ -125,6 +126,7 @@ class Session:
         self._functions: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         self.open_autocasts: list[Any] = []
         self.sites: dict[tuple[str, int, str], Site] = {}
+        self.transforms: list[str] = []
         self.asked: dict[str, Location | None] = {}
 
     # -- where we are ------------------------------------------------------------------------------------------------------
