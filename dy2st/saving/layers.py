@@ -92,7 +92,9 @@ def without_eager(static: StaticFunction) -> Iterator[None]:
 
 
 def _runs_eager(static: StaticFunction, reason: str) -> str:
-    return f"{static.__qualname__} cannot be saved, since it runs as it is written (full_graph=False): {reason}"
+    return (
+        f"{static.__qualname__} cannot be saved, since it runs as it is written, all of it or a part (full_graph=False): {reason}"
+    )
 
 
 def description(layer: Any, statics: Mapping[str, StaticFunction]) -> dict[str, str]:

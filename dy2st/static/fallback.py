@@ -6,6 +6,7 @@ import dataclasses
 import random
 import threading
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class Fallback:
         self.unconvertible = unconvertible
         self._refused: dict[Any, Exception] = {}
         self._counts: dict[str, int] = {}
+        self._islands: set[tuple[str, int, str]] = set()
         self._lock = threading.Lock()
 
     def error_of(self, key: Any) -> Exception | None:
@@ -60,6 +62,18 @@ class Fallback:
             self._counts[reason] = calls = self._counts.get(reason, 0) + 1
         if calls == 1:
             warnings.warn(f"dy2st runs {self.name} as it is written: {reason}", EagerWarning, level_outside())
+
+    def warn_of_islands(self, islands: Mapping[tuple[str, int, str], str]) -> None:
+        """Say once of each function that it runs as Python in programs that are captured around it.
+
+        Args:
+            islands: the functions, with the reasons.
+        """
+        with self._lock:
+            new = {key: reason for key, reason in islands.items() if key not in self._islands}
+            self._islands |= new.keys()
+        for (_, _, function), reason in new.items():
+            warnings.warn(f"dy2st runs {function} as Python in {self.name}: {reason}", EagerWarning, level_outside())
 
     def report(self) -> tuple[EagerCalls, ...]:
         """Return the reasons so far."""

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dy2st import config, constructs, logs
+from dy2st.capture.calls.islands import UnknownIslandError, culprit
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
+from dy2st.capture.environment.learned import Key, key_of
 from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
@@ -27,7 +29,7 @@ from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
 from dy2st.static.conversion import convert_callee
 from dy2st.static.dynamic_state import Dims, DynamicState, Miss
-from dy2st.static.fallback import random_states, set_random_states
+from dy2st.static.fallback import random_states, reason_of, set_random_states
 from dy2st.static.fast_path import Route
 from dy2st.static.leaks import check as check_leaks
 from dy2st_runtime.ir.structure import Shared, walk
@@ -36,6 +38,8 @@ from dy2st_runtime.passes.application import apply_passes
 assert constructs is not None
 _cache_lock = threading.Lock()
 _OPERATORS = namespace()
+_MOST_ISLANDS = 32
+"""How many functions are left out of a program before the whole call runs as it is written."""
 
 
 class Found(NamedTuple):
@@ -61,6 +65,7 @@ class Programs:
 
     Attributes:
         cache: the programs so far.
+        islands: the functions that run as Python since they cannot be captured, with the reasons.
     """
 
     def __init__(
@@ -71,6 +76,32 @@ class Programs:
         self._dynamic = DynamicState(self.cache)
         self._underway = Underway()
         self._warned = False
+        self.islands: dict[Key, str] = {}
+
+    def capture_around(self, call: Call, lookup: Lookup) -> Lookup:
+        """Capture a call; the functions that cannot be captured run as Python in the program, the innermost ones only.
+
+        Raises:
+            UnknownIslandError: what one of them gives has to be learned first.
+            Exception: why there is no program all the same.
+        """
+        before = dict(self.islands)
+        while True:
+            try:
+                return self.capture(call, lookup)
+            except UnknownIslandError:
+                raise
+            except Exception as error:
+                key = culprit(error)
+                if (
+                    key is None
+                    or key in self.islands
+                    or key == key_of(self._function.__code__)
+                    or len(self.islands) >= _MOST_ISLANDS
+                ):
+                    self.islands = before
+                    raise
+                self.islands = {**self.islands, key: reason_of(error)}
 
     def look_up(self, call: Call) -> Lookup:
         """Return the program for a call, with all its numbers as constants, or why there is none yet."""
@@ -161,6 +192,7 @@ class Programs:
             dynamic_state,
             call.given,
             self._options,
+            islands=self.islands,
         )
 
     def recording(self, call: Call, entry: Entry) -> Captured:

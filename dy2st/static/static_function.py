@@ -10,6 +10,7 @@ import logging
 import textwrap
 import time
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -25,7 +26,7 @@ from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.session.session import current
 from dy2st.errors import Dy2stError, IslandError
-from dy2st.frames import hide, plainly
+from dy2st.frames import hide, level_outside, plainly
 from dy2st.options import Options
 from dy2st.static.cache import Entry, Lookup, ProgramCache
 from dy2st.static.calls.call import Call
@@ -34,7 +35,7 @@ from dy2st.static.conversion import conversion_error, convert_root
 from dy2st.static.difference import side_by_side
 from dy2st.static.dynamic_state import Dims
 from dy2st.static.examples import arguments_like
-from dy2st.static.fallback import Fallback
+from dy2st.static.fallback import EagerWarning, Fallback
 from dy2st.static.fast_path import find as find_route
 from dy2st.static.fast_path import run_and_write, with_marks
 from dy2st.static.leaks import with_leak_check
@@ -46,6 +47,8 @@ from dy2st_runtime.ir.program import Program
 
 RUNS_STATIC_FUNCTIONS = True
 
+_MANY = 8
+"""After so many calls that run in eager to learn what an island gives, a warning says so."""
 capture_lock = CAPTURE_LOCK
 """Whoever holds it runs alone: no thread captures meanwhile."""
 
@@ -92,6 +95,8 @@ class StaticFunction:
         """Where what is bound to a module stands in its ``__dict__``."""
         self._bound: dict[Any, StaticFunction] = {}
         """What is bound to each object that is alive, but modules, by its identity."""
+        self._learned = 0
+        """How many calls ran in eager to learn what islands give."""
         self.keeps: Any = None
         """What it keeps alive, besides the function."""
         self._eager = None if options.full_graph else Fallback(self.__qualname__, conversion_error(function))
@@ -258,24 +263,30 @@ class StaticFunction:
 
         Or, where the function may run as it is written, why there cannot be one.
         """
-        if self._eager is None:
-            try:
-                return self._programs.capture(call, lookup)
-            except UnknownIslandError as error:
-                return error
-        refused = self._eager.error_of(call.key)
+        refused = None if self._eager is None else self._eager.error_of(call.key)
         if refused is not None:
             return refused
         try:
-            return self._programs.capture(call, lookup)
-        except Exception as error:
+            return self._programs.capture(call, lookup) if self._eager is None else self._programs.capture_around(call, lookup)
+        except UnknownIslandError as error:
             return error
+        except Exception as error:
+            if self._eager is None:
+                raise
+            return error
+        finally:
+            if self._eager is not None:
+                self._eager.warn_of_islands(self._programs.islands)
 
     def _learn(self, args: tuple[Any, ...], kwargs: dict[str, Any], unknown: UnknownIslandError) -> Any:
-        """Run a call in eager to see what the islands on its way give."""
+        """Run a call in eager to see what the functions give that are to run as Python in the program."""
+        self._learned += 1
+        if self._learned == _MANY:
+            warnings.warn(
+                f"dy2st has run {self.__qualname__} as it is written {_MANY} times: {unknown}", EagerWarning, level_outside()
+            )
         with learned.learning(lambda: current() is not None):
-            result = self.__dy2st_original__(*args, **kwargs)
-        return result
+            return self.__dy2st_original__(*args, **kwargs)
 
     def _run_eager(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Any:
         """Run as written what cannot be captured; an error of the user's own code comes up again, and decides nothing."""

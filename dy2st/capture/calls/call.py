@@ -27,6 +27,7 @@ from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
 from dy2st.capture.calls import autograd_functions, islands, managers, modules, opaque, variables
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
+from dy2st.capture.calls.islands import blamed
 from dy2st.capture.calls.looked_into import WITHOUT_ORDER, looked_into
 from dy2st.capture.calls.plain import call_plain, over_argument, replaced, union_among
 from dy2st.capture.collections import deques, sets, tables
@@ -222,7 +223,8 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
     if is_skipped(function):
         session.blocks.key_orders.asks_within((args, kwargs))
         return call_plain(session, function, args, kwargs)
-    converted = session.operators.convert(function)
+    with blamed(session, function):
+        converted = session.operators.convert(function)
     if converted is None:
         return call_plain(session, function, args, kwargs)
     return enter(session, function, converted, args, kwargs, of_class or session.tracker.source_of(function) is not None)
@@ -249,7 +251,7 @@ def enter(session: Session, function: types.FunctionType, converted: Any, args: 
     written_globals = [ItemPlace(function.__globals__, name) for name in converted.written_globals]
     if bound.__code__.co_flags & inspect.CO_GENERATOR:
         return UserGenerator(session, function, bound, written_globals, (args, kwargs))
-    with session.frames.entered(bound, written_globals):
+    with session.frames.entered(bound, written_globals), blamed(session, function):
         return bound(*args, **kwargs)
 
 

@@ -7,11 +7,12 @@ and what it reads is guarded. Any other is an operation of the program.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dis
 import os
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,13 +24,13 @@ from dy2st.capture.calls.plain import call_plain, over_argument, union_among
 from dy2st.capture.diagnostics.translation import TRACING_ERRORS
 from dy2st.capture.environment import learned
 from dy2st.capture.environment.plain_values import CONSTANTS
-from dy2st.capture.environment.users_code import is_library
+from dy2st.capture.environment.users_code import is_library, is_part_of_library
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import abstract_values, tensor_traits, value_types
 from dy2st.capture.values.abstract_objects import AbstractObject, contents
-from dy2st.capture.values.signals import Signal
+from dy2st.capture.values.signals import Refused, Signal
 from dy2st.capture.values.symbolic import (
     CAPTURE_VALUES,
     SYMBOLIC_NUMBERS,
@@ -56,8 +57,43 @@ _ACTING = frozenset(
 )
 
 
+_BLAMED = "__dy2st_blamed__"
+"""The attribute of an exception that has the key of the function in which it has come up."""
+
+
+@contextlib.contextmanager
+def blamed(session: Session, function: types.FunctionType) -> Iterator[None]:
+    """Note which function cannot be captured, where it may run as Python instead: the innermost one."""
+    try:
+        yield
+    except (Exception, Refused) as error:
+        if not session.request.options.full_graph and not is_part_of_library(function):
+            kept = error.error if isinstance(error, Refused) else error
+            if not hasattr(kept, _BLAMED):
+                setattr(kept, _BLAMED, learned.key_of(function.__code__))
+        raise
+
+
+def culprit(error: BaseException) -> learned.Key | None:
+    """Return the key of the innermost function that could not be captured, as the error of a capture tells."""
+    if not isinstance(error, (errors.CaptureError, errors.ConversionError)):
+        return None
+    step: BaseException | None = error
+    result = None
+    while step is not None:
+        result = getattr(step, _BLAMED, result)
+        step = step.__cause__ or step.__context__
+    return result
+
+
 class UnknownIslandError(errors.CaptureError):
-    """What an island gives is not known yet: a call in eager shows it."""
+    """What an island gives is not known yet: a call in eager shows it.
+
+    Attributes:
+        key: of the function.
+    """
+
+    key: learned.Key
 
 
 def is_island(session: Session, function: types.FunctionType) -> bool:
@@ -281,11 +317,13 @@ class _Recording:
         known = learned.find(self._function.__code__, signature)
         if known is None or (known.kind is None and known.unknown is None):
             learned.register(self._function.__code__)
-            raise UnknownIslandError(
+            unknown = UnknownIslandError(
                 f"what {self._function.__qualname__}() gives is not known before it has been called with arguments like these",
                 self._session.here(),
                 fix="call the static function once so that it gets there, or declare it: @dy2st.not_to_static(returns=...)",
             )
+            unknown.key = learned.key_of(self._function.__code__)
+            raise unknown
         if known.unknown is not None:
             raise self._refuse(f"gives {known.unknown}", "give something of which the program can know what it is")
         return known

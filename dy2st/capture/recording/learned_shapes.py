@@ -120,9 +120,13 @@ def _is_functional(func: Any) -> bool:
     return not any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
 
 
+def _symbolic(tensor: torch.Tensor) -> list[Any]:
+    return [size for size in tensor.shape if isinstance(size, torch.SymInt)]
+
+
 def _sizes_of(tensors: Sequence[torch.Tensor]) -> Iterator[sympy.Expr]:
     for tensor in tensors:
-        yield from (size.node.expr for size in tensor.shape if isinstance(size, torch.SymInt))
+        yield from (size.node.expr for size in _symbolic(tensor))
 
 
 def _run(func: Any, args: Any, kwargs: Any, values: _Values, fill: _Fill) -> Any:
@@ -165,7 +169,7 @@ def _are_alike(first: Any, second: Any) -> bool:
 def _as_abstract(
     session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[dict[sympy.Symbol, int]]
 ) -> Learned:
-    known = [size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt)]
+    known = [size for leaf in leaves for size in _symbolic(leaf)]
     values = [[int(size.node.expr.xreplace(run)) for size in known] for run in symbols]
     learned_sizes: list[list[Any]] = []
     results = iter(tree_leaves(runs[1]))
@@ -175,7 +179,7 @@ def _as_abstract(
         dims = [_size(pair, known, values) for pair in zip(first.shape, second.shape, strict=True)]
         learned_sizes.append(dims)
         shape = [session.shapes.fresh_int(size=True) if size is None else size for size in dims]
-        order = sorted(range(first.dim()), key=lambda dim: -first.stride(dim))
+        order = sorted(range(first.dim()), key=lambda dim: -int(first.stride(dim)))
         strides: list[Any] = [1] * first.dim()
         for outer, inner in zip(reversed(order[:-1]), reversed(order[1:])):
             strides[outer] = strides[inner] * shape[inner]

@@ -122,10 +122,14 @@ class Recorder(ProxyTorchDispatchMode):
             return args[0]
         tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
-        if self._learned is not None and func.namespace != "aten":
-            self._learned.check(self.session)
+        self._check_learned(func)
         self.session.checks.emit()
         return result
+
+    def _check_learned(self, func: Any) -> None:
+        """Record the checks of sizes that the real kernel has shown; those of torch's own operators follow from the operands."""
+        if self._learned is not None and func.namespace != "aten":
+            self._learned.check(self.session)
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = recurrent.shapes_of(func, args, kwargs)

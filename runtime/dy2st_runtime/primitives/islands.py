@@ -170,7 +170,9 @@ def kind_of(value: Any, around: tuple[Any, ...] = ()) -> Kind:
         raise UnknownKindError(_unknown(value))
     if any(value is other for other in around):
         raise UnknownKindError(f"a {type(value).__name__} that holds itself")
-    return NestKind(type(value), parts[0], tuple(kind_of(part, (*around, value)) for part in parts[1]))
+    items = tuple(kind_of(part, (*around, value)) for part in parts[1])
+    item = _one_item(items) if type(value) is list else None
+    return NestKind(type(value), parts[0], items) if item is None else ListKind(item)
 
 
 def _kind_of_tensor(value: torch.Tensor) -> Kind:
