@@ -153,7 +153,7 @@ def referent(reference: Any) -> Any:
 
 def wrapped_by(partial: functools.partial[Any]) -> Any:
     """Return what a partial function calls: classes made from ``partial`` may mean something else by ``func``."""
-    return functools.partial.func.__get__(partial)  # type: ignore[attr-defined]
+    return functools.partial.func.__get__(partial)
 
 
 def behind(value: Any) -> Any:

@@ -179,7 +179,8 @@ def _as_abstract(
         dims = [_size(pair, known, values) for pair in zip(first.shape, second.shape, strict=True)]
         learned_sizes.append(dims)
         shape = [session.shapes.fresh_int(size=True) if size is None else size for size in dims]
-        order = sorted(range(first.dim()), key=lambda dim: -int(first.stride(dim)))
+        real_strides = first.stride()
+        order = sorted(range(first.dim()), key=lambda dim: -real_strides[dim])
         strides: list[Any] = [1] * first.dim()
         for outer, inner in zip(reversed(order[:-1]), reversed(order[1:])):
             strides[outer] = strides[inner] * shape[inner]
