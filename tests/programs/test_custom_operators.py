@@ -203,7 +203,7 @@ def test_functions_with_a_backward_of_their_own(function):
 
 
 @pytest.mark.parametrize("operator", [unknown, torch.ops.dy2st_custom.only_on_cpu])
-def test_an_operator_without_a_fake_kernel_is_refused(operator):
+def test_the_real_kernel_shows_what_an_operator_without_a_fake_one_gives(operator):
     def handled(x):
         try:
             return operator(x)
@@ -211,18 +211,63 @@ def test_an_operator_without_a_fake_kernel_is_refused(operator):
             return x
 
     for function in (operator, lambda x: operator(x) if x.sum() > 0 else x, handled):
-        with pytest.raises(dy2st.CaptureError, match=r"(?s)test_custom_operators.py.*register_fake"):
-            dy2st.to_static(lambda x, function=function: function(x))(torch.ones(2))
+        agree(lambda x, function=function: function(x), [torch.ones(2), -torch.ones(2)])
 
 
-def test_operands_that_only_the_real_kernel_takes_are_refused():
+@torch.library.custom_op("dy2st_custom::repeated", mutates_args=())
+def repeated(x: torch.Tensor, times: int) -> torch.Tensor:
+    return torch.cat([x] * times)
+
+
+@torch.library.custom_op("dy2st_custom::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]
+
+
+@torch.library.custom_op("dy2st_custom::turned", mutates_args=())
+def turned(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.t().contiguous(), x.sum(1) > 0
+
+
+@torch.library.custom_op("dy2st_custom::short", mutates_args=())
+def short(x: torch.Tensor) -> torch.Tensor:
+    return x[: 4 if float(x.flatten()[0]) < 100 else 2].clone()
+
+
+def test_sizes_that_runs_of_the_real_kernel_show_stay_dynamic():
+    def function(x):
+        y = repeated(x, 2)
+        turned_y, kept = turned(y)
+        found = positive(y.flatten())
+        return y.shape, turned_y * 2, kept, found.shape[0], found.sum()
+
+    static = dy2st.to_static(function, input_spec=[dy2st.InputSpec([None, 2])])
+    for length in (3, 4, 5, 1):
+        x = torch.randn(length, 2)
+        for got, wanted in zip(static(x), function(x), strict=True):
+            assert torch.equal(got, wanted) if isinstance(wanted, torch.Tensor) else got == wanted
+    assert len(static.program_cache) == 1
+
+
+def test_a_size_that_the_data_changes_after_all_is_an_error_at_run_time():
+    static = dy2st.to_static(lambda x: short(x) * 2)
+    assert static(torch.ones(6)).shape == (4,)
+    with pytest.raises(RuntimeError, match="another size than the runs"):
+        static(torch.full((6,), 200.0))
+
+
+def test_operands_that_only_the_real_kernel_takes_are_captured():
     def grouped(a, b, ends):
-        return torch._grouped_mm(a, b, offs=ends)
+        y = torch._grouped_mm(a, b, offs=ends)
+        return y * 2 if y.sum() > 0 else y
 
-    given = torch.randn(6, 16), torch.randn(2, 16, 8), torch.tensor([3, 6], dtype=torch.int32)
-    assert grouped(*given).shape == (6, 8)
-    with pytest.raises(dy2st.CaptureError, match="has no fake kernel that takes these operands"):
-        dy2st.to_static(grouped)(*given)
+    spec = [dy2st.InputSpec([None, 16]), dy2st.InputSpec([2, 16, 8]), dy2st.InputSpec([2], torch.int32)]
+    static = dy2st.to_static(grouped, input_spec=spec)
+    for rows in (6, 8, 12):
+        given = torch.randn(rows, 16), torch.randn(2, 16, 8), torch.tensor([rows // 2, rows], dtype=torch.int32)
+        for sign in (1, -1):
+            assert torch.equal(static(given[0] * sign, *given[1:]), grouped(given[0] * sign, *given[1:]))
+    assert len(static.program_cache) == 1
 
 
 def test_what_autograd_refuses_is_said_as_eager_does():

@@ -9,6 +9,7 @@ import sympy
 import torch
 
 from dy2st import errors
+from dy2st.capture.branching import new_functions
 from dy2st.capture.branching.joiner import ZEROS, Joiner
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
@@ -103,10 +104,13 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     pairs: dict[Any, tuple[Any, Any, Place | None]] = {
         key: (then.final(key, write.old), orelse.final(key, write.old), write.place) for key, write in left.items()
     }
+    for place, value, is_first in new_functions.variables(session, outcomes, left):
+        pairs[place.key] = (value, ABSENT, place) if is_first else (ABSENT, value, place)
     pairs[None] = then.value, orelse.value, None
     joiner.tell_apart(pairs.values())
     results = {key: joiner.join(*pair) for key, pair in sorted(pairs.items(), key=lambda item: not joiner.are_objects(*item[1]))}
-    places = {key: _one_place(session, write, outcomes) for key, write in left.items()}
+    places = {key: place for key, (_, _, place) in pairs.items() if place is not None}
+    places |= {key: _one_place(session, write, outcomes) for key, write in left.items()}
     blocks = [
         outcome.builder.finish(tuple(_any_numbers(leaves, joiner.fresh) if outcome.has_left else leaves))
         for outcome, leaves in zip(outcomes, joiner.leaves)

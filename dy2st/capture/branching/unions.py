@@ -49,6 +49,16 @@ def bound(union: TaggedUnion, **about: Any) -> Any:
     return union
 
 
+def narrowed(session: Session, value: Any) -> Any:
+    """Return a value without the options that what is known here excludes: a function that keeps it is called elsewhere, too."""
+    if not isinstance(value, TaggedUnion) or any(isinstance(option, Undefined) for option in value.options.values()):
+        return value
+    left = {tag: option for tag, option in value.options.items() if session.shapes.known(value.tag == tag) is not False}
+    if len(left) == len(value.options) or not left:
+        return value
+    return next(iter(left.values())) if len(left) == 1 else TaggedUnion(value.session, value.tag, left)
+
+
 def certain(value: Any, **about: Any) -> Any:
     """Return an item or attribute that is read: one that is not there raises what Python raises."""
     if isinstance(value, Undefined):

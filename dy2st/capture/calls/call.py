@@ -25,6 +25,7 @@ from dy2st import errors
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
+from dy2st.capture.branching.unions import narrowed
 from dy2st.capture.calls import autograd_functions, islands, managers, modules, opaque, variables
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.calls.islands import blamed
@@ -227,6 +228,8 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
         converted = session.operators.convert(function)
     if converted is None:
         return call_plain(session, function, args, kwargs)
+    args = tuple(narrowed(session, value) for value in args)
+    kwargs = {name: narrowed(session, value) for name, value in kwargs.items()}
     return enter(session, function, converted, args, kwargs, of_class or session.tracker.source_of(function) is not None)
 
 

@@ -8,6 +8,8 @@ So the numbers are those of eager, and transforms nest. For ``vmap``, the functi
 from __future__ import annotations
 
 import dataclasses
+import functools
+from types import CellType, FunctionType
 from typing import Any
 
 import torch
@@ -16,10 +18,10 @@ from torch.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatte
 
 from dy2st import errors
 from dy2st.capture.branching.transformed import Call, Captured, Kinds, capture, kind_of, outside, record, with_gradient
-from dy2st.capture.library.registry import handles, handles_made_by, refuses
+from dy2st.capture.library.registry import Handler, handles, handles_made_by, refuses
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.types import value_types
-from dy2st.capture.values.symbolic import RuntimeFunction
+from dy2st.capture.values.symbolic import RuntimeFunction, TaggedUnion
 from dy2st.capture.writes.places import CellPlace
 from dy2st_runtime.primitives import control
 
@@ -60,6 +62,26 @@ def _selected(given: Call, argnums: Any) -> tuple[tuple[int, ...], list[Any], Tr
     return tuple(order.index(position) for position in positions), [given.leaves[position] for position in positions], spec
 
 
+def _for_each_function(handler: Handler) -> Handler:
+    """Transform each of the functions that the transformed one may be: which it is, is decided outside of the transform."""
+
+    @functools.wraps(handler)
+    def handle(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
+        transformed = _closure(session, function).get("func")
+        if not isinstance(transformed, TaggedUnion):
+            return handler(session, function, *args, **kwargs)
+        return session.over(transformed, lambda one: handler(session, _of(function, one), *args, **kwargs))
+
+    return handle
+
+
+def _of(function: FunctionType, transformed: Any) -> FunctionType:
+    """Return what a transform makes of another function."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+    closure = tuple(CellType(transformed) if name == "func" else cell for name, cell in cells)
+    return FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+
+
 # -- gradients -----------------------------------------------------------------------------------------------------------
 
 
@@ -84,12 +106,14 @@ def _probe(value: Any) -> Any:
 
 
 @handles_made_by(torch.func.grad(_probe))
+@_for_each_function
 def _grad(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
     gradients, _, aux = _gradient(session, function, *args, **kwargs)
     return (gradients, *aux) if aux else gradients
 
 
 @handles_made_by(torch.func.grad_and_value(_probe))
+@_for_each_function
 def _grad_and_value(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
     gradients, value, aux = _gradient(session, function, *args, **kwargs)
     return gradients, (value, *aux) if aux else value
@@ -109,11 +133,13 @@ def _jacobian(session: Session, name: str, function: Any, args: tuple[Any, ...],
 
 
 @handles_made_by(torch.func.jacrev(_probe))
+@_for_each_function
 def _jacrev(session: Session, function: Any, *args: Any) -> Any:
     return _jacobian(session, "jacrev", function, args, "chunk_size")
 
 
 @handles_made_by(torch.func.jacfwd(_probe))
+@_for_each_function
 def _jacfwd(session: Session, function: Any, *args: Any) -> Any:
     argnums = _closure(session, function)["argnums"]
     if any(number < 0 for number in (argnums if isinstance(argnums, tuple) else (argnums,))):
@@ -202,6 +228,7 @@ class VjpFunction:
 
 
 @handles_made_by(torch.func.vmap(_probe))
+@_for_each_function
 def _vmap(session: Session, function: Any, *args: Any, **kwargs: Any) -> Any:
     made_with = _closure(session, function)
     size, in_dims, _, _ = vmap._process_batched_inputs(made_with["in_dims"], args, made_with["func"])

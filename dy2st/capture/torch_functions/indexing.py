@@ -152,3 +152,36 @@ def _strip_leading_ones(value: torch.Tensor, rank: int) -> torch.Tensor:
     while value.dim() > rank and isinstance(value.shape[0], int) and value.shape[0] == 1:
         value = value.squeeze(0)
     return value
+
+
+def get_item_of_batch(position: Position, tensor: Any, key: Any, func: Any) -> Any:
+    """Return an item under ``vmap``, where a tensor of one number is one for each item of the batch, and no number by itself.
+
+    Args:
+        position: of the capture.
+        tensor: what is indexed.
+        key: the subscript.
+        func: ``Tensor.__getitem__``.
+    """
+    parts = list(key) if isinstance(key, tuple) else [key]
+    if not any(_is_number(part) for part in parts) or not all(_is_basic(part) or _is_number(part) for part in parts):
+        return get_item(position, tensor, key, func)
+    if Ellipsis in [part for part in parts if not isinstance(part, torch.Tensor)]:
+        place = next(at for at, part in enumerate(parts) if part is Ellipsis)
+        missing = tensor.dim() - sum(part is not None and part is not Ellipsis for part in parts)
+        parts[place : place + 1] = [slice(None)] * missing
+    others = tuple(slice(None) if _is_number(part) else part for part in parts)
+    indices: list[Any] = [part if _is_number(part) else None for part in parts if _is_number(part) or not _is_int(part)]
+    return torch.ops.aten.index.Tensor(get_item(position, tensor, others, func), indices)
+
+
+def _is_number(part: Any) -> bool:
+    return isinstance(part, torch.Tensor) and not part.dim() and not part.is_floating_point() and part.dtype is not torch.bool
+
+
+def _is_int(part: Any) -> bool:
+    return isinstance(part, (int, torch.SymInt)) and not isinstance(part, bool)
+
+
+def _is_basic(part: Any) -> bool:
+    return part is None or part is Ellipsis or isinstance(part, slice) or _is_int(part)

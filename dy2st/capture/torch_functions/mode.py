@@ -298,6 +298,8 @@ def _batch_norm(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict
 
 @handles_torch(torch.Tensor.__getitem__)
 def _getitem(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if "vmap" in session.transforms:
+        return indexing.get_item_of_batch(session.position, args[0], args[1], func)
     return indexing.get_item(session.position, args[0], args[1], func)
 
 
