@@ -47,6 +47,8 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
     except SyntaxError as error:
         raise SourceNotFoundError(code, "the file no longer parses") from error
     results = [located for located in definitions if _may_be(located.node, code)]
+    if not results:
+        results = _renamed(definitions, code, text)
     if len(results) > 1:
         results = _narrow(results, code)
     if not results:
@@ -134,6 +136,12 @@ def _may_be(node: FunctionNode, code: types.CodeType) -> bool:
     if _first_line(node) != code.co_firstlineno:
         return False
     return _argument_names(node) == code.co_varnames[: len(_argument_names(node))] and _name(node) == code.co_name
+
+
+def _renamed(definitions: tuple[Located, ...], code: types.CodeType, text: str) -> list[Located]:
+    """Return the definitions that are those of a code object but for its name: torch 2.15 renames its decorators' functions."""
+    places = [one for one in _compiled(code.co_filename, text) if one.co_firstlineno == code.co_firstlineno and _same(one, code)]
+    return [located for located in definitions if any(_may_be(located.node, one) for one in places)]
 
 
 def _first_line(node: FunctionNode) -> int:

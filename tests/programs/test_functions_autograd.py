@@ -211,6 +211,16 @@ def test_own_backward_in_branches_and_loops():
     agree(without_method, signs(grad=True))
 
 
+power = Power.apply
+
+
+def test_own_backward_under_a_name_of_its_method():
+    def f(x):
+        return power(x, 2) if x.sum() > 0 else power(x, 0.5)
+
+    agree(f, signs(grad=True))
+
+
 def test_own_backward_with_a_forward_that_tensors_decide():
     def f(x):
         y, position = Separate.apply(x, x.sum())

@@ -58,6 +58,13 @@ def test_a_function_is_located_with_its_enclosing_class() -> None:
     assert locate(method(None).__code__).class_name == "_B"
 
 
+def test_a_function_whose_code_was_given_another_name_is_found() -> None:
+    def renamed(x: int) -> int:
+        return x + 1
+
+    assert locate(renamed.__code__.replace(co_name="no_grad")) == locate(renamed.__code__)
+
+
 def test_a_function_of_an_edited_file_is_refused() -> None:
     function = load("def f():\n    return 1\n")["f"]
     filename = function.__code__.co_filename

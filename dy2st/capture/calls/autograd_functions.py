@@ -21,7 +21,17 @@ from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import control
 
 ORIGINAL_APPLY = torch.autograd.Function.__dict__["apply"]
-apply_itself = ORIGINAL_APPLY.__func__
+
+
+def apply_itself(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
+    """Call ``function.apply`` as torch has it: a class method in Python, or since 2.15 one in C."""
+    return ORIGINAL_APPLY.__get__(None, function)(*args, **kwargs)
+
+
+def is_application(method: Any) -> bool:
+    """Tell whether a method is ``Function.apply`` of a class."""
+    owner = method.__self__
+    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and method.__name__ == "apply"
 
 
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:

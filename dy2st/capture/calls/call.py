@@ -199,8 +199,8 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
 def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: Any) -> Any:
     if isinstance(method.__self__, AbstractTuple):
         return method(*args, **kwargs)
-    if isinstance(method.__self__, type) and issubclass(method.__self__, torch.autograd.Function) and method.__name__ == "apply":
-        return autograd_functions.call_autograd_function(session, method.__self__, args, kwargs)
+    if autograd_functions.is_application(method):
+        return autograd_functions.call_autograd_function(session, method.__self__, args, kwargs)  # type: ignore[arg-type]
     if isinstance(method.__self__, collections.Counter) and method.__func__ in tables.COUNTING:
         return tables.update(session, method.__self__, *args, subtracts=method.__name__ == "subtract", **kwargs)
     if isinstance(method.__self__, random.Random) and id(method.__self__) not in session.allocations.created:
@@ -212,6 +212,12 @@ def _call_method(session: Session, method: types.MethodType, args: Any, kwargs: 
     if isinstance(method.__func__, types.FunctionType) and handler_of(method.__func__) is None:
         return _call_function(session, method.__func__, (method.__self__, *args), kwargs, of_class=True)
     return call(method.__func__, method.__self__, *args, **kwargs)
+
+
+def _call_builtin_method(session: Session, method: types.BuiltinMethodType, args: Any, kwargs: Any) -> Any:
+    if autograd_functions.is_application(method):  # written in C since torch 2.15
+        return autograd_functions.call_autograd_function(session, method.__self__, args, kwargs)  # type: ignore[arg-type]
+    return call_builtin_method(session, method, args, kwargs)
 
 
 def _call_function(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool = False) -> Any:
@@ -314,7 +320,7 @@ _KINDS: dict[type, Callable[[Session, Any, Any, Any], Any]] = {
     types.MethodType: _call_method,
     types.FunctionType: _call_function,
     type: _construct,
-    types.BuiltinMethodType: call_builtin_method,
+    types.BuiltinMethodType: _call_builtin_method,
     types.MethodWrapperType: call_wrapper,
     types.WrapperDescriptorType: _call_unbound,
     types.MethodDescriptorType: _call_unbound,
