@@ -93,7 +93,7 @@ def compile_region(
     training = any(requires_grad)
     autocast = autocast_state()
     whole = isinstance(graph, fx.GraphModule)
-    with lock, _settings(training, whole):
+    with lock, _settings(training, whole, _CHECKS_NAME_SIZES and any(dynamic)):
         env = ShapeEnv(duck_shape=False)
         mode = FakeTensorMode(shape_env=env)
         fakes = [_fake(mode, index, *given) for index, given in enumerate(zip(args, dynamic, requires_grad))]
@@ -133,8 +133,12 @@ def autocast_state() -> Any:
     return tuple((torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds)
 
 
+_CHECKS_NAME_SIZES = torch.__version__ >= "2.15"
+"""Whether generated code knows the sizes of its arguments only where it checks them; dy2st has checked them by then."""
+
+
 @contextlib.contextmanager
-def _settings(training: bool, whole: bool) -> Iterator[None]:
+def _settings(training: bool, whole: bool, checked: bool) -> Iterator[None]:
     """Apply Inductor's settings; they are part of the key of its disk cache.
 
     Loops are worth the C++ around the kernels, which takes longer to compile.
@@ -143,7 +147,7 @@ def _settings(training: bool, whole: bool) -> Iterator[None]:
     import torch._inductor.config as inductor
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(inductor.patch({"size_asserts": False, "cpp_wrapper": whole, "fallback_random": True}))
+        stack.enter_context(inductor.patch({"size_asserts": checked, "cpp_wrapper": whole, "fallback_random": True}))
         stack.enter_context(
             functorch.patch(enable_autograd_cache=False, donated_buffer=False, force_non_lazy_backward_lowering=True)
         )
