@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import dy2st
 from dy2st import InputSpec
@@ -227,3 +228,54 @@ def test_an_index_of_dynamic_length_gathers_and_adds():
         return x[i], torch.zeros(3, dtype=x.dtype).index_add(0, i, x[i])
 
     agree(f, [(vec(1, 2, 3), c) for c in counts(3, 0, 1, 7)])
+
+
+def test_a_value_that_is_sometimes_no_container_raises_where_it_is_indexed():
+    def masked(x):
+        v = 0
+        if x.sum() > 0:
+            v = x * 2
+        low = v > 1
+        if not isinstance(v, torch.Tensor):
+            return x
+        return v[low].sum()
+
+    def at_a_position(x):
+        v = None if x.sum() > 0 else x
+        return v[x.argmax()]
+
+    def of_a_number(x):
+        n = x.sum().item()
+        return n[x > 0] if x[0] > 0 else x
+
+    def caught(x):
+        v = True if x.sum() > 0 else x
+        try:
+            return v[x > 0].sum()
+        except TypeError:
+            return x
+
+    for function in (masked, at_a_position, of_a_number, caught):
+        agree(function, signs())
+
+
+def test_one_hot_has_as_many_classes_as_a_tensor_says():
+    def found(i):
+        return F.one_hot(i), F.one_hot(i, 5)
+
+    def at_least(i):
+        y = F.one_hot(i, max((i.max() + 1).item(), 3))
+        return y[..., :3], y.sum(0), y.float() @ torch.ones(y.shape[-1], 2)
+
+    def in_a_branch(i, n):
+        k = n.item()
+        return F.one_hot(i, k) * 2 if i.sum() > 3 else F.one_hot(i + 1, num_classes=k)
+
+    def by_a_tensor(i):
+        return F.one_hot(i, max(i.amax() + 1, 3))[..., :3].cumsum(0)
+
+    several = [torch.tensor(items) for items in ([0, 2, 1], [1, 1], [[0, 4]], [0, 1, 0])]
+    agree(found, several, programs=None)
+    agree(at_least, several, programs=None)
+    agree(by_a_tensor, several, programs=None)
+    agree(in_a_branch, [(several[0], torch.tensor(n)) for n in (4, -1, 1, -2, 3)] + [(several[3], torch.tensor(4))])

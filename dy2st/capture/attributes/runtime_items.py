@@ -16,7 +16,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.values import storage
-from dy2st.capture.values.kinds import is_number
+from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 
 _OF_MODULES = (torch.nn.ModuleList, torch.nn.Sequential)
@@ -52,6 +52,9 @@ def item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         return lists.get(session, session.lists.make(copied), key)
     if isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key):
         return lookup.item(session, value, key)
+    if not isinstance(value, type) and not hasattr(type(value), "__getitem__"):
+        kind = number_kind(value) if is_number(value) else type(value).__name__
+        raise raised(TypeError(f"'{kind}' object is not subscriptable"))
     raise errors.CaptureError(
         f"a {type(value).__name__} is indexed with a number that is known only at run time",
         session.here(),

@@ -19,12 +19,13 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_any, tree_leaves
 
+from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import differentiation, indexing, replacements
 from dy2st.capture.torch_functions.data_dependence import data_dependent, internal
 from dy2st.capture.torch_functions.registry import HANDLERS, Handler, handles_torch
-from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.types import lattice, tensor_traits, value_types
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, OfEachCall
 from dy2st.errors import CaptureError
@@ -262,6 +263,27 @@ def _equal(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str,
 @handles_torch(torch.allclose, torch.Tensor.allclose)
 def _allclose(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return torch.isclose(*args, **kwargs).all().item()
+
+
+@handles_torch(torch.nn.functional.one_hot)
+def _one_hot(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return ``one_hot``, whose number of classes torch takes from no symbol, and finds in no abstract tensor."""
+    given = {**dict(zip(("input", "num_classes"), args)), **kwargs}
+    indices, number = given.get("input"), given.get("num_classes", -1)
+    if not isinstance(indices, torch.Tensor) or indices.dtype is not torch.int64 or (type(number) is int and number != -1):
+        return func(*args, **kwargs)
+    if isinstance(number, torch.Tensor) and number.dim() == 0 and not number.is_floating_point():
+        number = session.to_number(number)
+    if not isinstance(number, (int, torch.SymInt)):
+        return func(*args, **kwargs)
+    operation = torch.ops.aten.one_hot.default
+    indices = session.outside.adopted(indices)
+    sizes = (*map(value_types.size_of, indices.shape), value_types.DYNAMIC)
+    with quiet():
+        result = session.fakes.tensor(value_types.TensorType(torch.int64, indices.device, sizes, None, False))
+    failing.check(session, operation, (indices, number))
+    session.builder.call(operation, (indices, number), {}, result)
+    return result
 
 
 @handles_torch(torch.is_nonzero, torch.Tensor.is_nonzero)
