@@ -64,7 +64,12 @@ def child(entry: Entry) -> dict[str, Any]:
     Returns:
         What :func:`judge` gives.
     """
-    warnings.simplefilter("ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _verdict(entry)
+
+
+def _verdict(entry: Entry) -> dict[str, Any]:
     verdict: dict[str, Any] = {"name": entry.name, "verdict": SAME, "message": ""}
     torch.manual_seed(0)
     eager = entry.make()
