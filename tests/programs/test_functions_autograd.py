@@ -322,6 +322,35 @@ def test_a_forward_of_numpy_is_refused_at_its_line():
         dy2st.to_static(ByNumpy.apply)(vec(1, 2, 3))
 
 
+class Weighted:
+    def __init__(self, weight):
+        self.weight = weight
+
+
+class ByObject(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, holder):
+        return x * holder.weight
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+@pytest.mark.parametrize("choose_weight", [lambda x: x.sum(), lambda x: 2 if x.sum() > 0 else 3, lambda x: x.sum().item()])
+def test_an_own_backward_that_gets_an_object_with_values_of_the_program_is_refused(choose_weight):
+    def f(x):
+        return ByObject.apply(x, Weighted(choose_weight(x)))
+
+    with pytest.raises(dy2st.errors.CaptureError, match="ByObject.apply.* holds values"):
+        dy2st.to_static(f)(vec(1, 2, 3, grad=True))
+    agree(f, signs())
+
+
+def test_an_own_backward_gets_an_object_with_plain_values():
+    agree(lambda x: ByObject.apply(x, Weighted(3)) if x.sum() > 0 else x, signs(grad=True))
+
+
 class Noticing(nn.Module):
     def __init__(self, register):
         super().__init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import types
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values, lattice, value_types
 from dy2st.capture.values.signals import Refused
-from dy2st.capture.values.symbolic import TaggedUnion
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion
 from dy2st_runtime.primitives import control
 
 ORIGINAL_APPLY = torch.autograd.Function.__dict__["apply"]
@@ -59,8 +60,30 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
         if not isinstance(error, (errors.DataDependentError, *TRACING_ERRORS)):
             raise
         example = _results_of_forward(session, function, args, kwargs)
+    _check_objects(session, function, (*args, *kwargs.values()))
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
     return example
+
+
+def _check_objects(session: Session, function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
+    """Refuse objects that hold values of the program: a function that is called as it is would find what stands for them."""
+    met: dict[int, Any] = {}
+    waiting = [(value, False) for value in args]
+    while waiting:
+        value, is_held = waiting.pop()
+        is_abstract = isinstance(value, torch.Tensor) and session.fakes.is_abstract(value)
+        if is_held and (is_abstract or isinstance(value, CAPTURE_VALUES)):
+            raise errors.CaptureError(
+                f"{function.__qualname__}.apply() gets an object that holds values known only when the program runs",
+                session.here(),
+                fix="pass the tensors to apply() themselves, or call it where no gradient is needed, under torch.no_grad()",
+            )
+        if id(value) in met or isinstance(value, (torch.Tensor, type, types.ModuleType)):
+            continue
+        met[id(value)] = value
+        if isinstance(value, (list, tuple, dict)):
+            waiting += [(part, is_held) for part in (value.values() if isinstance(value, dict) else value)]
+        waiting += [(part, True) for part in getattr(value, "__dict__", {}).values()]
 
 
 def _is_plain(function: type[torch.autograd.Function], args: Any, kwargs: Any) -> bool:
