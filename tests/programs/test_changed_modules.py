@@ -352,3 +352,31 @@ def test_a_parameter_is_made_at_each_call(listed: bool) -> None:
     assert first.grad is None
     assert second.grad is not None
     assert len(net.forward.program_cache) == 1
+
+
+class Placed(nn.Module):
+    """Moves its parts to where they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+        self.head = nn.Linear(3, 3)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            x = self.inner.to(x.device)(x)
+        self.cpu()
+        return self.head.float()(x), self.to(torch.float32) is self, self.to("cpu", non_blocking=True) is self
+
+
+def test_a_module_that_is_moved_to_where_it_is_stays_as_it_is():
+    model = Placed().eval()
+    static = to_static(model)
+    for x in (torch.ones(2, 3), -torch.ones(2, 3)):
+        expected, *rest = Placed.forward(model, x)
+        found, *others = static(x)
+        assert torch.equal(expected, found) and rest == others == [True, True]
+    assert len(static.forward.program_cache) == 1
+    static.head.double()
+    with pytest.raises(CaptureError, match="outside of the static function"):
+        static(torch.ones(2, 3))
