@@ -45,7 +45,7 @@ def pyro_rejection_standard_gamma() -> Subject:
     return Subject(run, [(torch.tensor([1.5, 3.0]),), (torch.tensor([1.0, 9.0]),)])
 
 
-@published("pyro")
+@published("pyro", saves=True)
 def pyro_discrete_hmm() -> Subject:
     import pyro.distributions as dist
 
@@ -133,7 +133,7 @@ def gp_marginal_likelihood() -> Subject:
     return Subject(run, [(x, torch.sin(x * 6)), (x * 3, torch.cos(x))])
 
 
-@published("linear_operator")
+@published("linear_operator", saves=True)
 def conjugate_gradients() -> Subject:
     from linear_operator.utils.linear_cg import linear_cg
 
@@ -146,7 +146,7 @@ def conjugate_gradients() -> Subject:
     return Subject(run, [(a @ a.T + torch.eye(12), b), (torch.eye(12) * 2, b)])
 
 
-@published("linear_operator")
+@published("linear_operator", saves=True)
 def linear_solve_by_cg() -> Subject:
     import linear_operator
 
@@ -159,7 +159,7 @@ def linear_solve_by_cg() -> Subject:
     return Subject(run, [(a @ a.T + torch.eye(12), torch.randn(12, 1)), (torch.eye(12), torch.randn(12, 1))])
 
 
-@published("linear_operator")
+@published("linear_operator", saves=True)
 def safe_cholesky() -> Subject:
     from linear_operator.utils.cholesky import psd_safe_cholesky
 
@@ -167,7 +167,7 @@ def safe_cholesky() -> Subject:
     return Subject(psd_safe_cholesky, [(good,), (torch.ones(2, 2),)])
 
 
-@published("linear_operator")
+@published("linear_operator", saves=True)
 def pivoted_cholesky() -> Subject:
     import linear_operator
 

@@ -60,7 +60,7 @@ def odeint_adjoint() -> Subject:
     return Subject(Model(), [(y, torch.linspace(0, 1, 3)), (y * 4, torch.linspace(0, 3, 3))])
 
 
-@published("torchdiffeq")
+@published("torchdiffeq", saves=True)
 def odeint_event() -> Subject:
     from torchdiffeq import odeint, odeint_event
 
@@ -111,7 +111,7 @@ def cdeint_of_a_spline() -> Subject:
     return Subject(CDE(), [(torchcde.hermite_cubic_coefficients_with_backward_differences(x * s),) for s in (1.0, 5.0)])
 
 
-@published("torchcde")
+@published("torchcde", saves=True)
 def interpolation_with_missing_values() -> Subject:
     import torchcde
 

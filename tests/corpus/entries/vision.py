@@ -10,7 +10,7 @@ _boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.5, 0.5, 4.5, 4.0], [9.0, 9.0, 12
 _scores = torch.tensor([0.9, 0.8, 0.3, 0.6])
 
 
-@published("kornia")
+@published("kornia", saves=True)
 def kornia_nms() -> Subject:
     from kornia.geometry.bbox import nms
 
@@ -29,7 +29,7 @@ def kornia_ransac_homography() -> Subject:
     )
 
 
-@published("kornia")
+@published("kornia", saves=True)
 def kornia_canny() -> Subject:
     from kornia.filters import Canny
 
@@ -37,7 +37,7 @@ def kornia_canny() -> Subject:
     return Subject(Canny(hysteresis=True), [(torch.rand(1, 1, 8, 8),), (torch.zeros(1, 1, 8, 8),)])
 
 
-@published("kornia")
+@published("kornia", saves=True)
 def kornia_quaternions() -> Subject:
     from kornia.geometry.conversions import rotation_matrix_to_quaternion
 
