@@ -531,3 +531,154 @@ def test_a_saved_program_goes_on_in_the_handler(tmp_path: Path) -> None:
         assert torch.equal(factor, Model()(a)[0]) and message == Model()(a)[1]
     with pytest.raises(LinAlgError, match="in vain: linalg.cholesky"):
         loaded(-GOOD)
+
+
+def test_finally_runs_where_a_factorization_fails_and_nobody_catches_it() -> None:
+    def f(a: Any) -> Any:
+        try:
+            return torch.linalg.cholesky(a)
+        finally:
+            print("finally")
+
+    @contextlib.contextmanager
+    def told() -> Any:
+        try:
+            yield
+        finally:
+            print("left")
+
+    def managed(a: Any) -> Any:
+        with told():
+            result = torch.linalg.inv(a)
+        return result
+
+    agree(f, [GOOD, NEARLY])
+    agree(managed, [GOOD, SINGULAR])
+
+
+def test_a_finally_that_returns_drops_a_failure() -> None:
+    def f(a: Any) -> Any:
+        try:
+            torch.linalg.cholesky(a)
+        finally:
+            return a * 2  # noqa: B012
+
+    agree(f, [GOOD, NEARLY])
+
+
+class Suppressing:
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __enter__(self) -> Suppressing:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
+        if kind is not None:
+            self.seen.append(str(error))
+        return kind is not None and issubclass(kind, RuntimeError)
+
+
+def test_a_context_manager_of_the_users_ends_a_failure() -> None:
+    def f(a: Any) -> Any:
+        manager, result = Suppressing(), a
+        with manager:
+            result = torch.linalg.cholesky(a)
+        return result, manager.seen
+
+    agree(f, [GOOD, NEARLY])
+
+
+def test_a_handler_that_fails_keeps_what_it_handles_behind_its_exception() -> None:
+    def f(a: Any) -> Any:
+        try:
+            try:
+                return torch.linalg.cholesky(a)
+            except RuntimeError:
+                return torch.linalg.inv(a)
+        except LinAlgError as error:
+            return str(error), str(error.__context__)
+
+    agree(f, [GOOD, NEARLY, -GOOD, SINGULAR])
+
+
+def test_messages_of_all_failures_are_collected() -> None:
+    def f(a: Any) -> Any:
+        messages = []
+        for i in range(4):
+            try:
+                result = torch.linalg.cholesky(a + 10 ** (i - 4) * torch.eye(3))
+                break
+            except (ValueError, RuntimeError) as error:
+                messages.append(f"{i}: {error}")
+        else:
+            result = None
+        return result, messages
+
+    agree(f, [GOOD, NEARLY, -GOOD])
+
+
+def test_the_number_of_attempts_comes_from_a_tensor() -> None:
+    def f(a: Any, n: Any) -> Any:
+        for i in range(int(n)):
+            try:
+                return torch.linalg.cholesky(a + 1e-4 * i * torch.eye(3)), i
+            except LinAlgError:
+                pass
+        return None, -1
+
+    agree(f, [(GOOD, torch.tensor(3)), (NEARLY, torch.tensor(3)), (NEARLY, torch.tensor(9)), (-GOOD, torch.tensor(0))])
+
+
+def test_a_recursive_helper_tries_again() -> None:
+    def tried(a: Any, n: int) -> Any:
+        if n == 0:
+            raise ValueError("in vain")
+        try:
+            return torch.linalg.cholesky(a)
+        except RuntimeError:
+            return tried(a + 1e-4 * torch.eye(3), n - 1)
+
+    def f(a: Any) -> Any:
+        return tried(a, 7)
+
+    agree(f, [GOOD, NEARLY, -GOOD])
+
+
+def test_each_matrix_of_a_batch_or_list_fails_by_itself() -> None:
+    def f(matrices: Any) -> Any:
+        results = []
+        for a in matrices:
+            try:
+                results.append(torch.linalg.cholesky(a))
+            except LinAlgError:
+                results.append(a * 0)
+        return torch.stack(results)
+
+    agree(f, [BOTH, torch.stack([GOOD, GOOD])])
+    agree(f, [([GOOD, NEARLY],), ([GOOD, GOOD + 1],)])
+
+
+def test_the_index_of_a_distribution_is_caught() -> None:
+    def f(p: Any, i: Any) -> Any:
+        given = torch.distributions.Categorical(p, validate_args=False)
+        try:
+            return given.log_prob(i)
+        except (ValueError, RuntimeError, IndexError) as error:
+            return str(error)
+
+    p = torch.tensor([1.0, 2.0])
+    agree(f, [(p, torch.tensor(1)), (p, torch.tensor(7))])
+
+
+def test_many_operations_that_may_fail_stand_in_one_body() -> None:
+    def f(x: Any, i: Any) -> Any:
+        n = i.item()
+        try:
+            total = x[n] + x[n + 1] + x[n + 2] + x[n + 3] + x[n + 4] + x[n + 5] + x[n + 6] + x[n + 7] + x[n + 8] + x[n + 9]
+            total = total + x[n + 10] / n + x[n + 11] / (n + 1) + x[n + 12] / (n - 1)
+        except (IndexError, ZeroDivisionError) as error:
+            return str(error)
+        return total
+
+    agree(f, [(torch.arange(20.0), torch.tensor(i)) for i in (2, 0, 1, 12)])

@@ -138,6 +138,10 @@ class Managed:
         """Return the undecided answer: nobody knows before it is asked."""
         return False
 
+    def sees(self, error: BaseException) -> bool:
+        """Be asked about any."""
+        return True
+
     def keeps(self, place: CellPlace) -> bool:
         """Tell whether what goes on behind it, where it ends an exception, may see a variable as it was."""
         return self.attempt is not None and self.attempt.keeps(place)

@@ -91,6 +91,10 @@ class Foreseen:
         """Tell whether the code is in a ``try`` statement that is for exceptions of a kind."""
         return any(step.catches(kind()) for step in self.session.in_flight.pending)
 
+    def is_seen(self, kind: type[Exception]) -> bool:
+        """Tell the same, or whether a ``finally`` clause or a context manager of the user's sees them."""
+        return any(step.sees(kind()) for step in self.session.in_flight.pending)
+
     def is_named(self, kind: type[Exception]) -> bool:
         """Tell whether a clause of it names exceptions of a kind, and is for more than ``Exception``."""
         return any(step.catches(kind()) and not step.catches(Exception()) for step in self.session.in_flight.pending)
@@ -157,7 +161,7 @@ def _factorized(operation: Any, checked: Any, name: str) -> None:
     """
 
     def rule(foreseen: Foreseen, *args: Any, **kwargs: Any) -> Any:
-        if not foreseen.is_caught(_LinAlgError):
+        if not foreseen.is_seen(_LinAlgError):
             return NotImplemented
         matrix = args[0]
         foreseen.check_dtype(lambda: operation(_eye_like(matrix), *map(_eye_like, args[1:]), **kwargs), matrix)
@@ -185,7 +189,7 @@ for _operation, _checked, _name in (
 
 def _cholesky(foreseen: Foreseen, matrix: torch.Tensor, upper: bool = False) -> Any:
     """Look at what the newer operation tells; the gradient of this one is computed in another way."""
-    if foreseen.is_caught(_LinAlgError):
+    if foreseen.is_seen(_LinAlgError):
         info = torch.linalg.cholesky_ex(matrix.detach(), upper=upper).info
         foreseen.test((info == 0).all(), functools.partial(_of_info, "cholesky", info))
     return NotImplemented

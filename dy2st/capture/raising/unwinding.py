@@ -107,6 +107,10 @@ class Handlers:
             return any(group.subgroup(kind) is not None for kind in self._kinds())
         return any(kind is None or matches(error, kind) for kind in self._kinds())
 
+    def sees(self, error: BaseException) -> bool:
+        """Tell whether an exception on its way does something here."""
+        return self.catches(error)
+
     def keeps(self, place: CellPlace) -> bool:
         """Return that nothing goes on behind it where an exception has passed."""
         return False
@@ -131,6 +135,10 @@ class Final:
     def catches(self, error: BaseException) -> bool:
         """Send every exception on."""
         return False
+
+    def sees(self, error: BaseException) -> bool:
+        """Run for any."""
+        return True
 
     def keeps(self, place: CellPlace) -> bool:
         """Return that nothing goes on behind it where an exception has passed."""

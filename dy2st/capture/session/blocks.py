@@ -242,7 +242,8 @@ class Blocks:
         builder = self._new_builder(self.builder)
         places = [place for region in self._regions for place in region.cells]
         places += [place for step in self._in_flight.pending for place in getattr(step, "cells", ())]
-        rest = self._begin(Rest, builder, False, [*places, *cells])
+        once = {place.key: place for place in (*places, *cells)}  # the rests around this one have those of the regions around them
+        rest = self._begin(Rest, builder, False, [*once.values()])
         rest.test = test
         self._note_variables(rest)
         if isinstance(test, torch.SymBool):
