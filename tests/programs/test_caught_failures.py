@@ -682,3 +682,45 @@ def test_many_operations_that_may_fail_stand_in_one_body() -> None:
         return total
 
     agree(f, [(torch.arange(20.0), torch.tensor(i)) for i in (2, 0, 1, 12)])
+
+
+def test_matrices_of_any_size_are_tried_again() -> None:
+    any_matrix, any_batch = [dy2st.InputSpec([None, None], "float32")], [dy2st.InputSpec([None, None, None], "float32")]
+    agree(psd_cholesky, [GOOD, NEARLY, torch.eye(5), -torch.eye(2), torch.eye(0)], spec=any_matrix)
+    agree(psd_cholesky, [BOTH, torch.eye(5)[None], -torch.eye(2)[None]], spec=any_batch)
+
+
+def test_sizes_that_do_not_fit_are_another_program() -> None:
+    def f(x: Any, y: Any) -> Any:
+        try:
+            return x + y
+        except RuntimeError as error:
+            return str(error)
+
+    calls = [(torch.ones(n), torch.ones(m)) for n, m in [(3, 3), (4, 4), (3, 4), (1, 4), (5, 3)]]
+    agree(f, calls, spec=[dy2st.InputSpec([None], "float32"), dy2st.InputSpec([None], "float32")], programs=None)
+
+
+def test_items_of_a_tensor_of_any_size_are_caught() -> None:
+    def f(x: Any, i: Any) -> Any:
+        try:
+            return x[1], x[i], x[i.item() :].sum()
+        except IndexError as error:
+            return str(error)
+
+    spec = [dy2st.InputSpec([None], "float32"), dy2st.InputSpec([], "int64")]
+    agree(f, [(torch.arange(float(n)), torch.tensor(i)) for n, i in [(4, 2), (3, 3), (1, 0), (0, 0), (5, -5)]], spec=spec)
+
+
+def test_an_attempt_gives_tensors_whose_size_the_data_tells() -> None:
+    def f(x: Any, i: Any) -> Any:
+        try:
+            rows = x.repeat_interleave(i, 0)
+            picked = rows[x[i] > 0] if rows.shape[0] == x.shape[0] else rows
+        except (RuntimeError, IndexError) as error:
+            return str(error)
+        return picked, rows.shape[0]
+
+    agree(
+        f, [(torch.arange(4.0), torch.tensor(i)) for i in ([1, 1, 1, 1], [2, 0, 1, 3], [1, -1, 1, 1], [4, 0, 0, 0], [0, 0, 0, 9])]
+    )

@@ -84,3 +84,17 @@ def test_an_exception_with_values_of_a_block_that_has_ended():
 
     with pytest.raises(CaptureError, match="outside of the block that made it"):
         to_static(f)(torch.tensor(5.0))
+
+
+def test_a_clause_for_one_item_of_a_batch_is_refused():
+    def item(a):
+        try:
+            return torch.linalg.cholesky(a)
+        except RuntimeError:
+            return a
+
+    def f(x):
+        return torch.func.vmap(item)(x)
+
+    with pytest.raises(CaptureError, match="put the try statement around vmap"):
+        to_static(f)(torch.stack([torch.eye(3), torch.eye(3)]))

@@ -89,7 +89,8 @@ def with_gradient(kind: value_types.TensorType, there: bool = True) -> value_typ
 
 def capture(session: Session, function: Any, call: Call, has_aux: bool = False) -> Captured:
     """Capture a function on abstract values of its arguments."""
-    mode = torch.is_grad_enabled()
+    mode, in_flight = torch.is_grad_enabled(), session.in_flight
+    was_in_batch, in_flight.in_batch = in_flight.in_batch, in_flight.in_batch or call.name == "vmap"
 
     def body() -> tuple[Any, Any]:
         leaves = list(call.leaves)
@@ -110,6 +111,7 @@ def capture(session: Session, function: Any, call: Call, has_aux: bool = False) 
     except NeedsRuntimeList:
         raise _writes(session, call.name, "a list that is older") from None
     finally:
+        in_flight.in_batch = was_in_batch
         _set_grad_mode(session, mode)
     return _finished(session, call, outcome, mode)
 

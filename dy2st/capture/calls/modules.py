@@ -156,6 +156,8 @@ def _routed(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
 def _routed_apply(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
     capturing = current()
     if capturing is None or capturing.recorder.is_running:
+        return autograd_functions.apply_itself(function, *args, **kwargs)
+    return autograd_functions.call_autograd_function(capturing, function, args, kwargs)
 
 
 def _routed_parameter(kind: type[torch.nn.Parameter], data: Any = None, requires_grad: bool = True) -> Any:

@@ -34,7 +34,9 @@ from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
 from dy2st.capture.values.kinds import number_kind
+from dy2st.capture.values.symbolic import MAY_BE_ABSENT
 from dy2st.capture.values.texts import RuntimeString, Text
+from dy2st.errors import CaptureError
 from dy2st_runtime.ir.operators import present
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.transforms import EXCEPTIONS
@@ -121,6 +123,13 @@ class Foreseen:
         holds = condition(holds)
         if holds is True:
             return
+
+        if self.session.in_flight.in_batch or torch._C._functorch.peek_interpreter_stack() is not None:
+            raise CaptureError(
+                "a try statement inside of torch.func.vmap is for what an operation raises for one item of the batch",
+                self.session.here(),
+                fix="put the try statement around vmap",
+            )
 
         def fail() -> None:
             with self.alone():
@@ -280,6 +289,8 @@ def _attempted(foreseen: Foreseen, kinds: Kinds, function: Any, args: Any, kwarg
     node = session.builder.call_raw(
         control.transform_, ("attempt", block, (), align_operands(builder)), {"kinds": names, "like": like}
     )  # fmt: skip
+    for one in results:
+        setattr(one, MAY_BE_ABSENT, True)
     session.builder.bind((failure, said, *results), node)
     for number, kind in enumerate(kinds, 1):
         foreseen.test(failure != number, functools.partial(kind, Text.of(said)))

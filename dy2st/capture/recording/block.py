@@ -16,7 +16,7 @@ from torch import fx
 
 from dy2st.capture.values import expressions
 from dy2st.capture.values.provenance import Provenance
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, Stale
+from dy2st.capture.values.symbolic import MAY_BE_ABSENT, SYMBOLIC_NUMBERS, RuntimeFunction, RuntimeList, Stale
 from dy2st.capture.values.texts import RuntimeString
 from dy2st_runtime.ir.printing import describe
 from dy2st_runtime.ir.program import Block, Location
@@ -211,9 +211,7 @@ class BlockBuilder:
             self._bind_number(value, node)
         elif isinstance(value, torch.Tensor) and not self._bound(value):
             self._remember(value, node)
-            for dim, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and size.node.constant is None:
-                    self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
+            self._bind_sizes(value, node)
         elif isinstance(value, (RuntimeList, RuntimeString, RuntimeFunction)):
             self._remember(value, node)
 
@@ -233,6 +231,14 @@ class BlockBuilder:
     def _bound(self, value: Any) -> bool:
         """In-place operators return their own argument, which keeps the node it has."""
         return isinstance(value, torch.Tensor) and self.knows(value)
+
+    def _bind_sizes(self, value: torch.Tensor, node: fx.Node) -> None:
+        may_be_absent = hasattr(value, MAY_BE_ABSENT)
+        for dim, size in enumerate(value.shape):
+            if not isinstance(size, torch.SymInt) or size.node.constant is not None:
+                continue
+            if not (may_be_absent and self.can_express(size.node.expr)):
+                self._lazy.setdefault(size.node.expr, (torch.ops.aten.sym_size.int, (node, dim)))
 
     def _bind_number(self, value: Any, node: fx.Node) -> None:
         expr = value.node.expr

@@ -49,6 +49,7 @@ class InFlight:
         before_failing: called before an operation that may fail when the program runs, if the program has to record what was
             written by then.
         foreseen: looks whether operations fail that are about to be recorded; ``None`` if nobody does.
+        in_batch: whether the code is captured for one item of a batch, ``torch.func.vmap``, and no branch can be for one item.
         has_written: tells whether the program has written something outside by now that can be seen when it raises.
     """
 
@@ -63,6 +64,7 @@ class InFlight:
         self.before_raise: Callable[[], None] = lambda: None
         self.before_failing: Callable[[], None] | None = None
         self.foreseen: Foreseeing | None = None
+        self.in_batch = False
         self.has_written: Callable[[], bool] = lambda: False
 
     @contextlib.contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import torch
+
 from dy2st.capture.types import absent_attributes, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
-from dy2st.capture.values.symbolic import TaggedUnion, Undefined, runtime_list, unpack_list
+from dy2st.capture.values.symbolic import MAY_BE_ABSENT, TaggedUnion, Undefined, runtime_list, unpack_list
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.ir.flattening import children, shallow
@@ -147,7 +149,12 @@ def fresh(kind: value_types.Type, maker: Maker, out: list[Any]) -> Any:
         case value_types.TaggedUnionType(options):
             tag = maker.new_value(value_types.NumberType("int"))
             out.append(tag)
-            return maker.new_union(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
+            first = len(out)
+            result = maker.new_union(tag, {i: fresh(option, maker, out) for i, option in enumerate(options)})
+            for leaf in out[first:]:
+                if isinstance(leaf, torch.Tensor):
+                    setattr(leaf, MAY_BE_ABSENT, True)
+            return result
         case value_types.ContainerType(structure, items):
             return unflatten(structure, [unpack_list(fresh(item, maker, out)) for item in items])
         case _:

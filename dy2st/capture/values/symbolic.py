@@ -16,6 +16,8 @@ from dy2st.errors import CaptureError, DataDependentError
 from dy2st_runtime.primitives import scalars
 
 SYMBOLIC_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+MAY_BE_ABSENT = "dy2st_may_be_absent"
+"""Marks an abstract tensor for which the program has another value, or none, on some ways: its sizes are not asked there."""
 
 
 class Undefined:
