@@ -45,7 +45,7 @@ from dy2st.logs import set_code_level, set_verbosity
 from dy2st.lowering import whole as _whole
 from dy2st.onnx_backend import registration
 from dy2st.static.fallback import EagerCalls, EagerWarning
-from dy2st.static.report import Report
+from dy2st.static.report import IslandCalls, Report
 from dy2st.static.rewrite import rewrite
 from dy2st.static.static_function import StaticFunction
 from dy2st.translator import ProgramTranslator, declarative
@@ -71,6 +71,7 @@ __all__ = [
     "ExportError",
     "ExportReport",
     "InputSpec",
+    "IslandCalls",
     "IslandError",
     "LeakError",
     "LoadError",

@@ -133,6 +133,7 @@ def not_to_static(function: _F | None = None, *, returns: Any = learned.LEARNED)
         SignatureError: ``returns`` is no declaration.
 
     Example:
+        >>> import statistics
         >>> @not_to_static(returns=float)
         ... def median(x):
         ...     return statistics.median(x.tolist())

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dy2st import InputSpec, to_static
+from dy2st import InputSpec, not_to_static, to_static
 
 X = torch.tensor([1.0, 2.0, 3.0])
 
@@ -149,3 +149,15 @@ def unlike_its_specification(features):
 @mistake(X)
 def library_of_numbers(x):
     return x * x.detach().numpy().max()
+
+
+@not_to_static
+def peak_of_island(x):
+    place = int(x.numpy().argmax())
+    return place if place > 0 else None
+
+
+@mistake(-X, before=[(X,), (X,)])
+def island_of_another_kind(x):
+    place = peak_of_island(x)
+    return x if place is None else x + place

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import operator
+import statistics
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from torch.distributions import Normal
 from torch.nn.utils.parametrizations import weight_norm
 from torch.utils.checkpoint import checkpoint
 
+import dy2st
 from dy2st.errors import CaptureError
 from tests.programs.values import signs
 from tests.syntax.case import Chapter
@@ -44,6 +46,19 @@ def twice(function):
 
 
 twice_chosen = twice(choose)
+
+
+@dy2st.not_to_static(returns=float)
+def median(x):
+    return statistics.median(x.tolist())
+
+
+@CHAPTER.captured("a function marked `@not_to_static`, in branches and loops: it runs as Python each time", calls=signs())
+def calls_an_island(x):
+    for _ in range(x.numel()):
+        if x.sum() > 0:
+            x = x - median(x)
+    return x
 
 
 @CHAPTER.captured("decorated functions, `functools.wraps`", calls=GRAD)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 import random
+import statistics
 
 import torch
 
@@ -229,16 +230,22 @@ def two(x, y):
     return x + y
 
 
-@dy2st.not_to_static
-def left_alone(x):
-    return x if x.sum() > 0 else -x
+@dy2st.not_to_static(returns=float)
+def median(x):
+    return statistics.median(x.tolist())
 
 
 @CHAPTER.refused(
-    "an `if` on a tensor in a function marked `@not_to_static`", calls=signs(), error=DataDependentError, says="left_alone"
+    "a function marked `@not_to_static` in a `try` statement that may catch what it raises",
+    calls=signs(),
+    error=CaptureError,
+    says="put the try statement into the function",
 )
-def calls_what_is_left_alone(x):
-    return left_alone(x) + 1
+def caught_outside_of_an_island(x):
+    try:
+        return x - median(x)
+    except statistics.StatisticsError:
+        return x
 
 
 @CHAPTER.refused(
