@@ -359,7 +359,7 @@ def _finish(
         asked_orders=frozenset(session.blocks.key_orders.asked),
         marks=value.marks,
         writes=bool(session.places.written_at),
-        late=session.tracker.guards.only(session.tracker.table.is_late),
+        late=session.tracker.guards.of_values(session.tracker.table.is_late),
         sizes=SizeConditions(
             dict(session.checks.input_sizes), tuple(dict.fromkeys(session.checks.size_conditions)), _fixed_sizes(request)
         ),

@@ -46,7 +46,7 @@ class Fallback:
         self.unconvertible = unconvertible
         self._refused: dict[Any, Exception] = {}
         self._counts: dict[str, int] = {}
-        self._islands: set[tuple[str, int, str]] = set()
+        self._islands: set[tuple[str, int, str, int]] = set()
         self._lock = threading.Lock()
 
     def error_of(self, key: Any) -> Exception | None:
@@ -63,7 +63,7 @@ class Fallback:
         if calls == 1:
             warnings.warn(f"dy2st runs {self.name} as it is written: {reason}", EagerWarning, level_outside())
 
-    def warn_of_islands(self, islands: Mapping[tuple[str, int, str], str]) -> None:
+    def warn_of_islands(self, islands: Mapping[tuple[str, int, str, int], str]) -> None:
         """Say once of each function that it runs as Python in programs that are captured around it.
 
         Args:
@@ -72,7 +72,7 @@ class Fallback:
         with self._lock:
             new = {key: reason for key, reason in islands.items() if key not in self._islands}
             self._islands |= new.keys()
-        for (_, _, function), reason in new.items():
+        for (_, _, function, _), reason in new.items():
             warnings.warn(f"dy2st runs {function} as Python in {self.name}: {reason}", EagerWarning, level_outside())
 
     def report(self) -> tuple[EagerCalls, ...]:

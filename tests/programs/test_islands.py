@@ -427,3 +427,64 @@ def test_inference_and_no_grad_reach_into_islands():
         return grad_mode(x) + y
 
     agree(f, [vec(1.0, 2.0).requires_grad_()] * 2)
+
+
+def test_a_tensor_of_outside_that_an_island_changes_is_read_anew():
+    from functools import partial
+
+    from dy2st_runtime.passes.pipeline import optimize
+
+    buffer = torch.ones(2)
+
+    @dy2st.not_to_static(returns=None)
+    def changes():
+        buffer.numpy()[:] += 1
+
+    def f(n):
+        total = buffer * 2
+        changes()
+        total = total + buffer * 2
+        for _ in range(n):
+            total = total + buffer * 2
+            changes()
+        return total
+
+    static = dy2st.to_static(f, passes=[partial(optimize, gradients=False)])
+    for n in (T(2), T(3)):
+        buffer.fill_(1.0)
+        found = static(n)
+        buffer.fill_(1.0)
+        same(found, f(n))
+
+
+def test_an_island_gives_other_gradients_with_and_without_grad_mode():
+    f = lambda x: doubled_while_small(x) * 2
+    static = dy2st.to_static(f)
+    for _ in range(3):
+        x = vec(1.0, 2.0).requires_grad_()
+        same(static(x), f(x))
+        assert static(x).requires_grad
+        with torch.no_grad():
+            same(static(x), f(x))
+        with torch.inference_mode():
+            same(static(x), f(x))
+
+
+def test_a_profiler_that_watches_goes_on_when_an_island_has_been_learned():
+    import cProfile
+
+    @dy2st.not_to_static
+    def watched(x):
+        return float(np.sum(x.numpy()))
+
+    profiler = cProfile.Profile()
+    profiler.enable()
+    assert dy2st.to_static(lambda x: watched(x) * 2)(vec(1.0, 2.0)) == 6.0
+    sum(sorted([3, 1, 2]))
+    profiler.disable()
+    assert any("sorted" in str(entry.code) for entry in profiler.getstats())
+
+
+def test_two_islands_on_one_line_are_told_apart():
+    one, other = dy2st.not_to_static(lambda x: x.tolist()[0]), dy2st.not_to_static(lambda x: x.long().tolist())
+    agree(lambda x: (one(x), other(x)), SIGNS)

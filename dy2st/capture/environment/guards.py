@@ -71,6 +71,10 @@ class Guard:
         return self.check.others if isinstance(self.check, _Distinct) else ()
 
 
+_OF_TENSORS = frozenset(("tensor", "strides", "leaf", "class"))
+"""The kinds of conditions on tensors; what a program changes of one itself, it changes at once."""
+
+
 class GuardTable:
     """The conditions of one program."""
 
@@ -241,10 +245,11 @@ class GuardTable:
         """Have other conditions."""
         self._guards = guards
 
-    def only(self, wanted: Callable[[Source], bool]) -> GuardTable:
-        """Return the conditions on some of the sources."""
+    def of_values(self, wanted: Callable[[Source], bool]) -> GuardTable:
+        """Return the conditions on Python values among some of the sources."""
         result = GuardTable()
-        result._guards = {key: guard for key, guard in self._guards.items() if any(map(wanted, guard.sources))}
+        kept = {key: guard for key, guard in self._guards.items() if guard.kind not in _OF_TENSORS and guard.kind != "never"}
+        result._guards = {key: guard for key, guard in kept.items() if any(map(wanted, guard.sources))}
         return result
 
     def failure(self, values: Sequence[Any]) -> Guard | None:

@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -34,8 +34,8 @@ _BY_VALUE = (bool, str, type(None))
 GENERATORS = 0x20 | 0x80 | 0x200
 """``CO_GENERATOR``, ``CO_COROUTINE`` and ``CO_ASYNC_GENERATOR``."""
 
-Key = tuple[str, int, str]
-Signature = Mapping[str, Any]
+Key = tuple[str, int, str, int]
+Signature = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ _lock = threading.Lock()
 
 def key_of(code: types.CodeType) -> Key:
     """Return what tells the code of a function: the nested functions of each call have one."""
-    return code.co_filename, code.co_firstlineno, code.co_name
+    return code.co_filename, code.co_firstlineno, code.co_name, hash(code)
 
 
 def register(code: types.CodeType) -> None:
@@ -105,7 +105,7 @@ def signature_of_call(
     except TypeError:
         return {}  # the call itself raises what it has to
     bound.apply_defaults()
-    return {name: signature_of(value, shown) for name, value in bound.arguments.items()}
+    return {name: signature_of(value, shown) for name, value in bound.arguments.items()} | _modes()
 
 
 def signature_of(value: Any, shown: Callable[[Any], Any] = lambda value: None) -> Any:
@@ -124,6 +124,10 @@ def signature_of(value: Any, shown: Callable[[Any], Any] = lambda value: None) -
     if isinstance(value, dict):
         return {str(key): signature_of(item, shown) for key, item in dict.items(value)}
     return "list" if isinstance(value, list) else "object"
+
+
+def _modes() -> Signature:
+    return {"gradients are on": torch.is_grad_enabled()}
 
 
 # -- what the user says ----------------------------------------------------------------------------------------------------
@@ -161,11 +165,14 @@ def learning(is_captured: Callable[[], bool]) -> Iterator[None]:
     Args:
         is_captured: tells whether the code that runs does so on abstract values.
     """
-    before = sys.getprofile()
+    before: Any = sys.getprofile()
+    in_c = before is not None and not callable(before)
+    if in_c:
+        before.disable()  # a profiler written in C, which cannot be called from here
     waiting: dict[types.FrameType, Signature] = {}
 
     def look(frame: types.FrameType, event: Any, value: Any) -> None:
-        if before is not None:
+        if before is not None and not in_c:
             before(frame, event, value)
         if event == "call":
             if key_of(frame.f_code) in _records and not frame.f_code.co_flags & GENERATORS and not is_captured():
@@ -179,7 +186,9 @@ def learning(is_captured: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.setprofile(before)
+        sys.setprofile(None if in_c else before)
+        if in_c:
+            before.enable()
 
 
 def _returns(frame: types.FrameType) -> bool:
@@ -191,4 +200,4 @@ def _of_frame(frame: types.FrameType) -> Signature:
     code, values = frame.f_code, frame.f_locals
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
-    return {name: signature_of(values.get(name)) for name in code.co_varnames[:count]}
+    return {name: signature_of(values.get(name)) for name in code.co_varnames[:count]} | _modes()

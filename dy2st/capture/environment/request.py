@@ -54,4 +54,4 @@ class Request:
     leaves_always: bool = False
     apart: frozenset[str] = frozenset()
     for_any_call: bool = False
-    islands: Mapping[tuple[str, int, str], str] = dataclasses.field(default_factory=dict)
+    islands: Mapping[tuple[str, int, str, int], str] = dataclasses.field(default_factory=dict)

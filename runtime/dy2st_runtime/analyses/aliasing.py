@@ -21,6 +21,7 @@ from torch import fx
 
 from dy2st_runtime.ir.program import Block, nested_blocks, node_blocks
 from dy2st_runtime.primitives import control, modes
+from dy2st_runtime.primitives.islands import Island
 
 _OUTSIDE = "outside"
 """Stands for the memory that was there before the call."""
@@ -97,6 +98,8 @@ class Aliasing:
                 self._memory.mark("written", value)
             for value in node.all_input_nodes if node.target in _PYTHON else ():
                 self._note_escape(value)
+            if node.target is control.call_ and isinstance(node.args[0], Island):
+                self._memory.mark("written", _OUTSIDE)  # by what it finds itself
 
     def share(self, a: fx.Node, b: fx.Node) -> bool:
         """Tell whether two values may share memory."""
