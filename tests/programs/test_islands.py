@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import gc
 import random
 import statistics
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -488,3 +491,55 @@ def test_a_profiler_that_watches_goes_on_when_an_island_has_been_learned():
 def test_two_islands_on_one_line_are_told_apart():
     one, other = dy2st.not_to_static(lambda x: x.tolist()[0]), dy2st.not_to_static(lambda x: x.long().tolist())
     agree(lambda x: (one(x), other(x)), SIGNS)
+
+
+def test_islands_run_inside_of_context_managers():
+    @contextlib.contextmanager
+    def named(name):
+        print("begin", name)
+        yield
+        print("end", name)
+
+    def f(x):
+        with named("median"):
+            y = x - median(x)
+        return y
+
+    agree(f, SIGNS)
+
+
+def test_objects_from_outside_come_as_themselves():
+    class Config:
+        def __init__(self, factor):
+            self.factor = factor
+
+    @dy2st.not_to_static
+    def scaled(x, config, owner):
+        assert type(config) is Config and isinstance(owner, torch.nn.Linear)
+        return owner(x.float()).double() * config.factor * float(np.max(x.numpy()))
+
+    linear = torch.nn.Linear(3, 3)
+    f = lambda x, config: scaled(x, config, linear) + 1
+    static = dy2st.to_static(f)
+    config = Config(2.0)
+    for x in SIGNS:
+        same(static(x, config), f(x, config))
+        config.factor += 1
+    same(static(SIGNS[0], Config(5.0)), f(SIGNS[0], Config(5.0)))
+
+
+def test_a_module_goes_with_its_programs_with_islands():
+    class Net(torch.nn.Module):
+        @dy2st.not_to_static(returns=float)
+        def part(self, x):
+            return float(np.max(x.numpy()))
+
+        def forward(self, x):
+            return self.part(x) + x
+
+    net = dy2st.to_static(Net(), backend="native")
+    same(net(vec(1.0, 2.0)), vec(3.0, 4.0))
+    gone = weakref.ref(net)
+    del net
+    gc.collect()
+    assert gone() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -137,6 +138,26 @@ def test_an_island_in_a_try_statement_is_refused():
         dy2st.to_static(f)(X)
     with pytest.warns(dy2st.EagerWarning):
         same(dy2st.to_static(f, full_graph=False)(X), f(X))
+
+
+def test_an_island_in_contextlib_suppress_is_refused():
+    def f(x):
+        with contextlib.suppress(ValueError):
+            x = by_numpy(x)
+        return x
+
+    with pytest.raises(dy2st.CaptureError, match="no program enters the except"):
+        dy2st.to_static(f)(X)
+
+
+def test_an_island_does_not_get_a_function_that_the_static_function_makes():
+    @dy2st.not_to_static(returns=float)
+    def applied(function, x):
+        return float(function(x.numpy()))
+
+    same(dy2st.to_static(lambda x: applied(np.sum, x))(X), 3.0)
+    with pytest.raises(dy2st.CaptureError, match="gets a function that the static function has made"):
+        dy2st.to_static(lambda x: applied(lambda values: values[0], x))(X)
 
 
 def test_an_island_that_looks_at_what_was_written_before_is_refused():

@@ -25,6 +25,7 @@ from dy2st.capture.diagnostics.translation import TRACING_ERRORS
 from dy2st.capture.environment import learned
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.users_code import is_library, is_part_of_library
+from dy2st.capture.raising.unwinding import Handlers
 from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
@@ -302,9 +303,9 @@ class _Recording:
             raise self._refuse("is a generator or a coroutine", "give a list of what it yields")
         if session.frames.codes.around(function):
             raise self._refuse("is defined inside the static function", "define it outside, and pass it what it reads")
-        if session.in_flight.pending:
+        if any(isinstance(step, Handlers) for step in session.in_flight.pending):
             raise self._refuse(
-                "may raise when the program runs, and no program enters the except or finally clause around it",
+                "may raise when the program runs, and no program enters the except clause around it",
                 "put the try statement into the function",
             )
 
@@ -368,11 +369,12 @@ class _Recording:
         is_written = any(key[1] == id(value) for key in session.places.written_at)
         if parts is not None and (source is None or is_argument or is_written or isinstance(value, tuple)):
             return Container(type(value), parts[0], tuple(map(self._part, parts[1])))
-        if source is None and (session.ownership.is_new(value) or session.tracker.is_fresh(value)):
+        is_made = isinstance(value, types.FunctionType) and bool(session.frames.codes.around(value))
+        if source is None and (is_made or session.ownership.is_new(value) or session.tracker.is_fresh(value)):
             raise self._given(value)
         if source is not None:
             session.tracker.guards.same(source, value)
-        return Reference(value)
+        return Reference(value, source is not None)
 
     def _list(self, value: Any, items: RuntimeList) -> Slot:
         plain = (value_types.TensorType, value_types.NumberType, value_types.StringType)

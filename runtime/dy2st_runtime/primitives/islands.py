@@ -369,13 +369,19 @@ class Known:
 
 
 class Reference:
-    """An argument that is an object from outside, held weakly where that is possible: the program belongs to it, often."""
+    """An argument that is an object from outside.
+
+    Args:
+        value: the object.
+        weakly: whether to hold it weakly, where that is possible: a guard sees to it that it is there, and the program often
+            belongs to it.
+    """
 
     __slots__ = ("get",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, weakly: bool) -> None:
         self.get: Callable[[], Any] = lambda: value
-        if not isinstance(value, types.MethodType):
+        if weakly and not isinstance(value, types.MethodType):
             with contextlib.suppress(TypeError):
                 self.get = weakref.ref(value)
 
