@@ -543,3 +543,21 @@ def test_a_module_goes_with_its_programs_with_islands():
     del net
     gc.collect()
     assert gone() is None
+
+
+def test_generators_of_random_numbers_in_attributes_and_variables_are_used_at_each_call():
+    class Noisy:
+        def __init__(self):
+            self.rng, self.other = np.random.default_rng(0), random.Random(0)
+
+        @dy2st.not_to_static
+        def noise(self, x):
+            return x + self.rng.normal() * self.other.random()
+
+    def run(make):
+        noisy = Noisy()
+        function = make(lambda x: noisy.noise(x) * 2)
+        return [function(x) for x in SIGNS]
+
+    for one, other in zip(run(lambda function: function), run(dy2st.to_static)):
+        same(one, other)

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
@@ -30,6 +31,7 @@ from dy2st.capture.session.regions import Region
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import abstract_values, tensor_traits, value_types
+from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject, contents
 from dy2st.capture.values.signals import Refused, Signal
 from dy2st.capture.values.symbolic import (
@@ -50,7 +52,8 @@ from dy2st_runtime.primitives.islands import Container, Island, Known, Reference
 
 _FOLLOWED = frozenset(
     ("torch", "math", "cmath", "operator", "functools", "itertools", "collections", "dataclasses", "typing", "enum", "copy",
-     "dy2st", "dy2st_runtime", "builtins", "types", "abc", "contextlib", "einops")
+     "dy2st", "dy2st_runtime", "builtins", "types", "abc", "contextlib", "einops", "re", "string", "heapq", "bisect", "fractions",
+     "decimal", "numbers", "textwrap", "weakref", "array")
 )  # fmt: skip
 """Modules whose functions do the same whenever they run, and nothing else."""
 _ACTING = frozenset(
@@ -58,6 +61,7 @@ _ACTING = frozenset(
 )
 
 
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, type)
 _BLAMED = "__dy2st_blamed__"
 """The attribute of an exception that has the key of the function in which it has come up."""
 
@@ -105,7 +109,7 @@ def is_island(session: Session, function: types.FunctionType) -> bool:
 def call(session: Session, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function that may be an island."""
     mark = learned.mark_of(function)
-    if mark is None or mark.returns is not None or not _is_followed(function):
+    if mark is None or mark.returns is not None or not _is_followed(function, (*args, *kwargs.values())):
         reason = session.request.islands.get(learned.key_of(function.__code__), "it is marked")
         return _recorded(session, function, args, kwargs, reason)
     followed = _Following(session, function, args, kwargs)
@@ -207,16 +211,16 @@ def _recorded(session: Session, function: types.FunctionType, args: tuple[Any, .
     return _Recording(session, function, reason).record(learned.mark_of(function), args, kwargs)
 
 
-def _is_followed(function: types.FunctionType) -> bool:
-    """Tell whether a function names nothing that does more than compute, as far as its code shows."""
+def _is_followed(function: types.FunctionType, given: tuple[Any, ...]) -> bool:
+    """Tell whether a function names nothing that does more than compute, as far as its code and its arguments show."""
     for part in opaque.with_helpers(function):
         if any(_imports_or_tries(code) for code in _codes(part.__code__)):
             return False
-        named = [
-            *opaque.found(part),
-            *(getattr(builtins, name, None) for name in part.__code__.co_names if name not in part.__globals__),
-        ]
-        if any(_acts(value) for value in named):
+        of_python = [getattr(builtins, name, None) for name in part.__code__.co_names if name not in part.__globals__]
+        found = [*opaque.found(part)]
+        tables = [storage.table_of(value) or {} for value in (*given, *found) if not isinstance(value, (type, types.ModuleType))]
+        held = [table[name] for table in tables for code in _codes(part.__code__) for name in code.co_names if name in table]
+        if any(map(_acts, (*found, *of_python, *held))):
             return False
     return True
 
@@ -235,14 +239,15 @@ def _imports_or_tries(code: types.CodeType) -> bool:
 
 
 def _acts(value: Any) -> bool:
-    if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] not in _FOLLOWED
+    """Tell whether a value is a function that does more than compute, or an object of a library that may change by itself."""
     if isinstance(value, types.BuiltinFunctionType) and value in _ACTING:
         return True
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)):
-        module = getattr(value, "__module__", None) or ""
-        return is_library(module) and module.partition(".")[0] not in _FOLLOWED
-    return False
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] not in _FOLLOWED
+    if isinstance(value, (np.ndarray, np.generic, *CAPTURE_VALUES)):
+        return False
+    module = getattr(value if isinstance(value, _NAMED) else type(value), "__module__", None) or ""
+    return is_library(module) and module.partition(".")[0] not in _FOLLOWED
 
 
 class _Recording:
