@@ -29,20 +29,20 @@ def check_number(session: Capturing, target: Any, args: Any) -> None:
     if target in _PARTIAL:
         refuse(session, ValueError(), f"math.{named}", "test what goes into it with an if statement")
     if target in _GROWING:
-        _refuse_if_named(session, OverflowError(), f"math.{named}", "test what goes into it with an if statement")
+        refuse_if_named(session, OverflowError(), f"math.{named}", "test what goes into it with an if statement")
     if target is operator.pow:
         for error in (ZeroDivisionError(), OverflowError()):
-            _refuse_if_named(session, error, "a power", "test the base and the exponent with an if statement")
+            refuse_if_named(session, error, "a power", "test the base and the exponent with an if statement")
     if target in (operator.lshift, operator.rshift):
-        _refuse_if_named(session, ValueError(), "a shift", "test by how much with an if statement")
+        refuse_if_named(session, ValueError(), "a shift", "test by how much with an if statement")
 
 
 def check_assumption(session: Capturing, text: str) -> None:
     """Do the same for sizes that must fit."""
-    _refuse_if_named(session, RuntimeError(), f"an operation that relies on {text}", "test the sizes with an if statement")
+    refuse_if_named(session, RuntimeError(), f"an operation that relies on {text}", "test the sizes with an if statement")
 
 
-def _refuse_if_named(session: Capturing, error: Exception, what: str, fix: str) -> None:
+def refuse_if_named(session: Capturing, error: Exception, what: str, fix: str) -> None:
     if any(step.catches(error) and not step.catches(Exception()) for step in session.in_flight.pending):
         refuse(session, error, what, fix)
 
