@@ -226,7 +226,7 @@ void Tape::close() {
   std::vector<autograd::Edge> edges(count);
   const std::vector<autograd::Edge> outer_edges = std::move(edges_->of);
   for (size_t part = 0, begin = 0; part < ends.size(); begin = ends[part++]) {
-    auto node = c10::make_intrusive<ProgramBackward>(record, begin, ends[part]);
+    auto node = make_node<ProgramBackward>(record, begin, ends[part]);
     for (size_t index = ends[part]; index-- > begin;) {
       for (const Operand& operand : entries[index].operands) {
         if (!record->wants(operand)) continue;

@@ -1,15 +1,28 @@
 // The node of autograd that a tape becomes.
 #pragma once
 
-#include <torch/csrc/autograd/node.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <utility>
 
 #include "tape.h"
 
 namespace dy2st {
 
 namespace autograd = torch::autograd;
+
+// What counts the references to nodes: c10::intrusive_ptr in newer releases of torch, std::shared_ptr in older ones.
+template <class Kind, class... Arguments>
+auto make_node(Arguments&&... arguments) {
+  if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, Kind>) {
+    return c10::make_intrusive<Kind>(std::forward<Arguments>(arguments)...);
+  } else {
+    return std::shared_ptr<Kind>(new Kind(std::forward<Arguments>(arguments)...), [](auto* node) { deleteNode(node); });
+  }
+}
 
 // Part of a record as a node of autograd.
 class ProgramBackward : public autograd::Node {

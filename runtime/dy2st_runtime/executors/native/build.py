@@ -42,7 +42,7 @@ _PYTHON = SOURCES / "python"
 _NAME = "dy2st_native"
 _RUNNER = "dy2st-run"
 _MAIN = "main.cpp"
-_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-DAT_PER_OPERATOR_HEADERS")
 
 _lock = threading.Lock()
 _library: list[types.ModuleType | None] = []

@@ -1,6 +1,6 @@
 #include "npy.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/empty.h>
 
 #include <cstring>
 #include <fstream>

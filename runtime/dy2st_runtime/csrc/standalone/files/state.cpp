@@ -1,6 +1,6 @@
 #include "state.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/empty.h>
 
 #include <cstring>
 
