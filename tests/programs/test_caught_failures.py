@@ -98,6 +98,19 @@ def test_an_exception_of_linear_algebra_says_what_eager_says(function: Any, dtyp
     agree(f, [a.to(dtype) for a in (GOOD, NEARLY, SINGULAR, torch.ones(3, 3))])
 
 
+def test_operations_that_tell_what_went_wrong_raise_it_if_asked_to() -> None:
+    def f(a: Any) -> Any:
+        results = []
+        for function in (torch.linalg.cholesky_ex, torch.linalg.inv_ex, torch.linalg.lu_factor_ex):
+            try:
+                results.append(function(a, check_errors=True))
+            except RuntimeError as error:
+                results.append(str(error))
+        return results, torch.linalg.cholesky_ex(a).info
+
+    agree(f, [GOOD, NEARLY, SINGULAR, BOTH], programs=2)
+
+
 @pytest.mark.parametrize("function", [cholesky, inv, lu_factor])
 def test_the_first_matrix_of_a_batch_that_fails_is_named(function: Any) -> None:
     def f(a: Any) -> Any:

@@ -178,7 +178,15 @@ def _factorized(operation: Any, checked: Any, name: str) -> None:
         foreseen.test((info == 0).all(), functools.partial(_of_info, name, info))
         return tuple(results) if len(results) > 1 else results[0]
 
+    def rule_of_checked(foreseen: Foreseen, *args: Any, check_errors: bool = False, **kwargs: Any) -> Any:
+        if not check_errors or not foreseen.is_seen(_LinAlgError):
+            return NotImplemented
+        *results, info = checked(*args, **kwargs)
+        foreseen.test((info == 0).all(), functools.partial(_of_info, f"{name}_ex", info))
+        return (*results, info)
+
     _OPERATIONS[operation] = rule
+    _OPERATIONS[checked] = rule_of_checked
 
 
 def _eye_like(matrix: torch.Tensor) -> torch.Tensor:
@@ -399,4 +407,4 @@ _defined(7919.5, [math.acos, math.asin], lambda number: logical_not(number > 1),
 _defined(-7919.5, [math.acosh], lambda number: logical_not(number < 1))
 _defined(7919.5, [math.atanh], lambda number: logical_not(number >= 1), lambda number: logical_not(number <= -1))
 
-_PACKETS = frozenset(operation.overloadpacket for operation in _OPERATIONS)
+_PACKETS = frozenset(operation.overloadpacket for operation in _OPERATIONS if not operation.overloadpacket.__name__.endswith("_ex"))
