@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dy2st import config, constructs, logs
-from dy2st.capture.calls.islands import UnknownIslandError, culprit
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK, Underway
 from dy2st.capture.environment.learned import Key, key_of
 from dy2st.capture.environment.request import Request
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.trace import capture
+from dy2st.capture.unconverted.island_calls import UnknownIslandError
+from dy2st.capture.unconverted.islands import culprit
 from dy2st.constructs.registry import namespace
 from dy2st.errors import SignatureError
 from dy2st.frames import level_outside

@@ -19,12 +19,12 @@ import torch
 
 from dy2st import config, logs
 from dy2st.capture import on_raise
-from dy2st.capture.calls.islands import UnknownIslandError
 from dy2st.capture.environment import learned
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.session.session import current
+from dy2st.capture.unconverted.island_calls import UnknownIslandError
 from dy2st.errors import Dy2stError, IslandError
 from dy2st.frames import hide, level_outside, plainly
 from dy2st.options import Options

@@ -31,6 +31,7 @@ dy2st.capture.trace
 dy2st.capture.on_raise
 dy2st.capture.outputs
 dy2st.capture.calls
+dy2st.capture.unconverted
 dy2st.capture.library
 dy2st.capture.collections
 dy2st.capture.operators

@@ -16,8 +16,6 @@ from dy2st import errors
 from dy2st.capture.attributes import access, special_methods
 from dy2st.capture.branching import keys, optional
 from dy2st.capture.calls.container_methods import CONTAINERS, call_container
-from dy2st.capture.calls.looked_into import READING_WRAPPERS
-from dy2st.capture.calls.plain import call_plain, replaced
 from dy2st.capture.collections import ordering, tables
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.library import (
@@ -29,6 +27,8 @@ from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text
+from dy2st.capture.unconverted.looked_into import READING_WRAPPERS
+from dy2st.capture.unconverted.plain import call_plain, replaced
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.writes.places import ContentsPlace
 

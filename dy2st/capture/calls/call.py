@@ -26,11 +26,8 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
 from dy2st.capture.branching.unions import narrowed
-from dy2st.capture.calls import autograd_functions, islands, managers, modules, opaque, variables
+from dy2st.capture.calls import autograd_functions, managers, modules
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
-from dy2st.capture.calls.islands import blamed
-from dy2st.capture.calls.looked_into import WITHOUT_ORDER, looked_into
-from dy2st.capture.calls.plain import call_plain, over_argument, replaced, union_among
 from dy2st.capture.collections import deques, sets, tables
 from dy2st.capture.collections.tables import FAMILY
 from dy2st.capture.diagnostics.translation import quiet_torch
@@ -58,6 +55,10 @@ from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text
 from dy2st.capture.texts.marks import TEXTS
 from dy2st.capture.torch_functions.mode_stack import own_mode_stack
+from dy2st.capture.unconverted import islands, opaque, variables
+from dy2st.capture.unconverted.islands import blamed
+from dy2st.capture.unconverted.looked_into import WITHOUT_ORDER, looked_into
+from dy2st.capture.unconverted.plain import call_plain, over_argument, replaced, union_among
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.symbolic import TaggedUnion, options_of

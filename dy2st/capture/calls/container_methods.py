@@ -9,10 +9,10 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.attributes import access, attribute_tables
 from dy2st.capture.branching import keys, optional
-from dy2st.capture.calls.looked_into import KEEPING, READING_METHODS
 from dy2st.capture.collections import ordering, tables
 from dy2st.capture.objects import cells, construction
 from dy2st.capture.session.session import Session
+from dy2st.capture.unconverted.looked_into import KEEPING, READING_METHODS
 from dy2st.capture.writes.places import ContentsPlace
 
 MAKES_TEXTS_FOR_USER = True

@@ -19,12 +19,12 @@ from torch._subclasses.fake_tensor import FakeTensor, UnsupportedOperatorExcepti
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from dy2st.capture.recording import failing, recurrent
+from dy2st.capture.recording import failing, shapes_of_results
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_abstract
-from dy2st.capture.recording.learned_shapes import Learned, learned
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
+from dy2st.capture.recording.shapes_of_results import Learned, learned
 from dy2st.capture.recording.stale_views import StaleViews, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
 from dy2st.errors import CaptureError
@@ -132,7 +132,7 @@ class Recorder(ProxyTorchDispatchMode):
             self._learned.check(self.session)
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        result = recurrent.shapes_of(func, args, kwargs)
+        result = shapes_of_results.of_recurrent(func, args, kwargs)
         self._learned = None
         if result is not None:
             return result

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.calls import unseen_writes
 from dy2st.capture.environment.users_code import is_in_skipped_package
 from dy2st.capture.session.session import Session
+from dy2st.capture.unconverted import unseen_writes
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 
 MAKES_TEXTS_FOR_USER = True

@@ -3,6 +3,9 @@
 The kernel runs on small operands that are made up, with the same dtypes and numbers of dimensions, and with two choices of what is
 symbolic in their sizes. A size of the result that is the same as one of an operand's in both runs is that one; one that stays is a
 constant; any other is a new symbol. Where the operator is not one of torch's own, the program checks the sizes that were learned.
+
+Shapes of torch's recurrent layers are written down here: torch computes them by running the layer step by step, which needs the
+number of steps.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only, tree_structure
 
 from dy2st.capture.recording.capturing import Capturing
+from dy2st_runtime.ir.operators import present
 from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
@@ -197,3 +201,38 @@ def _size(pair: tuple[int, int], known: Sequence[torch.SymInt], values: Sequence
     if len(fitting) == 1:
         return next(iter(fitting.values()))
     return pair[0] if pair[0] == pair[1] and not fitting else None
+
+
+# -- recurrent layers ------------------------------------------------------------------------------------------------------
+
+
+def _lstm(x: Any, states: Any, parameters: Any, biases: bool, layers: int, *rest: Any) -> tuple[torch.Tensor, ...]:
+    hidden, cell = states
+    return (_output(x, hidden, layers), torch.empty_like(hidden), torch.empty_like(cell))
+
+
+def _plain(x: Any, hidden: Any, parameters: Any, biases: bool, layers: int, *rest: Any) -> tuple[torch.Tensor, ...]:
+    return (_output(x, hidden, layers), torch.empty_like(hidden))
+
+
+def _output(x: torch.Tensor, hidden: torch.Tensor, layers: int) -> torch.Tensor:
+    directions = hidden.shape[0] // layers
+    return hidden.new_empty([*x.shape[:-1], directions * hidden.shape[-1]])
+
+
+_FUNCTIONS: dict[Any, Callable[..., tuple[torch.Tensor, ...]]] = {
+    **dict.fromkeys(present("lstm.input"), _lstm),
+    **dict.fromkeys(present("gru.input", "rnn_tanh.input", "rnn_relu.input"), _plain),
+}
+
+
+def of_recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+    """Return the results of a recurrent layer on a sequence of unknown sizes; ``None`` for any other operation."""
+    function = _FUNCTIONS.get(func)
+    if function is None or kwargs or all(type(size) is int for size in args[0].shape):
+        return None
+    result = function(*args)
+    tensors = [args[0], *args[2], *(args[1] if isinstance(args[1], (tuple, list)) else (args[1],))]
+    if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
+        return result
+    return tuple(tensor.requires_grad_().clone() for tensor in result)

@@ -9,8 +9,6 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.calls.looked_into import PASSING_ON
-from dy2st.capture.calls.numbers_given import call_noting_writes, given_numbers
 from dy2st.capture.library import (
     check_surroundings,
 )
@@ -18,6 +16,8 @@ from dy2st.capture.looping import iterators, spreading
 from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
+from dy2st.capture.unconverted.looked_into import PASSING_ON
+from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, contents
 from dy2st.capture.values.symbolic import TaggedUnion, with_option
