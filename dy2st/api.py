@@ -24,7 +24,7 @@ from dy2st.static.static_function import StaticFunction
 from dy2st_runtime import module
 from dy2st_runtime.module import LoadedModule
 from dy2st_runtime.passes.application import Pass
-from dy2st_runtime.primitives import islands
+from dy2st_runtime.primitives import island_kinds
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _M = TypeVar("_M", bound=torch.nn.Module)
@@ -140,17 +140,10 @@ def not_to_static(function: _F | None = None, *, returns: Any = learned.LEARNED)
         >>> to_static(lambda x: x - median(x) if x.sum() > 0 else x)(torch.tensor([1.0, 2.0, 9.0]))
         tensor([-1.,  0.,  7.])
     """
-    mark = islands.Mark(None if returns is learned.LEARNED else learned.declared(returns))
+    mark = island_kinds.Mark(None if returns is learned.LEARNED else learned.declared(returns))
     if function is None:
-        return functools.partial(_marked, mark=mark)
-    return _marked(function, mark)
-
-
-def _marked(function: _F, mark: islands.Mark) -> _F:
-    setattr(function, learned.MARK, mark)
-    if isinstance(function, types.FunctionType):
-        learned.register(function.__code__)
-    return function
+        return functools.partial(learned.marked, mark=mark)
+    return learned.marked(function, mark)
 
 
 def ignore_module(modules: types.ModuleType | Sequence[types.ModuleType]) -> None:

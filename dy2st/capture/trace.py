@@ -21,7 +21,6 @@ from dy2st.capture.collections import deques, sets
 from dy2st.capture.containers import lists
 from dy2st.capture.diagnostics.translation import translated, user_line
 from dy2st.capture.environment.request import Request
-from dy2st.capture.environment.sizes import Place as SizePlace
 from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.library.foreseen import Foreseen
@@ -361,7 +360,9 @@ def _finish(
         writes=bool(session.places.written_at),
         late=session.tracker.guards.of_values(session.tracker.table.is_late),
         sizes=SizeConditions(
-            dict(session.checks.input_sizes), tuple(dict.fromkeys(session.checks.size_conditions)), _fixed_sizes(request)
+            dict(session.checks.input_sizes),
+            tuple(dict.fromkeys(session.checks.size_conditions)),
+            {(leaf, dim): request.leaves[leaf].shape[dim] for leaf, dim in request.fixed},
         ),
     )
 
@@ -369,10 +370,6 @@ def _finish(
 def _training(request: Request) -> bool:
     """Tell whether a module among the arguments is in training mode, before the code changes that."""
     return any(isinstance(leaf, torch.nn.Module) and leaf.training for leaf in request.leaves)
-
-
-def _fixed_sizes(request: Request) -> dict[SizePlace, int]:
-    return {(leaf, dim): request.leaves[leaf].shape[dim] for leaf, dim in request.fixed}
 
 
 def _state_getter(source: Source | None, value: Any) -> Callable[[Sequence[Any]], Any]:

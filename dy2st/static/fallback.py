@@ -6,14 +6,19 @@ import dataclasses
 import random
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from dy2st.capture.environment import learned
+from dy2st.capture.session.session import current
 from dy2st.errors import ConversionError, Dy2stError
 from dy2st.frames import level_outside
+
+_MANY = 8
+"""After so many calls that run in eager to learn what an island gives, a warning says so."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,3 +104,29 @@ def set_random_states(states: tuple[Any, ...]) -> None:
     random.setstate(of_python)
     np.random.set_state(of_numpy)
     torch.set_rng_state(of_torch)
+
+
+class Learning:
+    """Calls that run in eager to see what the functions give that are to run as Python in the program.
+
+    Args:
+        name: of the static function.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name, self._calls = name, 0
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], unknown: Exception) -> Any:
+        """Run one; after many, a warning says so.
+
+        Args:
+            function: what is static, as the user wrote it.
+            args, kwargs: of the call.
+            unknown: what is not known yet.
+        """
+        self._calls += 1
+        if self._calls == _MANY:
+            told = f"dy2st has run {self._name} as it is written {_MANY} times: {unknown}"
+            warnings.warn(told, EagerWarning, level_outside())
+        with learned.learning(lambda: current() is not None):
+            return function(*args, **kwargs)

@@ -6,9 +6,11 @@ puts the result together.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dy2st import logs
 from dy2st.capture import on_raise
 from dy2st.capture.attributes.tensor_attributes import Marks
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
@@ -168,3 +170,11 @@ def _expression(structure: Structure, out: Writer) -> str:
 def _is_folded(structure: Structure) -> bool:
     """Tell whether Python would make one tuple when the code is compiled, and not one at each call."""
     return isinstance(structure, TupleOf) and all(isinstance(item, Const) or _is_folded(item) for item in structure.items)
+
+
+def timed(run: Runner, name: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a program and tell how long it took."""
+    start = time.perf_counter()
+    outputs = run(inputs)
+    logs.execution.debug("%s: %.3f ms", name, 1e3 * (time.perf_counter() - start))
+    return outputs

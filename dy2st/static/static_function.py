@@ -8,25 +8,22 @@ import functools
 import inspect
 import logging
 import textwrap
-import time
 import types
-import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
 
 from dy2st import config, logs
 from dy2st.capture import on_raise
-from dy2st.capture.environment import learned
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import fetch
 from dy2st.capture.outputs.captured import Captured
 from dy2st.capture.session.session import current
 from dy2st.capture.unconverted.island_calls import UnknownIslandError
 from dy2st.errors import Dy2stError, IslandError
-from dy2st.frames import hide, level_outside, plainly
+from dy2st.frames import hide, plainly
 from dy2st.options import Options
 from dy2st.static.cache import Entry, Lookup, ProgramCache
 from dy2st.static.calls.call import Call
@@ -35,9 +32,9 @@ from dy2st.static.conversion import conversion_error, convert_root
 from dy2st.static.difference import side_by_side
 from dy2st.static.dynamic_state import Dims
 from dy2st.static.examples import arguments_like
-from dy2st.static.fallback import EagerWarning, Fallback
+from dy2st.static.fallback import Fallback, Learning
 from dy2st.static.fast_path import find as find_route
-from dy2st.static.fast_path import run_and_write, with_marks
+from dy2st.static.fast_path import run_and_write, timed, with_marks
 from dy2st.static.leaks import with_leak_check
 from dy2st.static.programs import Programs
 from dy2st.static.report import Report
@@ -47,8 +44,6 @@ from dy2st_runtime.ir.program import Program
 
 RUNS_STATIC_FUNCTIONS = True
 
-_MANY = 8
-"""After so many calls that run in eager to learn what an island gives, a warning says so."""
 capture_lock = CAPTURE_LOCK
 """Whoever holds it runs alone: no thread captures meanwhile."""
 
@@ -95,8 +90,7 @@ class StaticFunction:
         """Where what is bound to a module stands in its ``__dict__``."""
         self._bound: dict[Any, StaticFunction] = {}
         """What is bound to each object that is alive, but modules, by its identity."""
-        self._learned = 0
-        """How many calls ran in eager to learn what islands give."""
+        self._learning = Learning(self.__qualname__)
         self.keeps: Any = None
         """What it keeps alive, besides the function."""
         self._eager = None if options.full_graph else Fallback(self.__qualname__, conversion_error(function))
@@ -213,7 +207,7 @@ class StaticFunction:
         lookup = self._programs.look_up(call)
         result = lookup if lookup.entry is not None else self._capture(call, lookup)
         if isinstance(result, UnknownIslandError):
-            return self._learn(args, kwargs, result)
+            return self._learning.run(self.__dy2st_original__, args, kwargs, result)
         if isinstance(result, Exception):
             return self._run_eager(call, args, kwargs, result)
         call, _, entry, values, _ = result
@@ -224,7 +218,7 @@ class StaticFunction:
             self._add_route(call, entry, call_shape, run)
         inputs = [*call.inputs, *(get(values) for get in captured.states)]
         if logs.execution.isEnabledFor(logging.DEBUG):
-            run = functools.partial(_timed, run, captured.program.name)
+            run = functools.partial(timed, run, captured.program.name)
         return run_and_write(captured, run, inputs, values, call.arguments)
 
     def _write_as_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -277,16 +271,6 @@ class StaticFunction:
         finally:
             if self._eager is not None:
                 self._eager.warn_of_islands(self._programs.islands)
-
-    def _learn(self, args: tuple[Any, ...], kwargs: dict[str, Any], unknown: UnknownIslandError) -> Any:
-        """Run a call in eager to see what the functions give that are to run as Python in the program."""
-        self._learned += 1
-        if self._learned == _MANY:
-            warnings.warn(
-                f"dy2st has run {self.__qualname__} as it is written {_MANY} times: {unknown}", EagerWarning, level_outside()
-            )
-        with learned.learning(lambda: current() is not None):
-            return self.__dy2st_original__(*args, **kwargs)
 
     def _run_eager(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Any:
         """Run as written what cannot be captured; an error of the user's own code comes up again, and decides nothing."""
@@ -391,14 +375,6 @@ def _holding(static: StaticFunction, instance: Any) -> BoundStatic:
 
 
 _new = object.__new__
-
-
-def _timed(run: Runner, name: str, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """Run a program and tell how long it took."""
-    start = time.perf_counter()
-    outputs = run(inputs)
-    logs.execution.debug("%s: %.3f ms", name, 1e3 * (time.perf_counter() - start))
-    return outputs
 
 
 def _reference(instance: Any) -> Callable[[], Any]:

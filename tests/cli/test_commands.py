@@ -71,12 +71,12 @@ def test_show_json_describes_methods_and_state(archive):
 
 
 def test_check_tells_whole_archives_from_damaged_ones(archive, tmp_path):
-    assert "whole" in good("check", archive, archive)
+    assert ": whole (" in good("check", archive, archive)
     data = bytearray(archive.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "damaged").write_bytes(data)
     text = bad("check", archive, tmp_path / "damaged", tmp_path / "missing")
-    assert text.count("whole") == 1 and "altered" in text and "No such file" in text
+    assert text.count(": whole (") == 1 and "altered" in text and "No such file" in text
 
 
 @pytest.mark.parametrize("command", ["show", "run", "bench"])

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from dy2st.capture.environment.same_contents import is_frozen, keys_in, same_keys
 from dy2st.capture.environment.sources import GONE, Source
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
@@ -29,8 +30,6 @@ ACTS_FOR_USER = False
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 """The tables of a module that hold the hooks that run when it is called."""
-_FROZEN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
-MAPPINGS = (dict, types.MappingProxyType)
 _Check = Callable[[Any], bool]
 
 
@@ -181,7 +180,7 @@ class GuardTable:
 
     def same_keys(self, source: Source, container: Any) -> None:
         """Require that a container keep its class, length and keys."""
-        kind, keys = type(container), _keys(container)
+        kind, keys = type(container), keys_in(container)
         data = container if is_frozen(container) else kind
         self.add(
             source, "keys", lambda now: type(now) is kind and same_keys(now, keys), f"is a {kind.__name__} with {keys}", keys, data
@@ -374,34 +373,3 @@ def _copy(container: Any) -> Any:
     if isinstance(container, dict):
         return {key: dict.__getitem__(container, key) for key in container}
     return None if isinstance(container, (set, frozenset)) else list(container)
-
-
-def is_frozen(value: Any) -> bool:
-    """Tell whether a value is a tuple of constants, or of such tuples."""
-    return type(value) is tuple and all(is_frozen(item) or type(item) in _FROZEN for item in value)
-
-
-def same_frozen(now: Any, value: Any) -> bool:
-    """Tell whether a value can stand for a tuple of constants everywhere."""
-    if type(value) is not tuple:
-        return same_constant(now, value)
-    return type(now) is tuple and len(now) == len(value) and all(map(same_frozen, now, value))
-
-
-def _keys(container: Any) -> Any:
-    return list(storage.keys_of(container)) if isinstance(container, MAPPINGS) else storage.base_of(container).__len__(container)
-
-
-def same_keys(now: Any, keys: Any) -> bool:
-    """Tell whether a container has as many items, or the same keys in the same order.
-
-    True is not 1, and a tensor is itself only.
-    """
-    if not isinstance(now, MAPPINGS):
-        return bool(storage.base_of(now).__len__(now) == keys)
-    held = storage.keys_of(now)
-    return len(held) == len(keys) and all(a is b or _same_key(a, b) for a, b in zip(held, keys))
-
-
-def _same_key(key: Any, other: Any) -> bool:
-    return not isinstance(key, torch.Tensor) and not isinstance(other, torch.Tensor) and bool(exact(key) == exact(other))

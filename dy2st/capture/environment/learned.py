@@ -19,7 +19,7 @@ import torch
 
 from dy2st.errors import SignatureError
 from dy2st.input_spec import InputSpec
-from dy2st_runtime.primitives import islands
+from dy2st_runtime.primitives import island_kinds, islands
 
 ACTS_FOR_USER = False
 
@@ -58,10 +58,10 @@ def register(code: types.CodeType) -> None:
     _records.setdefault(key_of(code), [])
 
 
-def mark_of(function: Any) -> islands.Mark | None:
+def mark_of(function: Any) -> island_kinds.Mark | None:
     """Return what the user has said of a function, if it is marked."""
     mark = getattr(function, MARK, None)
-    return mark if isinstance(mark, islands.Mark) else None
+    return mark if isinstance(mark, island_kinds.Mark) else None
 
 
 def find(code: types.CodeType, signature: Signature) -> islands.Known | None:
@@ -133,26 +133,26 @@ def _modes() -> Signature:
 # -- what the user says ----------------------------------------------------------------------------------------------------
 
 
-def declared(returns: Any) -> islands.Kind:
+def declared(returns: Any) -> island_kinds.Kind:
     """Return the kind of what a function is declared to give.
 
     Raises:
         SignatureError: it is no declaration.
     """
     if isinstance(returns, InputSpec):
-        return islands.TensorKind(returns.dtype, returns.shape, None)
+        return island_kinds.TensorKind(returns.dtype, returns.shape, None)
     if returns in (bool, int, float) and isinstance(returns, type):
-        return islands.NumberKind(returns)
+        return island_kinds.NumberKind(returns)
     if returns is str:
-        return islands.TextKind()
+        return island_kinds.TextKind()
     if returns is None or returns is type(None):
-        return islands.ConstantKind(None)
-    parts = islands.parts_of(returns)
+        return island_kinds.ConstantKind(None)
+    parts = island_kinds.parts_of(returns)
     if parts is None or isinstance(returns, type):
         raise SignatureError(
             f"returns is an InputSpec, int, float, bool, str or None, or these in tuples, lists and dicts, not {returns!r}"
         )
-    return islands.NestKind(type(returns), parts[0], tuple(map(declared, parts[1])))
+    return island_kinds.NestKind(type(returns), parts[0], tuple(map(declared, parts[1])))
 
 
 # -- what calls show -------------------------------------------------------------------------------------------------------
@@ -201,3 +201,11 @@ def _of_frame(frame: types.FrameType) -> Signature:
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
     return {name: signature_of(values.get(name)) for name in code.co_varnames[:count]} | _modes()
+
+
+def marked(function: Any, mark: island_kinds.Mark) -> Any:
+    """Mark a function of the user's."""
+    setattr(function, MARK, mark)
+    if isinstance(function, types.FunctionType):
+        register(function.__code__)
+    return function

@@ -11,12 +11,13 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from dy2st.capture.environment.abstracts import AbstractObjects
 from dy2st.capture.environment.guards import GuardTable
 from dy2st.capture.environment.plain_values import CONSTANTS, gives_once, held, is_plain_value, is_tuple, tables
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable, referent, wrapped_by
@@ -39,22 +40,6 @@ _SHARDED = "_is_fsdp_managed_module"
 
 _LONG = 32
 """Longer containers of constants are compared as a whole."""
-
-
-class AbstractObjects(Protocol):
-    """What stands during a capture for what it reads."""
-
-    def dynamic_number(self, source: Source, value: Any) -> Any:
-        """Return what stands for a number that is an input of the program."""
-
-    def stand_at(self, place: Place, abstract: Any) -> None:
-        """Put such a number, or a tuple with one, into the place that holds it."""
-
-    def is_of_call(self, value: Any) -> bool:
-        """Tell whether the captured code has made an object."""
-
-    def collection(self, value: Any, place: Place | None) -> None:
-        """Put what stands for a set, deque or container among the arguments into the place that holds it, if that may be."""
 
 
 class Tracker:

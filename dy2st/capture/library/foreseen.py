@@ -18,7 +18,6 @@ import contextlib
 import functools
 import math
 import operator
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -26,14 +25,13 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st.capture.branching.branch import capture_if
+from dy2st.capture.library import foreseen_errors
 from dy2st.capture.looping.truth import condition, logical_not
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.block import align_operands
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
-from dy2st.capture.texts import text
-from dy2st.capture.values.kinds import number_kind
 from dy2st.capture.values.symbolic import MAY_BE_ABSENT
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st.errors import CaptureError
@@ -82,7 +80,7 @@ class Foreseen:
         for kind, holds in rules:
             if self.is_caught(kind):
                 with self.session.recording():
-                    self.test(holds(*args), functools.partial(_of_number, target, args))
+                    self.test(holds(*args), functools.partial(foreseen_errors.of_number, target, args))
 
     def subscript(self) -> int | None:
         """Return the part of the user's subscript that an item's number stands in."""
@@ -175,14 +173,14 @@ def _factorized(operation: Any, checked: Any, name: str) -> None:
         matrix = args[0]
         foreseen.check_dtype(lambda: operation(_eye_like(matrix), *map(_eye_like, args[1:]), **kwargs), matrix)
         *results, info = checked(*args, **kwargs)
-        foreseen.test((info == 0).all(), functools.partial(_of_info, name, info))
+        foreseen.test((info == 0).all(), functools.partial(foreseen_errors.of_info, name, info))
         return tuple(results) if len(results) > 1 else results[0]
 
     def rule_of_checked(foreseen: Foreseen, *args: Any, check_errors: bool = False, **kwargs: Any) -> Any:
         if not check_errors or not foreseen.is_seen(_LinAlgError):
             return NotImplemented
         *results, info = checked(*args, **kwargs)
-        foreseen.test((info == 0).all(), functools.partial(_of_info, f"{name}_ex", info))
+        foreseen.test((info == 0).all(), functools.partial(foreseen_errors.of_info, f"{name}_ex", info))
         return (*results, info)
 
     _OPERATIONS[operation] = rule
@@ -208,49 +206,11 @@ def _cholesky(foreseen: Foreseen, matrix: torch.Tensor, upper: bool = False) -> 
     """Look at what the newer operation tells; the gradient of this one is computed in another way."""
     if foreseen.is_seen(_LinAlgError):
         info = torch.linalg.cholesky_ex(matrix.detach(), upper=upper).info
-        foreseen.test((info == 0).all(), functools.partial(_of_info, "cholesky", info))
+        foreseen.test((info == 0).all(), functools.partial(foreseen_errors.of_info, "cholesky", info))
     return NotImplemented
 
 
 _OPERATIONS |= dict.fromkeys(present("cholesky.default"), _cholesky)
-_POSITION, _ORDER = 1009, 7919
-
-
-def _of_info(name: str, info: torch.Tensor) -> Exception:
-    """Return what an operation raises for the first matrix of a batch that it cannot do its work for."""
-    with _disable_current_modes():
-        given = torch.zeros(_POSITION + 1, dtype=torch.int32)
-        given[-1] = _ORDER
-        sample = _raised(lambda: _aten._linalg_check_errors(given if info.dim() else given[-1], name, is_matrix=not info.dim()))
-    values = {}
-    if info.dim():
-        info = info.reshape(-1)
-        position = (info != 0).int().argmax()
-        values[str(_POSITION)] = position.item()
-        info = info.gather(0, position[None])
-    values[str(_ORDER)] = info.item()
-    return _with_values(sample, values)
-
-
-def _raised(act: Callable[[], Any]) -> Exception:
-    """Return what is raised."""
-    try:
-        act()
-    except Exception as error:
-        return error
-    raise AssertionError("this was to fail")
-
-
-def _with_values(sample: Exception, values: dict[str, Any]) -> Exception:
-    """Return an exception that says the same as another with other values in it."""
-    parts = re.split("|".join(map(re.escape, values)), str(sample)) if values else [str(sample)]
-    found = re.findall("|".join(map(re.escape, values)), str(sample)) if values else []
-    pieces: list[Any] = [parts[0]]
-    for name, part in zip(found, parts[1:]):
-        pieces += [(values[name], None, ""), part]
-    return type(sample)(text.fstring(*pieces))
-
-
 # -- items of tensors ------------------------------------------------------------------------------------------------------
 
 
@@ -258,20 +218,10 @@ def _select(foreseen: Foreseen, tensor: torch.Tensor, dim: int, index: Any) -> A
     """Test whether there is an item with a number."""
     size = tensor.shape[dim] if -tensor.dim() <= dim < tensor.dim() else 0
     if foreseen.is_caught(IndexError) and (isinstance(index, torch.SymInt) or isinstance(size, torch.SymInt)):
-        error = functools.partial(_of_item, foreseen.subscript(), tensor.shape, dim % tensor.dim(), index)
+        error = functools.partial(foreseen_errors.of_item, foreseen.subscript(), tensor.shape, dim % tensor.dim(), index)
         foreseen.test(index < size, error)
         foreseen.test(index >= -size, error)
     return NotImplemented
-
-
-def _of_item(subscript: int | None, sizes: Sequence[Any], dim: int, index: Any) -> Exception:
-    number = (index, None, "")
-    if subscript is not None:
-        where = f" is out of bounds for dimension {subscript} with size "
-        return IndexError(text.fstring("index ", number, where, (sizes[dim], None, "")))
-    shown = [part for size in sizes for part in (", ", (size, None, ""))][1:]
-    where = f"] at dimension {dim}"
-    return IndexError(text.fstring("select(): index ", number, " out of range for tensor of size [", *shown, where))
 
 
 _OPERATIONS[_aten.select.int] = _select
@@ -372,20 +322,6 @@ _attempts(_divided, (RuntimeError,), "floor_divide", "div", "remainder", "fmod")
 # -- numbers ---------------------------------------------------------------------------------------------------------------
 
 
-_SAMPLES: dict[Any, float] = {}
-"""For functions of a number, one that they are not defined for."""
-
-
-def _of_number(target: Any, args: Sequence[Any]) -> Exception:
-    """Return what a function raises for numbers of the same kinds that it is not defined for."""
-    if target in _SAMPLES:
-        return _with_values(_raised(lambda: target(_SAMPLES[target], *args[1:])), {repr(_SAMPLES[target]): args[0]})
-    kinds = {"int": 1, "float": 1.0, "bool": True}
-    samples = [kinds[number_kind(arg)] if isinstance(arg, _SYMBOLIC) else arg for arg in args]
-    samples[-1] = type(samples[-1])(0)
-    return _raised(lambda: target(*samples))
-
-
 def _is_divisor(*args: Any) -> Any:
     return args[-1] != 0
 
@@ -396,7 +332,7 @@ for _target in (operator.truediv, operator.floordiv, operator.mod):
 
 def _defined(sample: float, functions: Sequence[Any], *holds: Callable[[Any], Any]) -> None:
     for function in functions:
-        _SAMPLES[function] = sample
+        foreseen_errors.SAMPLES[function] = sample
         _NUMBERS[function] = tuple((ValueError, lambda number, *rest, one=one: one(number)) for one in holds)
 
 

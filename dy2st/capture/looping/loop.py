@@ -18,7 +18,7 @@ from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.looping.carries import DEEP, LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
 from dy2st.capture.looping.narrowing import narrow
-from dy2st.capture.looping.truth import condition
+from dy2st.capture.looping.truth import both, condition
 from dy2st.capture.objects.uniting import Uniting
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import records
@@ -31,7 +31,7 @@ from dy2st.capture.values.symbolic import TaggedUnion, options_of, unpack_list
 from dy2st.capture.writes.places import ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
 from dy2st_runtime.ir.flattening import children, shallow
-from dy2st_runtime.primitives import control, scalars
+from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
 
@@ -191,7 +191,7 @@ def _attempt(
                 raise
             dead, again = session.in_flight.left.read() is None, False
         again, dead = rests.joined(session, depth, again, dead, live, join, False)
-        again = _and(session, again, rests.going(session))
+        again = both(session, again, rests.going(session))
         session.checks.emit()
         writes = session.places.of(region)
         is_kept = functools.partial(session.ownership.is_older, time=region.start)
@@ -247,13 +247,6 @@ def _as_objects(session: Session, carry: Carry | None, write: Write) -> Any:
         return write.new
     own = () if carry is None else (*options_of(carry.start), *options_of(carry.from_outside))
     return session.carried.told(write.new, own)
-
-
-def _and(session: Session, again: Any, going: Any) -> Any:
-    """Tell whether there is another iteration."""
-    if going is True or again is False:
-        return again
-    return going if again is True else session.number(scalars.logical_and, (again, going), "bool") if going is not False else False
 
 
 def _outputs(session: Session, carries: Carries, dead: bool) -> list[Any]:

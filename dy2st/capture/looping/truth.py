@@ -109,3 +109,10 @@ def logical_not(value: Any) -> Any:
     if isinstance(value, torch.SymBool) and isinstance(value.node.expr, (sympy.Eq, sympy.Ne)):
         return torch.sym_not(value)  # what is known of the number stays so in the branches
     return session.number(scalars.logical_not, (value,), "bool")
+
+
+def both(session: Session, again: Any, going: Any) -> Any:
+    """Tell whether there is another iteration."""
+    if going is True or again is False:
+        return again
+    return going if again is True else session.number(scalars.logical_and, (again, going), "bool") if going is not False else False

@@ -11,6 +11,7 @@ number of steps.
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -32,8 +33,9 @@ from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
 
-_MOST_BYTES = 1 << 28
-"""Of the operands that are made up."""
+_MOST_BYTES = 1 << 24
+"""Of the operands that are made up; where they would be larger, sizes above :data:`_LARGE` are taken to be smaller."""
+_LARGE = 32
 _SIZES: tuple[Callable[[int, int], int], ...] = (
     lambda position, run: 8 * (position + 1 + run),  # kernels often ask for aligned rows
     lambda position, run: 2 + position + run,
@@ -41,7 +43,8 @@ _SIZES: tuple[Callable[[int, int], int], ...] = (
     lambda position, run: 1 + run,
 )
 """What the symbols of sizes are taken to be, from their position, in two runs; all equal where different ones do not fit."""
-_Values = dict[sympy.Symbol, int]
+_Values = dict[Any, int]
+"""What symbols, and large sizes, are taken to be."""
 _Fill = Callable[[torch.Tensor], Any]
 
 
@@ -109,7 +112,9 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
     numbers = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, (torch.SymFloat, torch.SymBool))]
     if not leaves or numbers or not all(type(leaf) is FakeTensor and leaf.layout == torch.strided for leaf in leaves):
         return None
-    symbols = sorted({symbol for expr in _sizes_of(leaves) for symbol in expr.free_symbols}, key=str)
+    symbols: list[Any] = sorted({symbol for expr in _sizes_of(leaves) for symbol in expr.free_symbols}, key=str)
+    if _bytes(leaves, dict.fromkeys(symbols, 1)) > _MOST_BYTES:
+        symbols += sorted({size for leaf in leaves for size in leaf.shape if type(size) is int and size > _LARGE})
     for sizes in _SIZES if symbols else _SIZES[:1]:
         values = [{symbol: sizes(position, run) for position, symbol in enumerate(symbols)} for run in range(2)]
         for fills in _CONTENTS:
@@ -138,24 +143,35 @@ def _run(func: Any, args: Any, kwargs: Any, values: _Values, fill: _Fill) -> Any
 
     def real(value: Any) -> Any:
         if isinstance(value, torch.SymInt):
-            return int(value.node.expr.xreplace(values))
+            return _taken(value, values)
         if not isinstance(value, torch.Tensor):
             return value
         strides = sorted(range(value.dim()), key=lambda dim: _order(value, dim))
-        shape = [real(size) for size in value.shape]
+        shape = [_taken(size, values) for size in value.shape]
         result = torch.empty([shape[dim] for dim in strides], dtype=value.dtype, device=value.device)
         fill(result)
         return result.permute([strides.index(dim) for dim in range(value.dim())]).requires_grad_(value.requires_grad)
 
+    if _bytes([leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)], values) > _MOST_BYTES:
+        return None
     with _disable_current_modes(), torch.random.fork_rng(devices=[]):
         try:
             operands = tree_map(real, (args, kwargs))
-            if sum(leaf.nbytes for leaf in tree_leaves(operands) if isinstance(leaf, torch.Tensor)) > _MOST_BYTES:
-                return None
             result = func(*operands[0], **operands[1])
         except Exception:  # whatever a kernel of anybody's raises: it refuses
             return None
     return result if all(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result)) else None
+
+
+def _taken(size: Any, values: _Values) -> int:
+    """Return what a size is taken to be: symbolic, or large."""
+    if not isinstance(size, torch.SymInt):
+        return int(values.get(size, size))
+    return int(size.node.expr.xreplace({symbol: value for symbol, value in values.items() if isinstance(symbol, sympy.Symbol)}))
+
+
+def _bytes(tensors: Sequence[torch.Tensor], values: _Values) -> int:
+    return sum(tensor.itemsize * math.prod(_taken(size, values) for size in tensor.shape) for tensor in tensors)
 
 
 def _order(tensor: torch.Tensor, dim: int) -> tuple[int, int]:
@@ -173,8 +189,8 @@ def _are_alike(first: Any, second: Any) -> bool:
 def _as_abstract(
     session: Capturing, runs: Any, leaves: Sequence[torch.Tensor], symbols: Sequence[dict[sympy.Symbol, int]]
 ) -> Learned:
-    known = [size for leaf in leaves for size in _symbolic(leaf)]
-    values = [[int(size.node.expr.xreplace(run)) for size in known] for run in symbols]
+    known = [size for leaf in leaves for size in leaf.shape if isinstance(size, torch.SymInt) or size in symbols[0]]
+    values = [[_taken(size, run) for size in known] for run in symbols]
     learned_sizes: list[list[Any]] = []
     results = iter(tree_leaves(runs[1]))
 
@@ -195,9 +211,13 @@ def _as_abstract(
     return Learned(result, learned_sizes)
 
 
-def _size(pair: tuple[int, int], known: Sequence[torch.SymInt], values: Sequence[Sequence[int]]) -> Any:
+def _key(size: Any) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def _size(pair: tuple[int, int], known: Sequence[Any], values: Sequence[Sequence[int]]) -> Any:
     """Return the size that two runs show: a constant, one of an operand's, or ``None``."""
-    fitting = {known[at].node.expr: known[at] for at in range(len(known)) if (values[0][at], values[1][at]) == pair}
+    fitting = {_key(known[at]): known[at] for at in range(len(known)) if (values[0][at], values[1][at]) == pair}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
     return pair[0] if pair[0] == pair[1] and not fitting else None

@@ -31,7 +31,7 @@ from dy2st.capture.values.symbolic import (
 )
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import shallow
-from dy2st_runtime.primitives import control, islands
+from dy2st_runtime.primitives import control, island_kinds
 from dy2st_runtime.primitives.islands import Container, Island, Known, Reference, Slot
 
 
@@ -58,7 +58,7 @@ class Recording:
         self._session, self._function, self._reason = session, function, reason
         self._slots: list[Any] = []
 
-    def record(self, mark: islands.Mark | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def record(self, mark: island_kinds.Mark | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the call; gives what stands for its result."""
         self._check()
         self._check_written((*args, *kwargs.values()))
@@ -109,11 +109,11 @@ class Recording:
                 "put the try statement into the function",
             )
 
-    def _known(self, mark: islands.Mark | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known:
+    def _known(self, mark: island_kinds.Mark | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Known:
         if mark is not None and mark.returns is not None:
             tensors = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
             device = next((tensor.device for tensor in tensors), torch.get_default_device())
-            return Known(islands.on_device(mark.returns, device), declared=True)
+            return Known(island_kinds.on_device(mark.returns, device), declared=True)
         signature = learned.signature_of_call(self._function, args, kwargs, self._shown)
         known = learned.find(self._function.__code__, signature)
         if known is None or (known.kind is None and known.unknown is None):
@@ -163,7 +163,7 @@ class Recording:
             raise self._given(value)
         if isinstance(value, (*CONSTANTS, type, types.ModuleType, types.BuiltinFunctionType)):
             return value
-        parts = islands.parts_of(value)
+        parts = island_kinds.parts_of(value)
         source = session.tracker.source_of(value)
         is_argument = any(shown is value for _, shown in session.tracker.given.values())
         is_written = any(key[1] == id(value) for key in session.places.written_at)
@@ -223,25 +223,25 @@ class Recording:
 
     # -- results -------------------------------------------------------------------------------------------------------------
 
-    def _type(self, kind: islands.Kind) -> value_types.Type:
+    def _type(self, kind: island_kinds.Kind) -> value_types.Type:
         match kind:
-            case islands.TensorKind():
+            case island_kinds.TensorKind():
                 return self._tensor_type(kind)
-            case islands.NumberKind(number):
+            case island_kinds.NumberKind(number):
                 return value_types.NumberType(number.__name__)
-            case islands.TextKind():
+            case island_kinds.TextKind():
                 return value_types.StringType()
-            case islands.ConstantKind(value):
+            case island_kinds.ConstantKind(value):
                 return value_types.SameType(value)
-            case islands.ListKind(item):
+            case island_kinds.ListKind(item):
                 return value_types.ListType(self._type(item))
-            case islands.NestKind(container, keys, items):
+            case island_kinds.NestKind(container, keys, items):
                 marks = [object() for _ in items]
                 structure = shallow(Container(container, keys, ()).make(marks))[1]
                 return value_types.ContainerType(structure, tuple(map(self._type, items)))
         return value_types.TaggedUnionType(tuple(map(self._type, kind.options)))
 
-    def _tensor_type(self, kind: islands.TensorKind) -> value_types.TensorType:
+    def _tensor_type(self, kind: island_kinds.TensorKind) -> value_types.TensorType:
         tensors = [value for value in self._slots if isinstance(value, torch.Tensor)]
         sizes = tuple(value_types.DYNAMIC if size is None else size for size in kind.sizes)
         assert kind.device is not None

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from dy2st.capture.environment.guards import TensorShape, same_keys
+from dy2st.capture.environment.guards import TensorShape
+from dy2st.capture.environment.same_contents import same_keys
 from dy2st.capture.types.value_types import same_constant
 from dy2st.static.matching.code import Writer
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch._C._dynamo.guards import TensorGuards
 
-from dy2st.capture.environment.guards import HOOKS, MAPPINGS, Guard, ModuleShape, TensorShape, is_frozen, same_frozen
+from dy2st.capture.environment.guards import HOOKS, Guard, ModuleShape, TensorShape
+from dy2st.capture.environment.same_contents import MAPPINGS, is_frozen, same_frozen
 from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call

@@ -1,0 +1,26 @@
+"""What puts abstract values into the places that hold what is read."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from dy2st.capture.environment.sources import Source
+from dy2st.capture.writes.places import Place
+
+ACTS_FOR_USER = False
+
+
+class AbstractObjects(Protocol):
+    """What stands during a capture for what it reads."""
+
+    def dynamic_number(self, source: Source, value: Any) -> Any:
+        """Return what stands for a number that is an input of the program."""
+
+    def stand_at(self, place: Place, abstract: Any) -> None:
+        """Put such a number, or a tuple with one, into the place that holds it."""
+
+    def is_of_call(self, value: Any) -> bool:
+        """Tell whether the captured code has made an object."""
+
+    def collection(self, value: Any, place: Place | None) -> None:
+        """Put what stands for a set, deque or container among the arguments into the place that holds it, if that may be."""
