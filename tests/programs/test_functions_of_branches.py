@@ -154,6 +154,91 @@ def test_gradients_flow_through_what_such_a_function_holds() -> None:
         assert torch.equal(*gradients)
 
 
+class Items:
+    def __init__(self, y: Any) -> None:
+        self.items = [y]
+        self.total = self.of_all
+
+    def add(self, y: Any) -> None:
+        self.items.append(y)
+
+    def of_all(self, a: Any) -> Any:
+        return a + sum(self.items)
+
+
+def whose_object_is_changed_after(x: Any) -> Any:
+    shift, function = Shift(x), base
+    if x.sum() > 0:
+        shift = Shift(x * 2)
+        function = shift.apply
+    shift.by = shift.by + 1
+    return function(x)
+
+
+def that_an_object_keeps_of_itself(x: Any) -> Any:
+    items = Items(x)
+    if x.sum() > 0:
+        items = Items(x * 2)
+    items.add(x * 5)
+    return items.total(x), len(items.items)
+
+
+def of_one_object_under_three_names(x: Any) -> Any:
+    shift = Shift(x)
+    function = shift.apply
+    if x.sum() > 0:
+        p = Shift(x * 2)
+        q = r = p
+        function = p.apply
+    else:
+        p, q = shift, Shift(x * 3)
+        r = q
+    r.by = r.by + 100
+    return function(x), p.by, q.by, r is p, r is q, function.__self__ is p
+
+
+def that_share_a_dict(x: Any) -> Any:
+    get, put = base, base
+    if x.sum() > 0:
+        state = {"n": x * 2}
+
+        def get(a: Any) -> Any:
+            return a + state["n"]
+
+        def put(y: Any) -> None:
+            state["n"] = y
+
+    put(x * 7)
+    return get(x)
+
+
+def that_a_loop_replaces(x: Any) -> Any:
+    items = Items(x)
+    functions = [items.add, items.of_all]
+    for i in range(3):
+        if x[i] > 0:
+            items = Items(x[i])
+            functions = [items.add, items.of_all]
+        functions[0](x * i)
+    return functions[1](x), len(items.items)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        whose_object_is_changed_after, that_an_object_keeps_of_itself, of_one_object_under_three_names, that_share_a_dict,
+        that_a_loop_replaces,
+    ],
+)  # fmt: skip
+def test_what_is_written_to_an_object_is_seen_by_its_methods(function: Any) -> None:
+    static = dy2st.to_static(function)
+    for x in (*INPUTS, *INPUTS):
+        got, wanted = static(x), function(x)
+        pairs = zip(got, wanted, strict=True) if isinstance(wanted, tuple) else [(got, wanted)]
+        assert all(torch.equal(one, other) if isinstance(other, torch.Tensor) else one == other for one, other in pairs)
+    assert len(static.program_cache) == 1
+
+
 @pytest.mark.parametrize(
     "pick",
     [

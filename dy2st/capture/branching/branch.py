@@ -104,7 +104,7 @@ def join(session: Session, test: Any, outcomes: Sequence[Outcome], live: Sequenc
     pairs: dict[Any, tuple[Any, Any, Place | None]] = {
         key: (then.final(key, write.old), orelse.final(key, write.old), write.place) for key, write in left.items()
     }
-    for place, value, is_first in new_functions.variables(session, outcomes, left):
+    for place, value, is_first in new_functions.variables(session, outcomes, left, joiner.keep_itself):
         pairs[place.key] = (value, ABSENT, place) if is_first else (ABSENT, value, place)
     pairs[None] = then.value, orelse.value, None
     joiner.tell_apart(pairs.values())

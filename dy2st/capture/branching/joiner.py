@@ -72,6 +72,10 @@ class Joiner:
                 inside = parts[0]
             waiting += [(option, is_kept) for part in inside for option in options_of(part)]
 
+    def keep_itself(self, value: Any) -> None:
+        """Pass an object of a branch on as it is; what it holds is given back in other ways."""
+        self._kept.add(id(value))
+
     def are_objects(self, a: Any, b: Any, place: Place | None) -> bool:
         """Tell whether each branch leaves an object of its own.
 

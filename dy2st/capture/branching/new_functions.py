@@ -6,7 +6,7 @@ if t:                           `fn` is the function `inner`, or another one; `y
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -21,14 +21,17 @@ ACTS_FOR_USER = False
 
 
 def variables(
-    session: Session, outcomes: Sequence[Outcome], left: Collection[tuple[Any, ...]]
+    session: Session, outcomes: Sequence[Outcome], left: Collection[tuple[Any, ...]], keep: Callable[[Any], None]
 ) -> Iterator[tuple[Place, Any, bool]]:
     """Yield the places in functions of the branches whose contents only their branch knows.
+
+    An object that a method is of stays itself, wherever else it stands: what is written to it, the method is to see.
 
     Args:
         session: the capture.
         outcomes: of the two branches, which are closed.
         left: keys of the places that the branches have written, and leave.
+        keep: told of the objects that methods are of.
 
     Returns:
         The place, what it holds, and whether the first branch has made it.
@@ -38,11 +41,13 @@ def variables(
             continue
         seen = set(left)
         final = [write.new for key, write in outcome.writes.items() if key in seen]
-        for place, value in _held(session, outcome, [*final, outcome.value], seen):
+        for place, value in _held(session, outcome, [*final, outcome.value], seen, keep):
             yield place, value, outcome is outcomes[0]
 
 
-def _held(session: Session, outcome: Outcome, values: Sequence[Any], seen: set[Any]) -> Iterator[tuple[Place, Any]]:
+def _held(
+    session: Session, outcome: Outcome, values: Sequence[Any], seen: set[Any], keep: Callable[[Any], None]
+) -> Iterator[tuple[Place, Any]]:
     waiting, met = [option for value in values for option in options_of(value)], set[int]()
     while waiting:
         value = waiting.pop()
@@ -50,6 +55,8 @@ def _held(session: Session, outcome: Outcome, values: Sequence[Any], seen: set[A
             continue
         met.add(id(value))
         places = _places(session, value, outcome.start)
+        if places and isinstance(value, MethodType):
+            keep(value.__self__)
         for place in places:
             held = outcome.final(place.key, place.read())  # what the branch has written there is undone by now
             if place.key not in seen and not session.tuples.is_known_here(held):
