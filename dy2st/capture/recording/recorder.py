@@ -25,7 +25,7 @@ from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_ab
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.shapes_of_results import Learned, learned
-from dy2st.capture.recording.stale_views import StaleViews, without_autograd
+from dy2st.capture.recording.stale_views import StaleViews, is_stale, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
 from dy2st.errors import CaptureError
 from dy2st_runtime.ir.operators import present
@@ -140,7 +140,8 @@ class Recorder(ProxyTorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except (AssertionError, UnsupportedOperatorException, RuntimeError, ValueError, IndexError, TypeError) as error:
-            self._learned = learned(self.session, func, args, kwargs, error)
+            if not is_stale(error):  # of operands that are made up none is a view
+                self._learned = learned(self.session, func, args, kwargs, error)
             if self._learned is not None:
                 return self._learned.result
             return self._refuse(func, args, kwargs, error)

@@ -43,10 +43,15 @@ class StaleViews:
 
     def may_pass(self, error: Exception, args: Any, builder: BlockBuilder) -> bool:
         """Tell whether what failed on abstract values may work on tensors, because another way through the program is to blame."""
-        if not isinstance(error, RuntimeError) or not any(words in str(error) for words in _MODIFIED):
+        if not is_stale(error):
             return False
         written = [block for tensor in _tensors(args) for block in self._written.get(_memory(tensor), ())]
         return any(not builder.is_inside(block) for block in written)
+
+
+def is_stale(error: Exception) -> bool:
+    """Tell whether an operation failed since an operand is a view of a tensor that has been modified."""
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _MODIFIED)
 
 
 def without_autograd(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
