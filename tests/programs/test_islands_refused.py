@@ -271,7 +271,10 @@ def test_an_interrupt_ends_an_endless_island(tmp_path):
     file.write_text(
         textwrap.dedent(
             """
+            import signal
             import torch, dy2st
+
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background has its children ignore
 
             @dy2st.not_to_static(returns=None)
             def endless(x):
@@ -291,9 +294,12 @@ def test_an_interrupt_ends_an_endless_island(tmp_path):
         )
     )
     process = subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "begun\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert "KeyboardInterrupt" in errors and "in endless" in errors
 
 
