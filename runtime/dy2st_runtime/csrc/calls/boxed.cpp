@@ -1,4 +1,5 @@
 // Calls of operators through the dispatcher's stack: works for every operator whose arguments have a native form.
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <set>
@@ -303,6 +304,22 @@ bool load_item(const Instruction& instruction, Frame& frame) {
   return true;
 }
 
+// Whether an operator makes tensors of numbers alone. Eager's Python functions call those below autograd: what they
+// fill in place is no version.
+bool is_factory(const c10::FunctionSchema& schema) {
+  bool makes = false;
+  for (const auto& parameter : schema.arguments()) {
+    if (parameter.type()->kind() == c10::TypeKind::TensorType) return false;
+    makes = makes || parameter.name() == "pin_memory";
+  }
+  return makes;
+}
+
+bool call_factory(const Instruction& instruction, Frame& frame) {
+  at::AutoDispatchBelowADInplaceOrView below;
+  return call_boxed(instruction, frame);
+}
+
 }  // namespace
 
 bool prepare_operator(Program& program, Instruction& instruction) {
@@ -327,6 +344,7 @@ bool prepare_operator(Program& program, Instruction& instruction) {
     if (!is_result(result.real_type())) return false;
   }
   instruction.handler = typed_handler(program, instruction);
+  if (is_factory(schema)) instruction.handler = call_factory;
   if (instruction.handler == nullptr) instruction.handler = call_boxed;
   pair_number(instruction);
   instruction.general = instruction.handler;

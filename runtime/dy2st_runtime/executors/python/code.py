@@ -13,6 +13,7 @@ from torch import fx
 
 from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.executors.python.operations import OPERATIONS
+from dy2st_runtime.executors.python.factories import below_autograd, is_factory
 from dy2st_runtime.executors.python.wide_numbers import OF_ANY_SIZE
 from dy2st_runtime.ir.program import Block, Location, Program
 from dy2st_runtime.primitives import control, scalars
@@ -176,6 +177,8 @@ class Writer:
         function: Any = OPERATIONS[target] if isinstance(target, control.Control) else target
         if isinstance(target, torch._ops.OpOverload) and hasattr(target, "_op"):
             base, function = target.overloadpacket.__name__, OF_ANY_SIZE.get(target, target._op)
+            if is_factory(target):
+                function = below_autograd(function)
             self.names.setdefault("_kept", []).append(target)
             return f"{self.constant(function, base)}({', '.join([*args, *named])})"
         return f"{self.constant(function, _short(target))}({', '.join([*args, *named])})"
