@@ -233,7 +233,15 @@ def test_how_often_a_tensor_has_been_written():
 
 def test_tensors_that_are_made_anew_have_not_been_written():
     def f(x):
-        made = [torch.zeros(3), torch.ones(2), torch.full((2,), 1.0), torch.eye(2), torch.arange(3), torch.rand(2), torch.randperm(3)]
+        made = [
+            torch.zeros(3),
+            torch.ones(2),
+            torch.full((2,), 1.0),
+            torch.eye(2),
+            torch.arange(3),
+            torch.rand(2),
+            torch.randperm(3),
+        ]
         made += [torch.zeros_like(x), x.new_ones(2), torch.empty(2).uniform_(), torch.tensor([1.0])]
         if x.sum() > 0:
             made[0].add_(1)

@@ -12,8 +12,8 @@ import torch
 from torch import fx
 
 from dy2st_runtime.errors import ProgramError
-from dy2st_runtime.executors.python.operations import OPERATIONS
 from dy2st_runtime.executors.python.factories import below_autograd, is_factory
+from dy2st_runtime.executors.python.operations import OPERATIONS
 from dy2st_runtime.executors.python.wide_numbers import OF_ANY_SIZE
 from dy2st_runtime.ir.program import Block, Location, Program
 from dy2st_runtime.primitives import control, scalars
