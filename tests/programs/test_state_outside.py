@@ -678,27 +678,6 @@ def test_copies_are_made_by_the_program() -> None:
     follow(Net, SIGNS, 1, lambda net: (net.t, net.items))
 
 
-def test_the_state_of_the_random_numbers_is_refused() -> None:
-    def forks(x: Any) -> Any:
-        with torch.random.fork_rng():
-            return x + torch.rand(3)
-
-    def sets(x: Any) -> Any:
-        torch.manual_seed(0)
-        return x
-
-    def generator(x: Any) -> Any:
-        torch.default_generator.manual_seed(3)
-        return x
-
-    before = torch.get_rng_state()
-    for function in (forks, sets, generator):
-        with pytest.raises(CaptureError, match="random|Generator") as caught:
-            to_static(function)(X)
-        assert "test_state_outside.py" in str(caught.value)
-    assert torch.equal(before, torch.get_rng_state())
-
-
 def test_a_module_without_shapes_yet_is_refused() -> None:
     net = to_static(nn.Sequential(nn.LazyLinear(2)))
     with pytest.raises(CaptureError, match="LazyLinear has parameters without a shape"):

@@ -165,12 +165,6 @@ def random_choice(x):
     return x * random.choice([1, 2])
 
 
-@CHAPTER.refused("`torch.manual_seed`", calls=signs(), error=CaptureError, says="before the static function")
-def seeds(x):
-    torch.manual_seed(0)
-    return x + torch.rand(3)
-
-
 @CHAPTER.refused("`backward` in the function", calls=[vec(1, 2, grad=True)], error=CaptureError, says="torch.autograd.grad")
 def backward(x):
     x.sum().backward()

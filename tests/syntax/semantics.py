@@ -285,3 +285,14 @@ def replaced_in_loop(x, n):
         items = [items[0] + 1]
     items[0] = items[0] * 2
     return items, first
+
+
+@CHAPTER.captured("`torch.manual_seed`, `fork_rng`, `get_rng_state`; a `torch.Generator` that is made, seeded and chosen", TRIPS)
+def random_state(x, n):
+    generator = torch.Generator().manual_seed(int(n))
+    with torch.random.fork_rng():
+        if x.sum() > n:
+            generator.manual_seed(7)
+            torch.manual_seed(n)
+        a = torch.rand(2)
+    return a, torch.rand(2), torch.randn(2, generator=generator)

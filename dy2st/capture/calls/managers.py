@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
+from dy2st.capture.environment import random_generators
 from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.raising.unwinding import refused
@@ -42,7 +43,8 @@ def managed(manager: Any) -> Any:
 def _is_users(kind: type) -> bool:
     """Tell whether the methods of a class of context managers can be converted."""
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))
-    return by_user and kind.__module__.partition(".")[0] not in ("torch", "contextlib", "dy2st")
+    is_library = kind.__module__.partition(".")[0] in ("torch", "contextlib", "dy2st")
+    return by_user and (not is_library or kind.__module__ == random_generators.__name__)
 
 
 def _one_of(session: Session, union: TaggedUnion) -> Any:

@@ -15,6 +15,7 @@ import torch
 from dy2st.capture.attributes import assignment, attributes, class_attributes, reading
 from dy2st.capture.branching import unions
 from dy2st.capture.diagnostics.user_frames import FromUserFrames
+from dy2st.capture.environment.random_generators import Generator
 from dy2st.capture.environment.users_code import is_users_function
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping.truth import truth
@@ -39,6 +40,8 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
             comparisons.tell_kinds_apart(session, value)
         example = {"bool": True, "int": 1, "float": 1.0}[number_kind(value)]
         return isinstance(example, kinds) or isinstance(value, kinds)
+    if isinstance(value, Generator):
+        value = torch.Generator(value.device)
     if isinstance(value, (text.Text, AbstractTuple)):
         return isinstance("" if isinstance(value, text.Text) else (), kinds)
     if isinstance(value, torch.Tensor) and _tells_parameters(kinds):
@@ -76,6 +79,8 @@ def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], SYMBOLIC_NUMBERS):
         comparisons.tell_kinds_apart(session, args[0])
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
+    if len(args) == 1 and isinstance(args[0], Generator):
+        return torch.Generator
     if len(args) == 1 and isinstance(args[0], AbstractTuple):
         return tuple
     if len(args) == 1 and isinstance(args[0], AbstractObject):

@@ -1,7 +1,4 @@
-"""Functions whose value differs from call to call: they are called when the program runs, or refused.
-
-The state of the random numbers can neither be set nor taken.
-"""
+"""Functions whose value differs from call to call: they are called when the program runs, or refused."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import time
 from typing import Any
 
 import numpy
-import torch
 
 from dy2st.capture.library.registry import Handler, handler_of, handles, refuses
 from dy2st.capture.recording.recorder import fresh_number
@@ -53,14 +49,3 @@ for _module in (random, numpy.random):
                 message=f"{_function.__name__}() gives another value at each call, and would be called only once, at capture",
                 fix="use torch's random functions, or random.random(), or pass the value as an argument",
             )
-
-refuses(
-    torch.manual_seed, torch.seed, torch.set_rng_state,
-    message="the random seed cannot be set inside a captured function",
-    fix="call torch.manual_seed before the static function",
-)  # fmt: skip
-refuses(
-    torch.random.fork_rng, torch.get_rng_state, torch.initial_seed,
-    message="the state of the random numbers cannot be taken inside a captured function",
-    fix="take it outside of the static function, or pass a torch.Generator as an argument",
-)  # fmt: skip

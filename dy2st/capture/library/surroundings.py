@@ -21,6 +21,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.library.effects import at_each_call
+from dy2st.capture.library.generators import generator_method
 from dy2st.capture.library.randomness import drawn
 from dy2st.capture.library.registry import handles
 from dy2st.capture.session.session import Session
@@ -161,11 +162,7 @@ handles(time.sleep)(functools.partial(_effect, time.sleep))
 def surroundings_method(session: Session, owner: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a method of a stream or of a generator of random numbers that was there before."""
     if isinstance(owner, torch.Generator):
-        raise errors.CaptureError(
-            f"Generator.{method.__name__}() cannot be used inside a captured function",
-            session.here(),
-            fix="call it before the static function",
-        )
+        return generator_method(session, owner, method, args, kwargs)
     if isinstance(owner, random.Random):
         return _random_method(session, owner, method.__name__, args, kwargs)
     return _stream_method(session, owner, method, args)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import sympy
 import torch
@@ -48,6 +48,8 @@ class BlockBuilder:
         self.parent, self.locate, self.adopt, self.recorded = parent, locate, adopt, recorded
         self.graph = fx.Graph()
         self.provenance: Provenance = parent.provenance if parent is not None else Provenance()
+        self.generators: dict[int, torch.Generator] = parent.generators if parent is not None else {}
+        """What stands for generators that the program makes, by what torch calls them: it makes another object at each call."""
         self.operands: dict[fx.Node, fx.Node] = {}
         """Outer node → the placeholder that stands for it here, in order of first use."""
         self._objects: dict[int, tuple[Callable[[], Any], fx.Node]] = {}
@@ -73,6 +75,8 @@ class BlockBuilder:
             return slice(self.argument(value.start), self.argument(value.stop), self.argument(value.step))
         if isinstance(value, Stale):
             value.fail()
+        if isinstance(value, torch.Generator) and _address(value) in self.generators:
+            return self.object_node(self.generators[_address(value)])
         return value
 
     def node_of(self, value: Any) -> Any:
@@ -219,6 +223,11 @@ class BlockBuilder:
         """From now on ``node`` gives an object; it is kept alive, since a dict cannot be referred to weakly."""
         self._objects[id(value)] = (lambda: value), node
 
+    def bind_generator(self, value: torch.Generator, node: fx.Node) -> None:
+        """From now on ``node`` stands for a generator of random numbers."""
+        self.generators[_address(value)] = value
+        self.stands_for(value, node)
+
     def object_node(self, value: Any) -> fx.Node | None:
         """Return the node that gives an object, if there is one."""
         return self._find_object(value) if self.knows(value) else None
@@ -286,6 +295,10 @@ def align_operands(*builders: BlockBuilder) -> tuple[fx.Node, ...]:
 def _short_name(target: Any) -> str | None:
     """Return ``add`` for ``aten.add.Tensor``; torch.fx makes it unique."""
     return target.overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else None
+
+
+def _address(generator: torch.Generator) -> int:
+    return cast(Any, generator)._cdata  # type: ignore[no-any-return]
 
 
 def _describe(node: fx.Node, value: Any) -> None:

@@ -137,6 +137,8 @@ class Recorder(ProxyTorchDispatchMode):
         if result is not None:
             return result
         outer, self.is_running = self.is_running, True
+        if kwargs.get("generator") is not None:  # what torch has for abstract values in Python wants none, and draws nothing
+            kwargs = {**kwargs, "generator": None}
         try:
             return func(*args, **kwargs)
         except (AssertionError, UnsupportedOperatorException, RuntimeError, ValueError, IndexError, TypeError) as error:

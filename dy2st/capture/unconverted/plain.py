@@ -9,6 +9,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.environment.random_generators import Generator
 from dy2st.capture.library import (
     check_surroundings,
 )
@@ -16,6 +17,7 @@ from dy2st.capture.looping import iterators, spreading
 from dy2st.capture.objects import hidden_state
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
+from dy2st.capture.unconverted import drawing
 from dy2st.capture.unconverted.looked_into import PASSING_ON
 from dy2st.capture.unconverted.numbers_given import call_noting_writes, given_numbers
 from dy2st.capture.values import storage
@@ -37,6 +39,8 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     union = union_among(function, args, kwargs)
     if union is not None:
         return over_argument(session, union, function, args, kwargs)
+    if any(isinstance(value, Generator) for value in (*args, *kwargs.values())):
+        return drawing.call(session, function, args, kwargs, call_plain)
     if getattr(function, "__name__", None) in TEXT_METHODS and not kwargs:
         return wording.of_method(session, function, args)
     check_surroundings(session, function, args, kwargs)

@@ -10,10 +10,10 @@ import torch
 
 from dy2st_runtime.errors import LoadError
 from dy2st_runtime.ir.document import Json
-from dy2st_runtime.primitives import control, modes, scalars
+from dy2st_runtime.primitives import control, modes, random_state, scalars
 
-NAMESPACES = ("aten", "prims")
-"""Operators of PyTorch itself; a library's own namespace has to be asked for."""
+NAMESPACES = ("aten", "prims", random_state.NAMESPACE)
+"""Operators of PyTorch itself, and of this package; a library's own namespace has to be asked for."""
 
 FORBIDDEN = re.compile(
     r"aten::(from_file|_print|set_data|record_stream|_foobar|_test_\w+|_debug_\w+|_cufft_\w+|_cslt_\w+|_mps_\w+|_propagate_xla_data"

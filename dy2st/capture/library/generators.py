@@ -1,0 +1,177 @@
+"""Generators of random numbers and their states: made, seeded, taken and set when the program runs, in order with what draws."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.environment import random_generators
+from dy2st.capture.library.registry import handles
+from dy2st.capture.raising.exceptions import raised
+from dy2st.capture.recording import failing
+from dy2st.capture.recording.recorder import fresh_number
+from dy2st.capture.session.session import Session
+from dy2st.capture.unconverted.drawing import new_state
+from dy2st_runtime.primitives import control, random_state
+
+_CPU = torch.device("cpu")
+
+
+@handles(torch.Generator)
+def _generator(session: Session, *args: Any, **kwargs: Any) -> Any:
+    with session.suspended():
+        device = torch.Generator(*args, **kwargs).device  # raises what eager raises
+    return session.call(random_generators.Generator, device)
+
+
+def _as_seed(session: Session, seed: Any, setter: Callable[[Any], Any]) -> Any:
+    """Return a seed as operators take it; ``setter`` raises what eager raises for what is none."""
+    if isinstance(seed, torch.SymInt):
+        return seed
+    if isinstance(seed, torch.SymBool):
+        return session.call(int, seed)
+    example = torch.zeros(()) if isinstance(seed, torch.Tensor) else 0.5 if isinstance(seed, torch.SymFloat) else seed
+    try:
+        with session.suspended():
+            setter(example)
+    except Exception as error:
+        raise raised(error) from None
+    return random_state.signed(int(seed))
+
+
+@handles(random_generators.seeded)
+def _seeded(session: Session, seed: Any, device: torch.device) -> Any:
+    seed = _as_seed(session, seed, torch.Generator(device).manual_seed)
+    return _state(session, random_state.seeded, device, seed, device)
+
+
+@handles(random_generators.seeded_anew)
+def _seeded_anew(session: Session, device: torch.device) -> Any:
+    return _state(session, random_state.seeded_anew, device, device)
+
+
+@handles(random_generators.checked)
+def _checked(session: Session, state: Any, device: torch.device) -> Any:
+    _check_state(session, state, torch.Generator(device).set_state)
+    return _state(session, random_state.checked, device, state, device)
+
+
+@handles(random_generators.seed_of)
+def _seed_of(session: Session, state: Any, device: torch.device) -> Any:
+    return _number(session, random_state.seed_of, state, device)
+
+
+def _state(session: Session, operator: Any, device: torch.device, *args: Any) -> Any:
+    result = new_state(session, device)
+    session.builder.call(operator, args, {}, result)
+    return result
+
+
+def _number(session: Session, operator: Any, *args: Any) -> Any:
+    result = fresh_number(session.shapes, "int")
+    session.builder.call(operator, args, {}, result)
+    return result
+
+
+def _check_state(session: Session, state: Any, setter: Callable[[Any], Any]) -> None:
+    """Raise what eager raises for what is no state of bytes; whether its bytes are one shows when the program runs."""
+    if isinstance(state, torch.Tensor) and state.dtype is torch.uint8:
+        return failing.refuse_if_named(
+            session, RuntimeError(), "setting a state of random numbers", "set it outside of the try statement"
+        )
+    with session.suspended():
+        setter(torch.zeros(1, dtype=state.dtype) if isinstance(state, torch.Tensor) else state)
+
+
+# -- the generator that draws by default ---------------------------------------------------------------------------------------
+
+
+@handles(torch.manual_seed)
+def _manual_seed(session: Session, seed: Any) -> Any:
+    seed = session.call(int, seed)
+    session.builder.call(random_state.manual_seed, (_as_seed(session, seed, torch.Generator().manual_seed),))
+    return torch.default_generator
+
+
+@handles(torch.seed)
+def _seed(session: Session) -> Any:
+    return _number(session, random_state.seed)
+
+
+@handles(torch.initial_seed)
+def _initial_seed(session: Session) -> Any:
+    return _number(session, random_state.initial_seed)
+
+
+@handles(torch.get_rng_state)
+def _get_rng_state(session: Session) -> Any:
+    return _state(session, random_state.get_rng_state, _CPU)
+
+
+@handles(torch.set_rng_state)
+def _set_rng_state(session: Session, new_state: Any) -> None:
+    _check_state(session, new_state, torch.Generator().set_state)
+    session.builder.call(random_state.set_rng_state, (new_state,))
+
+
+@handles(torch.random.fork_rng)
+def _fork_rng(session: Session, devices: Any = None, enabled: bool = True, *args: Any, **kwargs: Any) -> Any:
+    if enabled is False:
+        return contextlib.nullcontext()
+    if devices if devices is not None else torch.accelerator.is_available():
+        raise errors.CaptureError(
+            "torch.random.fork_rng() of an accelerator cannot be used inside a captured function",
+            session.here(),
+            fix="call it before the static function, or fork the generator of the CPU alone: fork_rng(devices=[])",
+        )
+    return session.call(random_generators.ForkedState, enabled)
+
+
+# -- generators that were there before -----------------------------------------------------------------------------------------
+
+
+def generator_method(session: Session, owner: torch.Generator, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return a method of a generator from outside: the program calls it."""
+    name = method.__name__
+    if name not in _METHODS:
+        raise errors.CaptureError(
+            f"Generator.{name}() cannot be used inside a captured function",
+            session.here(),
+            fix="call it before the static function",
+        )
+    session.tracker.identity(owner)
+    return _METHODS[name](session, owner, *args, **kwargs)
+
+
+def _call(session: Session, owner: torch.Generator, name: str, *args: Any, result: Any = None) -> Any:
+    session.builder.call(control.call_, (getattr(owner, name), args, {}), {}, result)
+    return result
+
+
+def _seed_owner(session: Session, owner: torch.Generator, seed: Any) -> torch.Generator:
+    _call(session, owner, "manual_seed", _as_seed(session, seed, torch.Generator(owner.device).manual_seed))
+    return owner
+
+
+def _set_owner(session: Session, owner: torch.Generator, new_state: Any) -> torch.Generator:
+    _check_state(session, new_state, torch.Generator(owner.device).set_state)
+    _call(session, owner, "set_state", new_state)
+    return owner
+
+
+def _number_of(name: str, session: Session, owner: torch.Generator) -> Any:
+    return _call(session, owner, name, result=fresh_number(session.shapes, "int"))
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "manual_seed": _seed_owner,
+    "set_state": _set_owner,
+    "get_state": lambda session, owner: _call(session, owner, "get_state", result=new_state(session, owner.device)),
+    "seed": functools.partial(_number_of, "seed"),
+    "initial_seed": functools.partial(_number_of, "initial_seed"),
+}

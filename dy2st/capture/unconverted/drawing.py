@@ -1,0 +1,67 @@
+"""Operations that draw from a generator that captured code makes: they get one in its state, and the state that is left is kept."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from dy2st import errors
+from dy2st.capture.environment.random_generators import Generator
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import value_types
+from dy2st_runtime.primitives import random_state
+
+_DRAWING = ("torch.nn.init", "torch.functional", "torch.nn.functional")
+"""Where functions in Python are that hand a generator on, and keep none."""
+
+
+def new_state(session: Session, device: torch.device) -> torch.Tensor:
+    """Return the abstract value of the state of a generator."""
+    with session.suspended(), _disable_current_modes():
+        length = torch.Generator(device).get_state().shape[0]
+    return session.fakes.tensor(value_types.TensorType(torch.uint8, torch.device("cpu"), (length,), None, False))
+
+
+def call(session: Session, function: Any, args: Any, kwargs: Any, plainly: Callable[..., Any]) -> Any:
+    """Call a function of torch that draws.
+
+    Raises:
+        CaptureError: nobody knows what the function does with a generator.
+    """
+    if not _draws(function):
+        raise errors.CaptureError(
+            f"{getattr(function, '__qualname__', function)}() gets a torch.Generator that the static function makes itself",
+            session.here(),
+            fix="make the generator outside, and pass it as an argument",
+        )
+    drawn: dict[int, tuple[Generator, torch.Generator]] = {}
+
+    def stand_in(value: Any) -> Any:
+        if not isinstance(value, Generator):
+            return value
+        if id(value) not in drawn:
+            real = torch.Generator(value.device)
+            node = session.builder.call(random_state.generator, (value.state, value.device))
+            session.builder.bind_generator(real, node)
+            drawn[id(value)] = value, real
+        return drawn[id(value)][1]
+
+    given, named = tuple(map(stand_in, args)), {name: stand_in(value) for name, value in kwargs.items()}
+    result = plainly(session, function, given, named)
+    for made, real in drawn.values():
+        left = new_state(session, made.device)
+        session.builder.call(random_state.state, (real,), {}, left)
+        session.call(setattr, made, "state", left)
+    return result
+
+
+def _draws(function: Any) -> bool:
+    if isinstance(function, types.FunctionType):
+        return function.__module__ in _DRAWING
+    owner = getattr(function, "__self__", getattr(function, "__objclass__", None))
+    is_method = isinstance(owner, torch.Tensor) or owner is torch._C.TensorBase
+    return is_method or getattr(torch._C._VariableFunctions, getattr(function, "__name__", ""), None) == function
