@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st import errors
 from dy2st.capture.environment import random_generators
@@ -16,10 +17,17 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.session import Session
-from dy2st.capture.unconverted.drawing import new_state
+from dy2st.capture.types import value_types
 from dy2st_runtime.primitives import control, random_state
 
 _CPU = torch.device("cpu")
+
+
+def new_state(session: Session, device: torch.device) -> torch.Tensor:
+    """Return the abstract value of the state of a generator."""
+    with session.suspended(), _disable_current_modes():
+        length = torch.Generator(device).get_state().shape[0]
+    return session.fakes.tensor(value_types.TensorType(torch.uint8, torch.device("cpu"), (length,), None, False))
 
 
 @handles(torch.Generator)

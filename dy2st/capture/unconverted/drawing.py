@@ -7,23 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st import errors
 from dy2st.capture.environment.random_generators import Generator
+from dy2st.capture.library.generators import new_state
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import value_types
 from dy2st_runtime.primitives import random_state
 
 _DRAWING = ("torch.nn.init", "torch.functional", "torch.nn.functional")
 """Where functions in Python are that hand a generator on, and keep none."""
-
-
-def new_state(session: Session, device: torch.device) -> torch.Tensor:
-    """Return the abstract value of the state of a generator."""
-    with session.suspended(), _disable_current_modes():
-        length = torch.Generator(device).get_state().shape[0]
-    return session.fakes.tensor(value_types.TensorType(torch.uint8, torch.device("cpu"), (length,), None, False))
 
 
 def call(session: Session, function: Any, args: Any, kwargs: Any, plainly: Callable[..., Any]) -> Any:
