@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.environment import random_generators
+from dy2st.capture.environment import written_out
 from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.raising.unwinding import refused
@@ -44,7 +44,7 @@ def _is_users(kind: type) -> bool:
     """Tell whether the methods of a class of context managers can be converted."""
     by_user = any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__enter__", "__exit__"))
     is_library = kind.__module__.partition(".")[0] in ("torch", "contextlib", "dy2st")
-    return by_user and (not is_library or kind.__module__ == random_generators.__name__)
+    return by_user and (not is_library or kind.__module__ == written_out.__name__)
 
 
 def _one_of(session: Session, union: TaggedUnion) -> Any:

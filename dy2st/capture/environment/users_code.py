@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dy2st.capture.environment import random_generators, standard_library, written_out
+from dy2st.capture.environment import standard_library, written_out
 from dy2st.capture.environment.tracking import PATCH_MARK
 
 SKIPPED_PACKAGES = {
@@ -24,7 +24,6 @@ SKIPPED_PACKAGES = {
 
 CONVERTED_MODULES = (
     "torch.distributions", "torch.nn.modules.batchnorm", "torch.nn.modules.container", written_out.__name__,
-    random_generators.__name__,
 )  # fmt: skip
 """Parts of those packages that look at the values of tensors, or call code of the user's: they are converted like user code."""
 

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dy2st import errors
-from dy2st.capture.environment import random_generators
+from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import handles
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording import failing
@@ -34,7 +34,7 @@ def new_state(session: Session, device: torch.device) -> torch.Tensor:
 def _generator(session: Session, *args: Any, **kwargs: Any) -> Any:
     with session.suspended():
         device = torch.Generator(*args, **kwargs).device  # raises what eager raises
-    return session.call(random_generators.Generator, device)
+    return session.call(written_out.Generator, device)
 
 
 def _as_seed(session: Session, seed: Any, setter: Callable[[Any], Any]) -> Any:
@@ -52,24 +52,24 @@ def _as_seed(session: Session, seed: Any, setter: Callable[[Any], Any]) -> Any:
     return random_state.signed(int(seed))
 
 
-@handles(random_generators.seeded)
+@handles(written_out.seeded)
 def _seeded(session: Session, seed: Any, device: torch.device) -> Any:
     seed = _as_seed(session, seed, torch.Generator(device).manual_seed)
     return _state(session, random_state.seeded, device, seed, device)
 
 
-@handles(random_generators.seeded_anew)
+@handles(written_out.seeded_anew)
 def _seeded_anew(session: Session, device: torch.device) -> Any:
     return _state(session, random_state.seeded_anew, device, device)
 
 
-@handles(random_generators.checked)
+@handles(written_out.checked)
 def _checked(session: Session, state: Any, device: torch.device) -> Any:
     _check_state(session, state, torch.Generator(device).set_state)
     return _state(session, random_state.checked, device, state, device)
 
 
-@handles(random_generators.seed_of)
+@handles(written_out.seed_of)
 def _seed_of(session: Session, state: Any, device: torch.device) -> Any:
     return _number(session, random_state.seed_of, state, device)
 
@@ -137,7 +137,7 @@ def _fork_rng(session: Session, devices: Any = None, enabled: bool = True, *args
             session.here(),
             fix="call it before the static function, or fork the generator of the CPU alone: fork_rng(devices=[])",
         )
-    return session.call(random_generators.ForkedState, enabled)
+    return session.call(written_out.ForkedState, enabled)
 
 
 # -- generators that were there before -----------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ import torch
 from dy2st.capture.attributes import assignment, attributes, class_attributes, reading
 from dy2st.capture.branching import unions
 from dy2st.capture.diagnostics.user_frames import FromUserFrames
-from dy2st.capture.environment.random_generators import Generator
 from dy2st.capture.environment.users_code import is_users_function
+from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import construction, hidden_state

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.environment.random_generators import Generator
+from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library.generators import new_state
 from dy2st.capture.session.session import Session
 from dy2st_runtime.primitives import random_state

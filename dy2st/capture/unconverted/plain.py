@@ -9,7 +9,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dy2st import errors
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.environment.random_generators import Generator
+from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library import (
     check_surroundings,
 )
