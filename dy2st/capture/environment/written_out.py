@@ -134,7 +134,7 @@ def _output(context: Context, args: tuple[Any, ...], value: Any) -> Any:
     return value
 
 
-# -- the state of random numbers: a generator is the tensor of its state, so that it is chosen, carried and copied as tensors are ---
+# -- the state of random numbers: a generator is the tensor of its state, chosen and carried as tensors are ------------
 
 
 DEFAULT_SEED = 67280421310721
