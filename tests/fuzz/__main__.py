@@ -27,7 +27,7 @@ from tests.fuzz.grammar import Grammar, Program, write
 from tests.fuzz.metamorphic import NAMES, transformed
 from tests.fuzz.oracle import Kind, Verdict, judge
 from tests.fuzz.reduce import reduced
-from tests.fuzz.stateful import generate, keeping, oracle, reduction
+from tests.fuzz.stateful import aliasing, generate, keeping, oracle, reduction
 from tests.fuzz.stateful.program import Program as Stateful
 from tests.fuzz.wide import Wide
 
@@ -57,9 +57,9 @@ def run(seed: str, variants: tuple[str, ...], size: int, *, wide: bool = False) 
             return
 
 
-def run_stateful(seed: str, variants: tuple[str, ...], size: int = generate.SIZE) -> Iterator[tuple[str, Stateful, Verdict]]:
+def run_stateful(seed: str, variants: tuple[str, ...], *, aliases: bool = False) -> Iterator[tuple[str, Stateful, Verdict]]:
     """Judge one program with state in several ways, until it fails in one, and one that is made to be saved."""
-    program = generate.write(seed, size)
+    program = aliasing.write(seed) if aliases else generate.write(seed)
     if not oracle.valid(program):
         return
     for name in variants:
@@ -67,7 +67,7 @@ def run_stateful(seed: str, variants: tuple[str, ...], size: int = generate.SIZE
         yield name, program, verdict
         if verdict.kind is not Kind.SAME:
             break
-    if "saved" in variants:
+    if "saved" in variants and not aliases:
         program = keeping.write(seed)
         yield "saved", program, oracle.judge(program, "saved")
 
@@ -83,7 +83,7 @@ def _work_stateful(options: argparse.Namespace) -> None:
             others = oracle.VARIANTS
         else:
             others = ("native", *(name for name, every in (("python", 4), ("saved", 5)) if number % every == 0))
-        for name, program, verdict in run_stateful(f"{options.seed}-{number}", others):
+        for name, program, verdict in run_stateful(f"{options.seed}-{number}", others, aliases=options.aliases):
             seen[verdict.reason] += 1
             if verdict.bad and options.reduce and seen[verdict.reason] <= _ALIKE:
                 program = reduction.reduced(program, name)
@@ -101,7 +101,7 @@ def _work(options: argparse.Namespace) -> None:
     """Judge a range of programs; a line of JSON for each."""
     torch.set_num_threads(1)
     with backends.uncompiled() if options.uncompiled else contextlib.nullcontext():
-        if options.stateful:
+        if options.stateful or options.aliases:
             return _work_stateful(options)
         if options.backend:
             return _work_on_backend(options)
@@ -177,6 +177,7 @@ def _start(options: argparse.Namespace, first: int, last: int) -> subprocess.Pop
         *(["--all"] if options.all else []),
         *(["--wide"] if options.wide else []),
         *(["--stateful"] if options.stateful else []),
+        *(["--aliases"] if options.aliases else []),
         *(["--carries"] if options.carries else []),
         *(["--uncompiled"] if options.uncompiled else []),
         *(["--backend", options.backend] if options.backend else []),
@@ -236,6 +237,7 @@ def main() -> None:
         "--stateful", action="store_true", help="programs with state that is shared, replaced, and changed between calls"
     )
     parser.add_argument("--carries", action="store_true", help="small programs whose loops carry, swap and overwrite tensors")
+    parser.add_argument("--aliases", action="store_true", help="small ones with state, that rebind and write containers in loops")
     parser.add_argument("--backend", choices=backends.NAMES, help="run them there, and compare up to rounding")
     parser.add_argument("--uncompiled", action="store_true", help="for inductor: PyTorch runs the graphs that it would compile")
     parser.add_argument("--reduce", action="store_true", help="make failing programs smaller")

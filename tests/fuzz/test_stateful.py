@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.fuzz.oracle import Kind, Verdict
-from tests.fuzz.stateful import generate, keeping, oracle
+from tests.fuzz.stateful import aliasing, generate, keeping, oracle
 from tests.fuzz.stateful.picture import Numbers, Picture
 from tests.fuzz.stateful.program import Call, Program
 from tests.fuzz.stateful.reduction import reduced, script
@@ -48,6 +48,21 @@ def test_most_programs_run_and_cover_every_theme():
     assert sum(oracle.valid(program) for program in programs) > 30
     for theme in ("nonlocal", "getattr(", "**", "try:", "nn.Module", "__slots__", "is not", "requires_grad"):
         assert any(theme in program.source for program in programs), theme
+
+
+def test_programs_with_aliases_run_and_write_to_what_is_outside():
+    programs = [aliasing.write(f"valid-{number}") for number in range(40)]
+    assert sum(oracle.valid(program) for program in programs) > 30
+    for text in ("far = st.h", "while ", " is ", ".append(", "Box(", ".clear()"):
+        assert any(text in program.source for program in programs), text
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_program_with_aliases_does_the_same_or_is_refused(number: int) -> None:
+    program = aliasing.write(f"ci-{number}")
+    for variant in ("native", "python"):
+        verdict = oracle.judge(program, variant)
+        assert not verdict.bad, f"{variant}: {verdict.reason}\n{program.text()}\n{verdict.detail}"
 
 
 class Other:

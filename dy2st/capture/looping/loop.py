@@ -16,7 +16,19 @@ from dy2st import errors
 from dy2st.capture.branching.branch import join
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
-from dy2st.capture.looping.carries import DEEP, LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
+from dy2st.capture.looping.carries import (
+    DEEP,
+    LONGEST,
+    Carries,
+    Carry,
+    cut,
+    holds_out_of_date,
+    leaves,
+    moves_outside,
+    seen_in,
+    tag_after,
+    update,
+)
 from dy2st.capture.looping.narrowing import narrow
 from dy2st.capture.looping.truth import both, condition
 from dy2st.capture.objects.uniting import Uniting
@@ -25,12 +37,12 @@ from dy2st.capture.raising.exceptions import records
 from dy2st.capture.recording.block import align_operands
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.types import abstract_values, lattice, mismatches, tensor_traits, value_types
-from dy2st.capture.values.kinds import is_mutable, is_symbolic
+from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.signals import NeedsRuntimeList, Unreachable
-from dy2st.capture.values.symbolic import TaggedUnion, options_of, unpack_list
+from dy2st.capture.values.symbolic import options_of, unpack_list
 from dy2st.capture.writes.places import ContentsPlace, Place
 from dy2st.capture.writes.undo_log import Write
-from dy2st_runtime.ir.flattening import children, shallow
+from dy2st_runtime.ir.flattening import shallow
 from dy2st_runtime.primitives import control
 
 ACTS_FOR_USER = False
@@ -200,15 +212,13 @@ def _attempt(
         writes = _told(session, writes)
         left = {} if dead else {key: write for key, write in writes.items() if not session.frames.is_dead(write.place, live)}
         left = {key: dataclasses.replace(write, new=_as_objects(session, carries.get(key), write)) for key, write in left.items()}
-        converged = True
-        for key, write in left.items():
-            converged &= update(session, carries, key, write.place, write.old, write.new)
-            converged &= key in carries and not session.tuples.add_older(
-                carries[key].tuples, (carries[key].initial, write.new), region.start
-            )
+        if not carries.keep_older and any(holds_out_of_date(write.new) for write in left.values()):
+            carries.begin_again()
+            return False
+        converged = _widened(session, carries, left)
         for key, carry in carries.items():
             carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()
-        if not (carries.keep_older or dead) and _moves_outside(carries):
+        if not (carries.keep_older or dead) and moves_outside(carries):
             carries.begin_again()
             return False
         after = functools.cache(lambda: _united(session, carries))
@@ -227,6 +237,17 @@ def _attempt(
         session.blocks.may_alias.forget(carry.start)
     _record(session, pred, block, operands, carries, region.start)
     return True
+
+
+def _widened(session: Session, carries: Carries, left: dict[tuple[Any, ...], Write]) -> bool:
+    """Widen the types of the carried places so that they fit what an iteration leaves; whether they did already."""
+    fit = True
+    for key, write in left.items():
+        fit &= update(session, carries, key, write.place, write.old, write.new)
+        fit &= key in carries and not session.tuples.add_older(
+            carries[key].tuples, (carries[key].initial, write.new), session.blocks.region.start
+        )
+    return fit
 
 
 def _told(session: Session, writes: dict[tuple[Any, ...], Write]) -> dict[tuple[Any, ...], Write]:
@@ -285,7 +306,8 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
         carry.which = _begin_tuples(session, carry, value, inputs)
         session.places.put(carry.place, value)
         session.blocks.key_orders.begin_iteration(carry.place, value, carry.final, inputs)
-        _link(session, carry, value, same, session.blocks.region.start)
+    for carry in carries.values():  # not before, as the contents that an iteration starts with are no change
+        _link(session, carry, carry.start, same, session.blocks.region.start)
     if session.in_flight.left.read() is not None:
         session.places.put(session.in_flight.left, None)  # there is no iteration after one that leaves for a handler
     return inputs, unite.positions
@@ -331,25 +353,6 @@ def _uniting(session: Session, carries: Carries, start: int) -> Uniting:
     return Uniting(session, start if carries.keep_older else None)
 
 
-def _moves_outside(carries: Carries) -> bool:
-    """Tell whether an iteration leaves an object from outside, of which a place holds an abstract value, in another place than
-    that.
-    """
-    held = [(carry, part) for carry in carries.values() if carry.from_outside is not None for part in options_of(carry.start)]
-    starts = {id(part): carry for carry, part in held if is_mutable(part)}
-    if not starts:
-        return False
-    waiting = [(carry, option) for carry in carries.values() for option in options_of(carry.final)]
-    waiting = [(carry, option) for carry, option in waiting if starts.get(id(option)) is not carry]
-    while waiting:
-        carry, value = waiting.pop()
-        if id(value) in starts:
-            return True
-        parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
-        waiting += [(carry, part) for part in parts]
-    return False
-
-
 def _link(session: Session, carry: Carry, value: Any, same: dict[int, Any], start: int, *, is_new: bool = False) -> None:
     """Link what a loop carries: it may be what was there before it; the contents of a list are a copy in any case.
 
@@ -392,9 +395,10 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Car
             results += which
         session.tuples.link_parts(value, carry.tuples, which)
         values.append((carry, value, tag))
-        _link(session, carry, value, same, start, is_new=carry.from_outside is not None)
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))
     builder.bind(tuple(results), node)
     for carry, value, tag in values:
         session.places.put(carry.place, value if tag is None else session.carried.replaced(carry.from_outside, value, tag))
+    for carry, value, _ in values:
+        _link(session, carry, value, same, start, is_new=carry.from_outside is not None)

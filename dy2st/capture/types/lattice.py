@@ -35,7 +35,7 @@ from dy2st.capture.types.value_types import (
 )
 from dy2st.capture.values.abstract_objects import AbstractTuple
 from dy2st.capture.values.kinds import is_number, number_kind
-from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, runtime_list
+from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, is_out_of_date, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.structure import DictOf, TupleOf
@@ -117,6 +117,9 @@ def join(a: Type, b: Type, single: tuple[type, ...] = VALUES) -> Type:
     """
     if a == b:
         return a
+    for kind in (*options_of_type(a), *options_of_type(b)):
+        if isinstance(kind, SameType) and is_out_of_date(kind.value):
+            return kind  # nobody may use it afterwards
     options = options_of_type(a)
     for option in options_of_type(b):
         options = _with_option(options, option, single)

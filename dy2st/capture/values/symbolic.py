@@ -345,6 +345,11 @@ CAPTURE_VALUES = (*SYMBOLIC_NUMBERS, Undefined, TaggedUnion, Text, RuntimeList, 
 """Classes of values that a variable holds during a capture only."""
 
 
+def is_out_of_date(value: Any) -> bool:
+    """Tell whether a value is what an object held that may be another one, which has been changed."""
+    return isinstance(value, Stale) and value.runtime is None
+
+
 def runtime_list(value: Any) -> RuntimeList | None:
     """Return the list of the program that a Python list stands for, if it does."""
     known = value[0].runtime if type(value) is list and value and isinstance(value[0], Stale) else None
