@@ -5,8 +5,6 @@ A warning is filtered, counted and shown by its module, file and line, and so is
 
 from __future__ import annotations
 
-import ast
-import functools
 import inspect
 import sys
 import types
@@ -15,6 +13,7 @@ from typing import Any, TypeVar
 
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.roles import Role, has
+from dy2st_runtime.primitives.reports import Frame, FromFrames
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _starts: set[types.CodeType] = set()
@@ -27,7 +26,7 @@ def starts_function(function: FunctionT) -> FunctionT:
     return function
 
 
-class FromUserFrames:
+class FromUserFrames(FromFrames):
     """Calls a function from the lines where the user's functions are now, one in the other.
 
     Args:
@@ -36,48 +35,39 @@ class FromUserFrames:
     """
 
     def __init__(self, session: Session, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.__qualname__ = self.__name__ = getattr(function, "__qualname__", type(function).__name__)
-        self._callers = _callers(session)
+        super().__init__(function, _frames(session))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        level = kwargs.get("stacklevel", 1)
-        if isinstance(level, int) and level > len(self._callers):
-            kwargs["stacklevel"] = level + _frames_of_this_library()
-        call = functools.partial(self.function, *args, **kwargs)
-        for caller in self._callers:
-            call = functools.partial(caller, call)
-        return call()
+    def frames_between(self) -> int:
+        """Return how many frames of this library are between the program and who has called the static function."""
+        return _frames_of_this_library()
 
 
-def _callers(session: Session) -> list[types.FunctionType]:
-    """For each of the user's functions that run, the innermost first, one that does nothing but call another from its line."""
-    results: list[types.FunctionType] = []
+def _frames(session: Session) -> list[Frame]:
+    """For each of the user's functions that run, the innermost first, where it is."""
+    results: list[Frame] = []
     frame: types.FrameType | None = sys._getframe(2)
     inner = outer = None
     while frame is not None and frame.f_code is not session.position.entry_code:
         if frame.f_code.co_filename in session.position.user_files:
             inner, outer = inner or frame, frame  # the blocks of a function have frames of their own
         elif inner is not None and outer is not None and _is_start(frame):
-            results.append(_caller(inner, outer.f_code))
+            results.append(_frame(inner, outer.f_code))
             inner = outer = None
         frame = frame.f_back
-    return results if inner is None or outer is None else [*results, _caller(inner, outer.f_code)]
+    return results if inner is None or outer is None else [*results, _frame(inner, outer.f_code)]
 
 
 def _is_start(frame: types.FrameType) -> bool:
     return frame.f_code in _starts
 
 
-def _caller(frame: types.FrameType, function: types.CodeType) -> types.FunctionType:
-    tree = ast.increment_lineno(ast.parse("lambda call: call()", mode="eval"), frame.f_lineno - 1)
-    code = next(part for part in compile(tree, function.co_filename, "eval").co_consts if isinstance(part, types.CodeType))
-    return types.FunctionType(code.replace(co_name=function.co_name), frame.f_globals)
+def _frame(frame: types.FrameType, function: types.CodeType) -> Frame:
+    return Frame(function.co_filename, frame.f_lineno, function.co_name, frame.f_globals)
 
 
 def _frames_of_this_library() -> int:
     """Return how many frames of this library are between the program and who has called the static function."""
-    frame: types.FrameType | None = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(2)
     count, known, inside = 0, 0, True
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +22,8 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.reports import LOG_METHODS as LOG_METHODS
 
-LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 CachedFunction = functools._lru_cache_wrapper
 
 
@@ -67,11 +68,19 @@ _register_logging()
 @handles(warnings.warn)
 def _warn(session: Session, message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **rest: Any) -> None:
     given = {"category": category, "stacklevel": stacklevel, "source": source, **rest}
+    if isinstance(message, Warning) and _is_text(message):
+        message, given["category"] = message.args[0], type(message)
     if not isinstance(message, Warning):
         return at_each_call(session, FromUserFrames(session, warnings.warn), message, **given)
     values: list[Any] = []
     maker = exceptions.maker(session, message, values)
     at_each_call(session, FromUserFrames(session, functools.partial(_warn_of, maker)), *values, **given)
+
+
+def _is_text(message: Warning) -> bool:
+    """Tell whether a warning is no more than its class and text: then any process makes another one."""
+    own = any(isinstance(getattr(type(message), name), types.FunctionType) for name in ("__init__", "__new__", "__str__"))
+    return not own and not vars(message) and len(message.args) == 1 and isinstance(message.args[0], (str, text.Text))
 
 
 def _warn_of(maker: Callable[..., Any], *values: Any, stacklevel: int, **given: Any) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import fx
 
 from dy2st_runtime.archive.effects import read_effects, read_existing, written_to_json
+from dy2st_runtime.archive.reports import TARGET, frames_to_json, read_frames
 from dy2st_runtime.call.on_raise import Leave
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.ir import constants
@@ -56,6 +57,9 @@ class BlockWriter:
     def _node(self, node: fx.Node) -> dict[str, Any]:
         if isinstance(node.args[0] if node.args else None, Leave):
             return self._leave(node)
+        report = frames_to_json(node)
+        if report is not None:
+            return self._report(node, report)
         if node.target is control.call_:
             name = getattr(node.args[0], "__qualname__", repr(node.args[0]))
             raise SaveError(f"{_line(node)}the program calls the Python function {name}, which exists only in this process")
@@ -69,6 +73,12 @@ class BlockWriter:
             results.setdefault("made", {})["text"] = text
         if node.kwargs:
             results["kwargs"] = {key: self._argument(value, node) for key, value in node.kwargs.items()}
+        return results | self._meta(node)
+
+    def _report(self, node: fx.Node, report: dict[str, Any]) -> dict[str, Any]:
+        _, args, kwargs = node.args
+        results = {"name": node.name, **report, "args": [self._argument(value, node) for value in cast(Any, args)]}
+        results["kwargs"] = {key: self._argument(value, node) for key, value in cast(Any, kwargs).items()}
         return results | self._meta(node)
 
     def _recipe(self, recipe: Recipe, values: Sequence[Any], node: fx.Node) -> tuple[dict[str, Any], list[Any]]:
@@ -251,6 +261,10 @@ class BlockReader:
             if item.field("target").value == _LEAVE:
                 kept: Any = (_read_leave(item, len(args)), args, {})
                 self._define(item, graph.create_node("call_function", control.call_, kept, {}, name), nodes)
+                continue
+            if item.field("target").value == TARGET:
+                reported: Any = (read_frames(item, kwargs), args, kwargs)
+                self._define(item, graph.create_node("call_function", control.call_, reported, {}, name), nodes)
                 continue
             target = resolve(item.field("target"), self.namespaces)
             if (result := item.optional("made")) is not None:
