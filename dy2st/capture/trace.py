@@ -40,7 +40,7 @@ from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.number_arguments import NumberArgument
 from dy2st.capture.values.signals import NeedsAbstract, NeedsApart, NeedsRuntimeList, Unreachable
-from dy2st_runtime.call.binding import own_signature, parameters_of
+from dy2st_runtime.call.binding import parameters_of
 from dy2st_runtime.ir.flattening import attributes, children
 from dy2st_runtime.ir.program import InputSlot, Location, Program, verify
 from dy2st_runtime.ir.structure import Const, Leaf, Structure, TupleOf
@@ -98,6 +98,8 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         try:
             if request.with_hooks:
                 result = modules.call_module(session, args[0], call.call, args[1:], kwargs)
+            elif converted is None:
+                result = call.call(request.function, *args, **kwargs)
             else:
                 result = call.enter(session, request.function, converted, args, kwargs)
         except Unreachable:
@@ -339,7 +341,7 @@ def _finish(
         origin=Location(code.co_filename, code.co_firstlineno, code.co_name),
         training=training,
         default_dtype=torch.get_default_dtype(),
-        parameters=parameters_of(own_signature(request.function), request.bound),
+        parameters=parameters_of(request.function, request.bound),
     )
     program = remove_dead_code(program)
     verify(program)

@@ -18,7 +18,7 @@ from dy2st.errors import CaptureError, ConversionError, SaveError, SignatureErro
 from dy2st.input_spec import InputSpec, Specs
 from dy2st.options import Options
 from dy2st.static.calls.call import Call
-from dy2st.static.conversion import convert_root
+from dy2st.static.conversion import check_root
 from dy2st.static.fallback import reason_of
 from dy2st.static.static_function import StaticFunction
 from dy2st_runtime.archive.archive import FORWARD
@@ -81,7 +81,7 @@ def without_eager(static: StaticFunction) -> Iterator[None]:
     """Refuse what a function with ``full_graph=False`` does in eager: it has no program."""
     try:
         if not static.options.full_graph:
-            convert_root(static.function)
+            check_root(static.function)
             if static.report().eager and not static.program_cache and static.options.input_spec is None:
                 raise SaveError(_runs_eager(static, static.report().eager[0].reason))
         yield

@@ -135,10 +135,25 @@ def convert_root(function: types.FunctionType) -> ConvertedFunction:
     return convert(function)
 
 
-def conversion_error(function: types.FunctionType) -> ConversionError | None:
-    """Return why a function cannot be rewritten, if so."""
+def check_root(function: types.FunctionType) -> None:
+    """Check that a function can be captured: converted, or called as it is where a decorator has written it around one that can be.
+
+    Raises:
+        ConversionError: it cannot.
+    """
     try:
         convert_root(function)
+    except SourceNotFoundError:
+        wrapped = getattr(function, "__wrapped__", None)
+        if not isinstance(wrapped, types.FunctionType) or wrapped is function:
+            raise
+        check_root(wrapped)
+
+
+def conversion_error(function: types.FunctionType) -> ConversionError | None:
+    """Return why a function cannot be captured, if so."""
+    try:
+        check_root(function)
     except ConversionError as error:
         return error
     return None

@@ -28,7 +28,7 @@ from dy2st.options import Options
 from dy2st.static.cache import Entry, Lookup, ProgramCache
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
-from dy2st.static.conversion import conversion_error, convert_root
+from dy2st.static.conversion import check_root, conversion_error, convert_root
 from dy2st.static.difference import side_by_side
 from dy2st.static.dynamic_state import Dims
 from dy2st.static.examples import arguments_like
@@ -95,7 +95,7 @@ class StaticFunction:
         """What it keeps alive, besides the function."""
         self._eager = None if options.full_graph else Fallback(self.__qualname__, conversion_error(function))
         if options.full_graph:
-            convert_root(function)
+            check_root(function)
 
     # -- binding -------------------------------------------------------------------------------------------------------------
 

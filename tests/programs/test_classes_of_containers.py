@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import dataclasses
 import pickle
 import typing
 from collections.abc import Callable
@@ -293,4 +294,72 @@ def test_methods_that_call_those_of_list(program):
         expected, found = program(torch.tensor(way)), static(torch.tensor(way))
         assert str(expected) == str(found)
         assert [getattr(part, "__dict__", None) for part in expected] == [getattr(part, "__dict__", None) for part in found]
+    assert len(static.program_cache) == 1
+
+
+class Irrep(tuple[int, int]):
+    """As a number that is no sequence, though it is made of one."""
+
+    def __new__(cls, degree: int, parity: int) -> Irrep:
+        return super().__new__(cls, (degree, parity))
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError
+
+    def __contains__(self, item: Any) -> bool:
+        raise NotImplementedError
+
+
+def simplified(x: Any) -> Any:
+    counted: list[tuple[int, Irrep]] = []
+    for count, irrep in [(3, Irrep(1, 2)), (2, Irrep(1, 2)), (1, Irrep(0, 2))]:
+        if counted and counted[-1][1] == irrep:
+            counted[-1] = (counted[-1][0] + count, irrep)
+        else:
+            counted.append((count, irrep))
+    chosen = Irrep(1, 2) if x.sum() > 0 else Irrep(3, 2)
+    numbers = {irrep: count for count, irrep in counted}
+    return x * counted[0][0] * chosen[0], numbers[Irrep(1, 2)], Irrep(0, 2) in [irrep for _, irrep in counted], chosen[1]
+
+
+class Output(collections.OrderedDict[str, Any]):
+    """A dict and a dataclass at once, as the results of models are."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            if getattr(self, field.name) is not None:
+                self[field.name] = getattr(self, field.name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.keys() and value is not None:
+            super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+
+@dataclasses.dataclass
+class Step(Output):
+    previous: Any
+    original: Any = None
+
+
+def stepped(x: Any) -> Any:
+    step = Step(previous=x * 2, original=x if x.shape[0] else None)
+    if x.sum() > 0:
+        step.previous = step.previous + 1
+    last = Step(step["previous"])
+    return step.previous, step["original"], last.previous, list(last), last.original
+
+
+@pytest.mark.parametrize("program", [simplified, stepped])
+def test_classes_with_methods_that_capture_does_not_ask(program):
+    static = dy2st.to_static(program)
+    for way in ([1.0, 2.0, 3.0], [-1.0, -2.0, -3.0]):
+        assert str(program(torch.tensor(way))) == str(static(torch.tensor(way)))
     assert len(static.program_cache) == 1

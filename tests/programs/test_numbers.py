@@ -458,3 +458,36 @@ def test_division_by_a_zero_that_is_known(program):
                 except ZeroDivisionError as error:
                     outcomes.append(str(error))
             assert outcomes[0] == outcomes[1]
+
+
+_SCALED = [
+    lambda x, y, n: x.sub(y, alpha=n),
+    lambda x, y, n: torch.rsub(x, y, alpha=-n),
+    lambda x, y, n: torch.addmm(x, x, y, beta=n, alpha=n + 1),
+    lambda x, y, n: torch.addr(x, y[0], y[1], beta=n),
+    lambda x, y, n: torch.nn.functional.softshrink(x, abs(n)),
+    lambda x, y, n: torch.linalg.vector_norm(x, abs(n) + 1),
+    lambda x, y, n: x.index_add(0, torch.tensor([0, 0]), y, alpha=n),
+    lambda x, y, n: torch.autograd.grad((x.sub(y, alpha=n) ** 2).sum(), x)[0],
+]
+
+
+@pytest.mark.parametrize("scaled", _SCALED)
+def test_floats_of_the_program_scale_what_operators_give(scaled):
+    def f(x, y):
+        return scaled(x, y, (x * y).sum().item())
+
+    x = torch.tensor([[1.0, -2.0], [0.5, 3.0]], requires_grad=True)
+    agree(f, [(x, torch.eye(2)), (x, torch.tensor([[1.0, 2.0], [0.0, -1.0]])), (x, torch.zeros(2, 2))])
+
+
+def test_an_operator_that_refuses_some_floats_is_not_taken_apart_where_that_is_caught():
+    def f(x):
+        try:
+            return torch.nn.functional.softshrink(x, x.sum().item())
+        except RuntimeError:
+            return x
+
+    static = dy2st.to_static(f)
+    with pytest.raises(dy2st.Dy2stError):
+        static(torch.tensor([1.0, 2.0]))

@@ -1,6 +1,5 @@
 import collections
 import dataclasses
-import inspect
 from typing import Any
 
 import pytest
@@ -143,7 +142,7 @@ def test_parameters_of_a_function():
     def function(self, x, /, y, *rest, mode="mean", opaque=object(), sizes=(1, [2]), **others):
         pass
 
-    found = parameters_of(inspect.signature(function), bound=True)
+    found = parameters_of(function, bound=True)
     assert [(p.name, p.kind) for p in found] == [
         ("x", "POSITIONAL_ONLY"), ("y", "POSITIONAL_OR_KEYWORD"), ("rest", "VAR_POSITIONAL"), ("mode", "KEYWORD_ONLY"),
         ("opaque", "KEYWORD_ONLY"), ("sizes", "KEYWORD_ONLY"), ("others", "VAR_KEYWORD"),

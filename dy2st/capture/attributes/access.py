@@ -83,7 +83,7 @@ def look_into(session: Session, *values: Any) -> None:
         if isinstance(value, dict):
             waiting += value.values()
         elif isinstance(value, (list, tuple, set, frozenset)):
-            waiting += value
+            waiting += storage.plain(value)
         fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
         table = storage.table_of(value) or {}
         names = {field.name for field in fields} | table.keys()

@@ -129,7 +129,7 @@ def _replaced(key: Any, part: Any, option: Any) -> Any:
     if key is part:
         return option
     if isinstance(key, tuple):
-        items = [_replaced(item, part, option) for item in key]
+        items = [_replaced(item, part, option) for item in tuple.__iter__(key)]
         return type(key)._make(items) if hasattr(key, "_make") else tuple(items)
     if isinstance(key, slice):
         return slice(*(_replaced(bound, part, option) for bound in (key.start, key.stop, key.step)))

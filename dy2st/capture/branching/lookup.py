@@ -28,7 +28,7 @@ MAPPINGS = (dict, types.MappingProxyType)
 def is_runtime(key: Any) -> bool:
     """Tell whether a key is, or holds, a number or text of which no more is known. (Tensors are found in dicts by identity.)"""
     if isinstance(key, tuple):
-        return any(map(is_runtime, key))
+        return any(map(is_runtime, tuple.__iter__(key)))
     return isinstance(key, (*SYMBOLIC_NUMBERS, Text))
 
 
@@ -165,9 +165,9 @@ def _this_or_another(
 def equal(session: Session, key: Any, other: Any) -> Any:
     """Tell whether two keys are equal, of which one is known."""
     if isinstance(key, tuple):
-        if not isinstance(other, tuple) or len(key) != len(other):
+        if not isinstance(other, tuple) or tuple.__len__(key) != tuple.__len__(other):
             return False
-        return _all_equal(session, [*zip(key, other)])
+        return _all_equal(session, [*zip(tuple.__iter__(key), tuple.__iter__(other))])
     if isinstance(key, Text):
         return operator.eq(key, other) if isinstance(other, str) else False
     if isinstance(key, SYMBOLIC_NUMBERS):

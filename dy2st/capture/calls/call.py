@@ -59,6 +59,7 @@ from dy2st.capture.unconverted import islands, opaque, variables
 from dy2st.capture.unconverted.islands import blamed
 from dy2st.capture.unconverted.looked_into import WITHOUT_ORDER, looked_into
 from dy2st.capture.unconverted.plain import call_plain, over_argument, replaced, union_among
+from dy2st.capture.unconverted.without_source import with_converted_callees
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
 from dy2st.capture.values.symbolic import TaggedUnion, options_of
@@ -234,7 +235,7 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
     with blamed(session, function):
         converted = session.operators.convert(function)
     if converted is None:
-        return call_plain(session, function, args, kwargs)
+        return call_plain(session, with_converted_callees(session, function), args, kwargs)
     args = tuple(narrowed(session, value) for value in args)
     kwargs = {name: narrowed(session, value) for name, value in kwargs.items()}
     return enter(session, function, converted, args, kwargs, of_class or session.tracker.source_of(function) is not None)

@@ -63,7 +63,7 @@ def _permuted(session: Session, items: list[Any], keys: list[Any], reverse: Any)
 
 
 def _is_runtime(key: Any) -> bool:
-    return is_symbolic(key) or (isinstance(key, tuple) and any(map(_is_runtime, key)))
+    return is_symbolic(key) or (isinstance(key, tuple) and any(map(_is_runtime, tuple.__iter__(key))))
 
 
 def _keys(session: Session, items: list[Any], key: Callable[..., Any] | None) -> list[Any]:

@@ -47,8 +47,10 @@ def restored(outputs: Sequence[Any], originals: Mapping[int, list[Any]]) -> list
 
 def _restored(value: Any, originals: Mapping[int, list[Any]], seen: set[int]) -> Any:
     if isinstance(value, tuple):
-        results = [_restored(part, originals, seen) for part in value]
-        return value if all(new is old for new, old in zip(results, value)) else unflatten(shallow(value)[1], results)
+        results = [_restored(part, originals, seen) for part in tuple.__iter__(value)]
+        return (
+            value if all(new is old for new, old in zip(results, tuple.__iter__(value))) else unflatten(shallow(value)[1], results)
+        )
     if id(value) not in seen and not isinstance(value, _WITHOUT_PARTS):
         seen.add(id(value))
         if type(value) is list:

@@ -166,9 +166,10 @@ def _equal(session: Session, left: Any, right: Any) -> Any:
     if session.lists.of(left) is not None or session.lists.of(right) is not None:
         return equal_lists(session, left, right)
     if isinstance(left, (tuple, list)) and isinstance(right, type(left) if type(left) is list else tuple):
-        if len(left) != len(right) or not holds_runtime(left, right):
+        items = [storage.plain(side) for side in (left, right)]  # Python asks no method of their classes
+        if len(items[0]) != len(items[1]) or not holds_runtime(left, right):
             return left == right
-        return session.call(all, [same(session, a, b) for a, b in zip(left, right, strict=True)])
+        return session.call(all, [same(session, a, b) for a, b in zip(*items, strict=True)])
     if type(left) is dict and type(right) is dict and holds_runtime(left.values(), right.values()):
         return left.keys() == right.keys() and session.call(all, [same(session, value, right[key]) for key, value in left.items()])
     return _equal_objects(session, left, right)
@@ -284,7 +285,7 @@ def _in_plain(session: Session, value: Any, container: Any) -> Any:
     if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
         return truth(session, call_own(session, container, "__contains__", value))
     if isinstance(container, (list, tuple)) or (isinstance(container, _SEARCHED) and _any_runtime(value, container)):
-        items: list[Any] = list(container)  # type: ignore[call-overload]  # one of _SEARCHED
+        items: list[Any] = [*(storage.plain(container) if isinstance(container, (list, tuple)) else container)]  # type: ignore[misc]
         return _is_among(session, value, items, _same_key if isinstance(container, _HASHED) else same)
     if isinstance(container, collections.abc.Iterator):
         iterators.take(session, container)

@@ -22,6 +22,7 @@ from dy2st.capture.looping.iteration import by_position, capture_for, zip_
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session, current
+from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractDeque, AbstractTuple
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion, runtime_list
@@ -56,7 +57,7 @@ def is_followed(value: Any) -> bool:
 def has_own_order(value: Any) -> bool:
     """Tell whether a method of the user's puts a value in order, or one in it, which the program has to call."""
     if isinstance(value, (tuple, list, TaggedUnion)):
-        return any(map(has_own_order, value if isinstance(value, (tuple, list)) else value.options.values()))
+        return any(map(has_own_order, storage.plain(value) if isinstance(value, (tuple, list)) else value.options.values()))
     return not isinstance(value, torch.Tensor) and is_ordered_by_user(type(value))
 
 

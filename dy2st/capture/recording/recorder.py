@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map_only
 from dy2st.capture.recording import failing, shapes_of_results
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_abstract
+from dy2st.capture.recording.float_operands import of_any_float
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.recording.shapes_of_results import Learned, learned
@@ -142,6 +143,9 @@ class Recorder(ProxyTorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except (AssertionError, UnsupportedOperatorException, RuntimeError, ValueError, IndexError, TypeError) as error:
+            of_floats = of_any_float(func, args, kwargs, error, bool(self.session.in_flight.pending))
+            if of_floats is not NotImplemented:
+                return of_floats
             if not is_stale(error):  # of operands that are made up none is a view
                 self._learned = learned(self.session, func, args, kwargs, error)
             if self._learned is not None:

@@ -18,7 +18,7 @@ from dy2st.errors import Location, SignatureError
 from dy2st.input_spec import InputSpec, Specs
 from dy2st.static.calls.call import Call, part_names, shown
 from dy2st.static.calls.leaves import is_leaf_by_itself, leaf_keys, leaf_names, leaves_and_repeated, modes
-from dy2st_runtime.call.binding import own_signature
+from dy2st_runtime.call.binding import hidden_parameters, own_signature
 from dy2st_runtime.ir.flattening import children, flatten
 
 
@@ -71,6 +71,7 @@ class CallSignature:
         self.signature = own_signature(self.function)
         self.documented = inspect.signature(self.function)
         """What it shows to its callers, whom ``input_spec`` speaks to: that of the function that it wraps."""
+        self._hidden = hidden_parameters(self.function)
         self._defaults = self._current_defaults()
 
     def _current_defaults(self) -> tuple[Any, Any, Any]:
@@ -88,7 +89,10 @@ class CallSignature:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise SignatureError(f"{self.name}(): {error}") from None
+        given = set(bound.arguments)
         bound.apply_defaults()
+        for name in self._hidden - given:
+            del bound.arguments[name]
         return bound
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None) -> Call:

@@ -45,20 +45,37 @@ def own_signature(function: FunctionType) -> inspect.Signature:
     return inspect.signature(bare)
 
 
-def parameters_of(signature: inspect.Signature, bound: bool = False) -> tuple[Parameter, ...]:
+def hidden_parameters(function: FunctionType) -> frozenset[str]:
+    """Return the parameters in which a wrapper keeps what it needs: given by name only, and not shown to its callers.
+
+    Args:
+        function: a Python function, perhaps a wrapper of another.
+    """
+    shown = inspect.signature(function).parameters
+    return frozenset(
+        p.name for p in own_signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name not in shown
+    )
+
+
+def parameters_of(function: FunctionType, bound: bool = False) -> tuple[Parameter, ...]:
     """Return what a program keeps of a function's signature.
 
     Args:
-        signature: of the captured function.
-        bound: whether to leave out the first parameter, ``self``.
+        function: the captured function.
+        bound: whether to leave out the first parameter, ``self``; ``*args`` stay.
 
     Example:
-        >>> parameters_of(inspect.signature(lambda x, *, scale=2: x * scale))[1]
+        >>> def scaled(x, *, scale=2):
+        ...     return x * scale
+        >>> parameters_of(scaled)[1]
         Parameter(name='scale', kind='KEYWORD_ONLY', default=Const(value=2))
     """
+    hidden, parameters = hidden_parameters(function), [*own_signature(function).parameters.values()]
+    first = bound and bool(parameters) and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL
     return tuple(
         Parameter(parameter.name, parameter.kind.name, _constant_default(parameter.default))
-        for parameter in list(signature.parameters.values())[bound:]
+        for parameter in parameters[first:]
+        if parameter.name not in hidden
     )
 
 

@@ -26,8 +26,9 @@ def children(value: Any) -> tuple[Sequence[Any], Callable[[tuple[Structure, ...]
         keys = tuple(value)
         return list(value.values()), lambda items: DictOf(keys, items, kind)
     if isinstance(value, dict) and dataclasses.is_dataclass(kind):  # a dict and a dataclass at once: both views must agree
-        fields = tuple(f.name for f in dataclasses.fields(kind) if getattr(value, f.name) is not None)
-        return [getattr(value, name) for name in fields], lambda items: ObjectOf(kind, fields, items)
+        result = attributes(value)  # one that is being made lacks some
+        fields = tuple(f.name for f in dataclasses.fields(kind) if result.get(f.name) is not None)
+        return [result[name] for name in fields], lambda items: ObjectOf(kind, fields, items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = attributes(value)  # past the methods of the user's class
         fields = tuple(dict.fromkeys([*_slots(kind, result), *result]))
