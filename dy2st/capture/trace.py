@@ -96,12 +96,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
         args, kwargs = unflatten(request.structure, arguments)
         args, kwargs = _known(session, request, (args, kwargs))
         try:
-            if request.with_hooks:
-                result = modules.call_module(session, args[0], call.call, args[1:], kwargs)
-            elif converted is None:
-                result = call.call(request.function, *args, **kwargs)
-            else:
-                result = call.enter(session, request.function, converted, args, kwargs)
+            result = _called(session, request, converted, args, kwargs)
         except Unreachable:
             result = None
         except (NeedsAbstract, NeedsApart) as needed:
@@ -126,6 +121,14 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
             _guard_trait(session, request, trait)
         session.tracker.guards.before_once = None  # the guards live on, and must not keep the session
         return _finish(session, root, request, inputs, result, training)
+
+
+def _called(session: Session, request: Request, converted: Any, args: Any, kwargs: Any) -> Any:
+    if request.with_hooks:
+        return modules.call_module(session, args[0], call.call, args[1:], kwargs)
+    if converted is None:  # it has no source
+        return call.call(request.function, *args, **kwargs)
+    return call.enter(session, request.function, converted, args, kwargs)
 
 
 def _before_once(session: Session, request: Request, source: Source) -> None:
