@@ -6,12 +6,13 @@ for every float; the program calls the operator with the number that it has then
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.utils._pytree import tree_leaves, tree_map_only, tree_structure
+from torch.utils._pytree import tree_leaves, tree_map, tree_structure
 
 ACTS_FOR_USER = False
 
@@ -38,11 +39,15 @@ def of_any_float(func: Any, args: Any, kwargs: Any, error: Exception, is_caught:
     results = []
     for number in (*_MADE_UP, *_ODD) if is_caught else _MADE_UP:
         try:
-            given = tree_map_only(torch.SymFloat, lambda _, number=number: number, (args, kwargs))
+            given = tree_map(functools.partial(_with, number), (args, kwargs))
             results.append(func(*given[0], **given[1]))
         except (RuntimeError, ValueError):  # it takes some floats only
             return NotImplemented
     return results[0] if all(_are_alike(results[0], other) for other in results[1:]) else NotImplemented
+
+
+def _with(number: float, leaf: Any) -> Any:
+    return number if isinstance(leaf, torch.SymFloat) else leaf
 
 
 def _are_alike(first: Any, second: Any) -> bool:
