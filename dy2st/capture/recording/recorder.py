@@ -22,10 +22,9 @@ from torch.utils._pytree import tree_map_only
 from dy2st.capture.recording import failing, shapes_of_results
 from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_abstract
-from dy2st.capture.recording.float_operands import of_any_float
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
-from dy2st.capture.recording.shapes_of_results import Learned, learned
+from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_float
 from dy2st.capture.recording.stale_views import StaleViews, is_stale, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
 from dy2st.errors import CaptureError

@@ -11,6 +11,7 @@ number of steps.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -256,3 +257,55 @@ def of_recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
         return result
     return tuple(tensor.requires_grad_().clone() for tensor in result)
+
+
+# -- symbolic floats ---------------------------------------------------------------------------------------------------------
+#
+# The fake kernels of some operators ask which number a symbolic float is, as that of ``sub(a, b, alpha=x)`` does. They run for two
+# floats that are made up. Where they give tensors of the same kinds and sizes for both, these are the results for every float; the
+# program calls the operator with the number that it has then.
+
+_MADE_UP = (0.375, 2.625)
+"""Neither is what kernels ask for: 0, 1, 2 or a whole number."""
+_ODD = (0.0, -1.5, float("inf"), float("nan"))
+"""What a kernel may refuse, which handlers of the user's code would have to see."""
+
+
+def of_any_float(func: Any, args: Any, kwargs: Any, error: Exception, is_caught: bool) -> Any:
+    """Return what an operator gives whatever its symbolic floats are; ``NotImplemented`` where that is not known.
+
+    Args:
+        func: the operator.
+        args, kwargs: its operands, abstract values among them.
+        error: what it raises for them.
+        is_caught: whether code of the user's may see what the operator raises for some floats.
+    """
+    leaves = tree_leaves((args, kwargs))
+    if not isinstance(error, GuardOnDataDependentSymNode) or not any(isinstance(leaf, torch.SymFloat) for leaf in leaves):
+        return NotImplemented
+    if any(argument.alias_info is not None for argument in func._schema.arguments):
+        return NotImplemented  # it would write twice
+    results = []
+    for number in (*_MADE_UP, *_ODD) if is_caught else _MADE_UP:
+        try:
+            given = tree_map(functools.partial(_with, number), (args, kwargs))
+            results.append(func(*given[0], **given[1]))
+        except (RuntimeError, ValueError):  # it takes some floats only
+            return NotImplemented
+    return results[0] if all(_are_of_one_kind(results[0], other) for other in results[1:]) else NotImplemented
+
+
+def _with(number: float, leaf: Any) -> Any:
+    return number if isinstance(leaf, torch.SymFloat) else leaf
+
+
+def _are_of_one_kind(first: Any, second: Any) -> bool:
+    pairs = zip(tree_leaves(first), tree_leaves(second))
+    return tree_structure(first) == tree_structure(second) and all(
+        isinstance(a, FakeTensor) and isinstance(b, FakeTensor) and _kind(a) == _kind(b) for a, b in pairs
+    )
+
+
+def _kind(tensor: torch.Tensor) -> Any:
+    sizes = [size.node.expr if isinstance(size, torch.SymInt) else size for size in (*tensor.shape, *tensor.stride())]
+    return tensor.dtype, tensor.device, tensor.dim(), tensor.requires_grad, sizes
