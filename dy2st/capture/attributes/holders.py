@@ -13,7 +13,7 @@ from dy2st.capture.attributes.class_attributes import (
 from dy2st.capture.branching import keys
 from dy2st.capture.environment.sources import behind
 from dy2st.capture.environment.standard_library import is_followed
-from dy2st.capture.environment.users_code import as_written, is_users_function
+from dy2st.capture.environment.users_code import as_written, is_converted_module, is_users_function
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
 
@@ -53,4 +53,4 @@ def own_method(value: Any, name: str) -> Any:
 
 def is_librarys(function: Any) -> bool:
     module = getattr(function, "__module__", None) or "builtins"
-    return module.partition(".")[0] in LIBRARIES and not is_followed(function)
+    return module.partition(".")[0] in LIBRARIES and not (is_followed(function) or is_converted_module(module))

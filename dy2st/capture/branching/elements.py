@@ -99,7 +99,7 @@ def _container(session: Session, value: Any) -> Any:
     if isinstance(value, Stale):
         value.fail()
     parts = children(value)
-    if parts is None or any(map(may_be_undefined, parts[0])) or type(value) is torch.Size or isinstance(value, AbstractObject):
+    if parts is None or any(map(may_be_undefined, parts[0])) or isinstance(value, AbstractObject):
         raise errors.CaptureError(
             f"a value of class {value.__class__.__name__} is put in a list that changes length inside a captured block",
             session.here(),

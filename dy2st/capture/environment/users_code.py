@@ -72,6 +72,11 @@ def is_library(module: str) -> bool:
     return _is_in(module, SKIPPED_PACKAGES) or (module.partition(".")[0] in sys.stdlib_module_names and module != "__main__")
 
 
+def is_converted_module(module: str) -> bool:
+    """Tell whether a module is one of :data:`CONVERTED_MODULES`, or in one."""
+    return _is_in(module, CONVERTED_MODULES)
+
+
 def is_heap_type(kind: type) -> bool:
     """Tell whether a class is made when a program runs, as a ``class`` statement does (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
     return bool(kind.__flags__ & (1 << 9))

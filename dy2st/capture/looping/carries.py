@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import torch
 
 from dy2st import errors, names
 from dy2st.capture.branching.joiner import container_at
-from dy2st.capture.containers import tuples
+from dy2st.capture.containers import grown_lists, tuples
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.session.chosen_tuples import Path
 from dy2st.capture.session.session import Session
@@ -62,6 +64,8 @@ class Carry:
     which: list[Any] = dataclasses.field(default_factory=list)
     keeps_parts: bool = True
     """Whether a container from outside that is in another one stays the object that it is: there is one, on all iterations."""
+    deepened: int = 0
+    """How often an iteration has left there what is of a greater depth."""
     keeps_older: bool = False
     """Whether containers that are older than the loop stay the objects that they are, beside those that iterations make."""
 
@@ -82,10 +86,15 @@ class Carries(dict[tuple[Any, ...], Carry]):
         keep_older: whether the objects that are older than the loop have to be known where they are held: others than the places
             that held them get them, or a place gets dicts of other keys.
         attempts: how often the body may be captured from now on.
+        grown: where lists have to be lists of the program: in which place, and the way in it.
     """
 
     keep_older = False
     attempts = ATTEMPTS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grown: list[tuple[tuple[Any, ...], grown_lists.Path]] = []
 
     def begin_with_objects(self) -> None:
         """Have the places that hold objects come first."""
@@ -97,6 +106,24 @@ class Carries(dict[tuple[Any, ...], Carry]):
         """Capture the loop anew, with older objects kept."""
         self.keep_older, self.attempts = True, ATTEMPTS_WITH_OLDER
         self.clear()
+
+    def grow(self, session: Session, items: list[Any]) -> bool:
+        """Have a list that an iteration begins with be one of the program from now on; whether it is one of those."""
+        if session.lists.of(items) is not None:
+            return False
+        for key, carry in self.items():
+            path = None if carry.by_identity else grown_lists.path_to(carry.start, items)
+            if path is not None and (key, path) not in self.grown:
+                self.grown.append((key, path))
+                grown_lists.make(session, carry.initial, path)
+                self.clear()
+                return True
+        return False
+
+    def have_lists(self, session: Session, left: Mapping[Any, Any]) -> None:
+        """Have the lists in what an iteration leaves be lists of the program where they have to be."""
+        for key, path in self.grown:
+            grown_lists.make(session, left.get(key), path)
 
 
 def cut(text: str, longest: int) -> str:
@@ -134,8 +161,26 @@ def update(session: Session, carries: Carries, key: Any, place: Place, old: Any,
         raise _loop_error(session, place, error, old if carry is None else carry.initial, new) from None
     if kind == carry.kind:
         return True
+    carry.deepened += _depth(kind) > _depth(carry.kind)
+    if carry.deepened > DEEP:
+        raise errors.LoopVariableError(
+            f"'{access_path(session, place, carry.initial, new)}' holds the one of the iteration before, so that it is of another "
+            "depth after each iteration of this loop",
+            session.here(),
+            fix="keep all in a list, nodes.append(node), and in each the position of the next one in place of the object",
+        )
     carry.kind = kind
     return False
+
+
+def _depth(kind: value_types.Type, around: tuple[Any, ...] = ()) -> int:
+    """Return how many objects of one class, or tuples, are in each other."""
+    if isinstance(kind, value_types.TaggedUnionType):
+        return max(_depth(option, around) for option in kind.options)
+    if not isinstance(kind, value_types.ContainerType):
+        return 0
+    own = (type(kind.structure), getattr(kind.structure, "factory", None))
+    return max([around.count(own) + 1, *(_depth(item, (*around, own)) for item in kind.items)])
 
 
 def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool) -> Carry:
@@ -232,7 +277,11 @@ def _is_all_older(session: Session, place: Place, value: Any) -> bool:
 def _check_not_anew(session: Session, place: Place, old: Any, new: Any) -> None:
     """Check that an object that each iteration makes is another one each time, and of another one the program knows nothing."""
     allocated = session.allocations.allocated_at(new)
-    if allocated is None or allocated <= session.blocks.region.start or isinstance(new, (AbstractObject, BaseException)):
+    if (
+        allocated is None
+        or allocated <= session.blocks.region.start
+        or isinstance(new, (AbstractObject, BaseException, torch.Size))
+    ):
         return
     if not isinstance(lattice.type_of(new), value_types.SameType):
         return

@@ -17,7 +17,6 @@ from dy2st.capture.branching.branch import join
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.looping.carries import (
-    DEEP,
     LONGEST,
     Carries,
     Carry,
@@ -135,6 +134,8 @@ def capture_loop(
                 rests.go_on(session, cells)
                 return
         except NeedsRuntimeList as need_list:
+            if carries.grow(session, need_list.items):
+                continue
             if not session.lists.owner_is_here(need_list.items) or session.lists.of(need_list.items):
                 raise
             items = need_list.items
@@ -155,28 +156,12 @@ def _diverging(session: Session, carry: Carry | None) -> errors.LoopVariableErro
             seen=f"{name}: items are put in, or taken out and put in again, where a tensor decides",
             fix="give the dict all its keys before the loop and set their values in it, or keep a list of pairs",
         )
-    if carry is not None and _is_chain(carry.kind):
-        return errors.LoopVariableError(
-            f"{name} holds the one of the iteration before, so that it is of another depth after each iteration of this loop",
-            session.here(),
-            fix="keep all in a list, nodes.append(node), and in each the position of the next one in place of the object",
-        )
     return errors.LoopVariableError(
         f"{name} is another kind of value after each iteration of this loop",
         session.here(),
         seen=None if carry is None else f"{mismatches.text(lattice.type_of(carry.initial))} before, then {_shortened(carry.kind)}",
         fix=f"give {name} its final dtype, number of dimensions and structure before the loop",
     )
-
-
-def _is_chain(kind: value_types.Type, around: tuple[Any, ...] = ()) -> bool:
-    """Tell whether objects of one class, or tuples, are in each other more than a few times."""
-    if isinstance(kind, value_types.TaggedUnionType):
-        return any(_is_chain(option, around) for option in kind.options)
-    if not isinstance(kind, value_types.ContainerType):
-        return False
-    own = (type(kind.structure), getattr(kind.structure, "factory", None))
-    return around.count(own) > DEEP or any(_is_chain(item, (*around, own)) for item in kind.items)
 
 
 def _shortened(kind: value_types.Type) -> str:
@@ -215,6 +200,7 @@ def _attempt(
         if not carries.keep_older and any(holds_out_of_date(write.new) for write in left.values()):
             carries.begin_again()
             return False
+        carries.have_lists(session, {key: write.new for key, write in left.items()})
         converged = _widened(session, carries, left)
         for key, carry in carries.items():
             carry.final = (left.get(key) or writes[key]).new if key in writes else carry.place.read()

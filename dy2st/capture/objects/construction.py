@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.standard_library import is_followed_class
-from dy2st.capture.environment.users_code import is_heap_type, is_library, is_skipped, is_users_function
+from dy2st.capture.environment.users_code import is_converted_module, is_heap_type, is_library, is_skipped, is_users_function
 from dy2st.capture.objects import cells
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
@@ -84,7 +84,12 @@ def is_plain(kind: type) -> bool:
         return False
     bases = [base for base in kind.__mro__ if base.__module__ not in _ABSTRACT]
     made_by_class = all(base is object or is_heap_type(base) for base in kind.__mro__)
-    return made_by_class and not any(is_library(base.__module__) and not is_followed_class(base) for base in bases)
+    return made_by_class and not any(_is_unknown(base) for base in bases)
+
+
+def _is_unknown(kind: type) -> bool:
+    """Tell whether a class is of a library whose methods are called as they are."""
+    return is_library(kind.__module__) and not (is_followed_class(kind) or is_converted_module(kind.__module__))
 
 
 def _is_generated(kind: type, init: types.FunctionType) -> bool:

@@ -24,6 +24,17 @@ def quiet() -> contextlib.AbstractContextManager[Any]:
     return stack
 
 
+_AUTOGRAD = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor")
+
+
+def under_autograd() -> contextlib.AbstractContextManager[Any]:
+    """Give views that are made inside a gradient where their base has one, also in an operation that is below autograd."""
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for name in _AUTOGRAD:
+        excluded = excluded.remove(getattr(torch._C.DispatchKey, name))
+    return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
+
+
 class FakeValues:
     """Makes the fake tensors and symbolic ints of one capture.
 
@@ -42,6 +53,11 @@ class FakeValues:
     def is_abstract(self, tensor: torch.Tensor) -> bool:
         """Tell whether a tensor is a fake one of this capture."""
         return getattr(tensor, "fake_mode", None) is self.mode
+
+    def of_real(self, real: torch.Tensor) -> torch.Tensor:
+        """Return what stands for a real tensor of known sizes."""
+        with quiet(), under_autograd():
+            return self.mode.from_tensor(real, static_shapes=True)
 
     def tensor(self, kind: value_types.TensorType) -> torch.Tensor:
         """Return a tensor of the capture that nothing has computed yet.

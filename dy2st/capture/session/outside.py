@@ -11,7 +11,7 @@ import torch
 from dy2st.capture.environment.capture_lock import CAPTURE_LOCK
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.environment.tracking import Tracker
-from dy2st.capture.recording.fake_values import FakeValues, quiet
+from dy2st.capture.recording.fake_values import FakeValues
 from dy2st.capture.recording.position import Position
 from dy2st.capture.recording.recorder import fresh_number
 from dy2st.capture.session.allocations import Allocations
@@ -103,8 +103,7 @@ class Outside:
             else:
                 self.check_kind(real)
                 self._check_class(real)
-                with quiet():
-                    abstract = self._fakes.mode.from_tensor(real, static_shapes=True)
+                abstract = self._fakes.of_real(real)
             name = source.name if source else f"constant_{len(self.states)}"
             kind = "constant" if source is None else "attribute"
             shape = tuple(size if isinstance(size, int) else str(size) for size in abstract.shape)

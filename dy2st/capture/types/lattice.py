@@ -38,7 +38,7 @@ from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.symbolic import Order, RuntimeList, TaggedUnion, Undefined, is_out_of_date, runtime_list
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
-from dy2st_runtime.ir.structure import DictOf, TupleOf
+from dy2st_runtime.ir.structure import DictOf, ObjectOf, TupleOf
 
 ACTS_FOR_USER = False
 
@@ -138,7 +138,11 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
         try:
             joined = join_alike(option, new, single)
         except Mismatch as error:
-            if isinstance(option, single) and isinstance(new, single) and not isinstance(error, TraitMismatch):
+            if (
+                isinstance(option, single)
+                and isinstance(new, single)
+                and not (isinstance(error, TraitMismatch) or _are_of_two_classes(option, new))
+            ):
                 mismatch = mismatch or error
             continue
         return (*options[:index], joined, *options[index + 1 :])
@@ -153,6 +157,13 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
         kinds = ", ".join(map(text, options[:2]))
         raise Mismatch(f"more than {_MAX_OPTIONS} kinds of values on different paths: {kinds} and so on")
     return (*options, new)
+
+
+def _are_of_two_classes(a: Type, b: Type) -> bool:
+    """Tell whether two types are those of objects of other classes, of which a program has only so many."""
+    structures = [kind.structure for kind in (a, b) if isinstance(kind, ContainerType)]
+    first, second = structures if len(structures) == 2 else (None, None)
+    return isinstance(first, ObjectOf) and isinstance(second, ObjectOf) and first.factory is not second.factory
 
 
 def _is_key(a: Type) -> bool:
@@ -178,9 +189,28 @@ def join_alike(a: Type, b: Type, single: tuple[type, ...]) -> Type:
         return _join_numbers(kind, other)
     if isinstance(a, ListType) and isinstance(b, ListType) and a.is_tuple == b.is_tuple:
         return ListType(join_elements(a.element, b.element), a.is_tuple)
+    a, b = _equal_sizes(a, b) or (a, b)
     if isinstance(a, ContainerType) and isinstance(b, ContainerType):
         return _join_containers(a, b, single)
     raise Mismatch(a, b)
+
+
+def _equal_sizes(a: Type, b: Type) -> tuple[ContainerType, ContainerType] | None:
+    """Return two objects that are equal sizes of tensors as the tuples that they are: one of a program may be either."""
+    pair = [_as_tuple(kind) for kind in (a, b)]
+    first, second = pair
+    if first is None or second is None or len(first.items) != len(second.items):
+        return None
+    parts = list(zip(first.items, second.items))
+    return (first, second) if all(x == y for x, y in parts if isinstance(x, SameType) and isinstance(y, SameType)) else None
+
+
+def _as_tuple(kind: Type) -> ContainerType | None:
+    if isinstance(kind, SameType) and type(kind.value) is torch.Size:
+        parts, structure = shallow(kind.value)
+        return ContainerType(structure, tuple(map(SameType, parts)))
+    is_size = isinstance(kind, ContainerType) and isinstance(kind.structure, TupleOf) and kind.structure.factory is torch.Size
+    return kind if is_size else None  # type: ignore[return-value]  # a size is a container
 
 
 def join_elements(a: Type | None, b: Type | None) -> Type | None:
