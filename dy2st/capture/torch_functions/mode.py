@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_any, tree_leaves
 from dy2st.capture.recording import failing
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.torch_functions import differentiation, indexing, replacements
+from dy2st.capture.torch_functions import differentiation, indexing, replacements, tensor_data
 from dy2st.capture.torch_functions.data_dependence import data_dependent, internal
 from dy2st.capture.torch_functions.registry import HANDLERS, Handler, handles_torch
 from dy2st.capture.types import lattice, tensor_traits, value_types
@@ -220,16 +220,13 @@ def _operand_or_copy(session: Session, operator: Any, func: Any, args: Any, kwar
 
 
 _DATA, _GRAD = cast(Any, torch.Tensor.data), cast(Any, torch.Tensor.grad)
+handles_torch(_DATA.__get__)(tensor_data.get)
+handles_torch(_DATA.__set__)(tensor_data.put)
 
 
 @handles_torch(cast(Any, torch.Tensor.requires_grad).__set__)
 def _set_requires_grad(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     _requires_grad(session, torch.Tensor.requires_grad_, args, kwargs)
-
-
-@handles_torch(_DATA.__get__)
-def _data(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0].detach()
 
 
 @handles_torch(_GRAD.__set__)
@@ -238,7 +235,7 @@ def _set_gradient(session: Session, func: Any, args: tuple[Any, ...], kwargs: di
         raise _not_inside(session, func)
 
 
-@handles_torch(_DATA.__set__, _GRAD.__get__, torch.Tensor.backward)
+@handles_torch(_GRAD.__get__, torch.Tensor.backward)
 def _outside(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     raise _not_inside(session, func)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from torch import fx
 
 from dy2st_runtime.archive.effects import read_effects, read_existing, written_to_json
-from dy2st_runtime.archive.reports import TARGET, frames_to_json, read_frames
+from dy2st_runtime.archive.reports import DATA_TARGET, TARGET, frames_to_json, read_frames
 from dy2st_runtime.call.on_raise import Leave
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.ir import constants
@@ -20,6 +20,7 @@ from dy2st_runtime.ir.program import Block, Location
 from dy2st_runtime.ir.structure import Leaf, walk
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.raising import Recipe, has_own_text
+from dy2st_runtime.primitives.tensor_data import set_data
 
 _MOST_LINKS = 16
 """How many exceptions stand behind one another."""
@@ -57,6 +58,9 @@ class BlockWriter:
     def _node(self, node: fx.Node) -> dict[str, Any]:
         if isinstance(node.args[0] if node.args else None, Leave):
             return self._leave(node)
+        if node.target is control.call_ and node.args[0] is set_data:
+            args = [self._argument(value, node) for value in cast(Any, node.args[1])]
+            return {"name": node.name, "target": DATA_TARGET, "args": args, **self._meta(node)}
         report = frames_to_json(node)
         if report is not None:
             return self._report(node, report)
@@ -261,6 +265,12 @@ class BlockReader:
             if item.field("target").value == _LEAVE:
                 kept: Any = (_read_leave(item, len(args)), args, {})
                 self._define(item, graph.create_node("call_function", control.call_, kept, {}, name), nodes)
+                continue
+            if item.field("target").value == DATA_TARGET:
+                if len(args) != 2 or not all(isinstance(value, fx.Node) for value in args):
+                    item.field("args").fail("two tensors")
+                assigned: Any = (set_data, args, {})
+                self._define(item, graph.create_node("call_function", control.call_, assigned, {}, name), nodes)
                 continue
             if item.field("target").value == TARGET:
                 reported: Any = (read_frames(item, kwargs), args, kwargs)

@@ -10,6 +10,8 @@ from dy2st_runtime.ir.document import Json
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.reports import Frame, FromFrames, function_of, name_of, variables_of
 
+DATA_TARGET = "set_data_"
+"""The target of an operation that assigns ``tensor.data``."""
 TARGET = "report_"
 """The target of an operation that warns or logs."""
 
