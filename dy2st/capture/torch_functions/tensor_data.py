@@ -18,6 +18,8 @@ _DATA = cast(Any, torch.Tensor.data)
 
 def get(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return ``tensor.data``, which counts the changes made through it by itself."""
+    if session.transforms:
+        return args[0].detach()
     tensor = session.outside.adopted(args[0])
     with quiet():
         result = _DATA.__get__(tensor)
