@@ -91,7 +91,7 @@ def undefined_name(x):
 @mistake(X)
 def value_of_a_tensor(x):
     mean = x.mean()
-    return x * "-".join(["a"] * int(mean)).count("a")
+    return x * "-".join(["a"] * int(mean)).split("-")[0]
 
 
 @mistake(X)

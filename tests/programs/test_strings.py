@@ -89,3 +89,59 @@ def test_a_message_made_before_its_tensor_changes():
         return x
 
     agree(f, [vec(1, 2), vec(-1, -1), vec(-3, -4)])
+
+
+def test_strings_are_searched_and_asked():
+    def f(x, n):
+        s = f"value {n.item()} of {x.shape[0]}"
+        told = "value 1" in s, s.startswith("value 2"), s.endswith(("3", "4")), s.find("of"), s.count("1"), len(s)
+        known = "12 value 1 of 3".endswith(s), s in "value 1 of 3 and more", "value" not in s
+        if "12" in s:
+            x = x + 1
+        return x, told, known
+
+    agree(f, trips(1, 2, 3, 12))
+
+
+def test_strings_are_sliced_and_changed():
+    def f(x, n):
+        k = n.item()
+        s = f" value {k} "
+        parts = (
+            s.strip(),
+            s[7:],
+            s[:k],
+            s[::-1],
+            s.upper().lower(),
+            s.replace("value", s),
+            s.removeprefix(" ").zfill(12),
+            "abcde"[1:k],
+        )
+        return parts, {"VALUE 1": 1, "VALUE 2": 2}.get(s.strip().upper(), 0), s.strip() == "value 3"
+
+    agree(f, trips(1, 2, 3, 12))
+
+
+def test_what_an_exception_says_is_searched():
+    def f(x, n):
+        try:
+            if n > 1:
+                raise ValueError(f"got {n.item()} of {x.shape[0]}")
+            torch.linalg.cholesky(torch.diag(x - n))
+        except (ValueError, RuntimeError) as error:
+            if "got 2" in str(error):
+                return x * 2
+            if str(error).startswith("linalg"):
+                return x * 3
+            raise
+        return x
+
+    agree(f, trips(0, 1, 2, 3))
+
+
+def test_one_character_of_a_string_is_refused():
+    def f(x, n):
+        return f"{n.item()}"[0]
+
+    with pytest.raises(dy2st.errors.CaptureError, match="one character"):
+        dy2st.to_static(f)(X, num(3, torch.int64))

@@ -149,8 +149,8 @@ def asks_for_a_number(x):
 
 
 @CHAPTER.refused("a string of run-time values used as a string", calls=signs(), error=CaptureError, says="Text")
-def length_of_a_text(x):
-    return x * len(f"{x.sum()}")
+def takes_a_text_apart(x):
+    return x * len(f"{x.sum()}".split("."))
 
 
 @CHAPTER.refused(

@@ -14,10 +14,11 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists, ranges
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
-from dy2st.capture.texts import text
+from dy2st.capture.texts import methods, text
 from dy2st.capture.values import storage
 from dy2st.capture.values.kinds import is_number, number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.values.texts import Text
 
 _OF_MODULES = (torch.nn.ModuleList, torch.nn.Sequential)
 
@@ -52,6 +53,10 @@ def item_at_runtime(session: Session, value: Any, key: Any) -> Any:
         return lists.get(session, session.lists.make(copied), key)
     if isinstance(value, lookup.MAPPINGS) and lookup.is_runtime(key):
         return lookup.item(session, value, key)
+    return methods.item(session, value, key) if isinstance(value, (str, Text)) else _refused(session, value)
+
+
+def _refused(session: Session, value: Any) -> NoReturn:
     if not isinstance(value, type) and not hasattr(type(value), "__getitem__"):
         kind = number_kind(value) if is_number(value) else type(value).__name__
         raise raised(TypeError(f"'{kind}' object is not subscriptable"))

@@ -26,11 +26,12 @@ from dy2st.capture.looping import iteration
 from dy2st.capture.objects import construction
 from dy2st.capture.operators import comparisons
 from dy2st.capture.session.session import Session
-from dy2st.capture.texts import text
+from dy2st.capture.texts import methods, text
 from dy2st.capture.unconverted.looked_into import READING_WRAPPERS
 from dy2st.capture.unconverted.plain import call_plain, replaced
 from dy2st.capture.values.abstract_objects import AbstractSet
 from dy2st.capture.writes.places import ContentsPlace
+from dy2st_runtime.primitives.text import TARGETS
 
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
@@ -59,8 +60,8 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         isinstance(owner, (io.IOBase, random.Random)) and id(owner) not in session.allocations.created
     ):
         return surroundings_method(session, owner, method, args, kwargs)
-    if isinstance(owner, str) and method.__name__ in _STRING_METHODS:
-        return _STRING_METHODS[method.__name__](session, owner, *args, **kwargs)
+    if isinstance(owner, str):
+        return _call_of_string(session, method, args, kwargs)
     if isinstance(owner, tuple) and method.__name__ in ("index", "count") and keys.any_open((*owner, *args)):
         return ordering.search(session, owner, method.__name__, *args)
     if isinstance(owner, (set, frozenset)) and any(isinstance(value, AbstractSet) for value in args):
@@ -75,6 +76,15 @@ def _call_ordinary_method(session: Session, method: Any, args: Any, kwargs: Any)
         return session.call(getattr(BaseException, method.__name__), owner, *args, **kwargs)
     result = call_plain(session, method, args, kwargs)
     return construction.registered(session, result) if method.__name__ == "__new__" and isinstance(owner, type) else result
+
+
+def _call_of_string(session: Session, method: Any, args: Any, kwargs: Any) -> Any:
+    owner, name = method.__self__, method.__name__
+    if name in _STRING_METHODS:
+        return _STRING_METHODS[name](session, owner, *args, **kwargs)
+    if methods.takes(args) and not kwargs and f"str.{name}" in TARGETS:
+        return methods.called(session, name, owner, args)
+    return call_plain(session, method, args, kwargs)
 
 
 def _connected(session: Session, separator: str, items: Any) -> Any:

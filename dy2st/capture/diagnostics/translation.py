@@ -133,10 +133,10 @@ def _unknown_value(session: Session, error: Exception) -> errors.CaptureError:
     location, seen = user_line(session, error), f"{type(error).__name__}: {error}"
     if is_about_texts(error):
         return errors.CaptureError(
-            "a string with values known only at run time is used for something else than print, raise or return",
+            "a string with values known only at run time is used for what a program does not do with strings",
             location,
             seen=seen,
-            fix="format the text where it is printed or raised, or make it of Python values",
+            fix="print, raise, return, compare, search or slice it, or make it of Python values",
         )
     return errors.DataDependentError(
         "this operation needs a Python value, and gets one that is known only when the program runs",

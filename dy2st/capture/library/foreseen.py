@@ -72,6 +72,10 @@ class Foreseen:
         with self.session.recording():
             return rule(self, *args, **kwargs)
 
+    def sizes(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Test whether an operation fails whose sizes may not fit: its result where they do."""
+        return _attempted(self, (RuntimeError,), func, args, kwargs)
+
     def number(self, target: Any, args: Sequence[Any]) -> None:
         """Test whether a function of numbers fails."""
         rules = _NUMBERS.get(target, ())
@@ -235,12 +239,13 @@ def _attempted(foreseen: Foreseen, kinds: Kinds, function: Any, args: Any, kwarg
     if not kinds:
         return NotImplemented
     session = foreseen.session
-    with foreseen.alone(), session.blocks.nested(()) as region:
+    with foreseen.alone(), session.checks.held() as emit, session.blocks.nested(()) as region:
         result = function(*args, **kwargs)
         session.checks.emit()
-        builder = region.builder
-    results = () if result is args[0] else result if isinstance(result, tuple) else (result,)
-    block = builder.finish(results)
+        builder, learned = region.builder, session.shapes.facts()
+    in_place = bool(args) and result is args[0]
+    results: Sequence[Any] = () if in_place else tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    block = builder.finish(tuple(results))
     like = tuple((one.dtype, one.dim()) for one in results)
     names = tuple(_NAMES[kind] for kind in kinds)
     failure, said = fresh_number(session.shapes, "int"), RuntimeString()
@@ -252,6 +257,9 @@ def _attempted(foreseen: Foreseen, kinds: Kinds, function: Any, args: Any, kwarg
     session.builder.bind((failure, said, *results), node)
     for number, kind in enumerate(kinds, 1):
         foreseen.test(failure != number, functools.partial(kind, Text.of(said)))
+    session.shapes.forget_since(learned)  # where it has not failed, its sizes fit
+    with foreseen.alone():
+        emit()
     return result
 
 

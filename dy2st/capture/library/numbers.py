@@ -23,10 +23,12 @@ from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import identities
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
+from dy2st.capture.texts import methods
 from dy2st.capture.types import lattice
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.kinds import is_symbolic, number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale
+from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars
 
 _NO_SCALAR = "only one element tensors can be converted to Python scalars"
@@ -105,6 +107,8 @@ def _len(session: Session, value: Any) -> Any:
         return value.shape[0]
     if isinstance(value, (RuntimeIterable, RuntimeRange)):
         return value.length()
+    if isinstance(value, Text):
+        return methods.length(session, value)
     if not isinstance(getattr(type(value), "__len__", None), types.FunctionType):
         return len(value)
     return call_own(session, value, "__len__")

@@ -28,6 +28,7 @@ from dy2st.capture.environment.users_code import has_own, user_method
 from dy2st.capture.looping import iteration, iterators
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.session.session import Session, current, need
+from dy2st.capture.texts import methods
 from dy2st.capture.types import lattice, tensor_traits
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractSet, contents
@@ -266,6 +267,8 @@ def in_(value: Any, container: Any) -> Any:
         return keys.over_unions(session, value, lambda known: in_(known, container))
     if isinstance(container, torch.Tensor):
         return (container == value).any()
+    if isinstance(container, Text) or (isinstance(container, str) and isinstance(value, Text)):
+        return methods.contains_text(session, container, value)
     if isinstance(container, ranges.RuntimeRange) or ranges.is_asked_at_runtime(container, value):
         return ranges.contains(session, container, value)
     known = session.lists.of(container) is not None and not has_own(container, "__contains__")

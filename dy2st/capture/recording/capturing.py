@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
 
 import torch
@@ -22,6 +23,10 @@ class _Outside(tensor_traits.Outside, Protocol):
 class _Checks(Protocol):
     def emit(self) -> None: ...
 
+    def forget(self) -> None: ...
+
+    def may_fail(self) -> bool: ...
+
 
 class Capturing(tensor_traits.Capturing, Protocol):
     """What the recorder needs of the session, besides what the traits of tensors need."""
@@ -29,6 +34,8 @@ class Capturing(tensor_traits.Capturing, Protocol):
     shapes: CaptureShapes
     fakes: FakeValues
     in_flight: InFlight
+
+    def recording(self) -> contextlib.AbstractContextManager[None]: ...
 
     @property
     def builder(self) -> BlockBuilder: ...

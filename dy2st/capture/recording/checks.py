@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 import sympy
 
 from dy2st.capture.recording import failing
@@ -27,6 +30,7 @@ class Checks:
         self.input_sizes: dict[sympy.Basic, tuple[int, int]] = {}
         self.size_conditions: list[sympy.Basic] = []
         self._assumed: list[tuple[sympy.Basic, str]] = []
+        self._held: list[tuple[sympy.Basic, str]] | None = None
         session.shapes.on_assumption = self._assume
 
     def _assume(self, expr: sympy.Basic, message: str) -> None:
@@ -36,14 +40,40 @@ class Checks:
         """Do what has been assumed in a block that is undone holds no more."""
         self._assumed.clear()
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Callable[[], None]]:
+        """Open a scope in which no checks are recorded: their place is where what it yields is called."""
+        held: list[tuple[sympy.Basic, str]] = []
+        before, self._held = self._held, held
+
+        def emit() -> None:
+            self._assumed += held
+            self.emit()
+
+        try:
+            yield emit
+        finally:
+            self._held = before
+
+    def may_fail(self) -> bool:
+        """Tell whether something has been assumed since the last call that the program has to check."""
+        return any(not self._is_of_call(expr) for expr, _ in self._assumed)
+
+    def _is_of_call(self, expr: sympy.Basic) -> bool:
+        """Tell whether an assumption is a condition of the call: calls with other sizes have another program."""
+        certain = self._session.builder.parent is None or isinstance(expr, sympy.Eq)  # a block not entered relies on nothing
+        return certain and expr.free_symbols <= self.input_sizes.keys()
+
     def emit(self) -> None:
         """Record the checks of what has been assumed since the last call."""
         builder = self._session.builder
+        if self._held is not None:
+            self._held += self._assumed
+            self._assumed.clear()
         while self._assumed:
             expr, message = self._assumed.pop(0)
-            certain = builder.parent is None or isinstance(expr, sympy.Eq)  # a branch or loop that is not entered relies on nothing
-            if certain and expr.free_symbols <= self.input_sizes.keys():
-                self.size_conditions.append(expr)  # calls with other sizes have another program
+            if self._is_of_call(expr):
+                self.size_conditions.append(expr)
             else:
                 failing.check_assumption(self._session, str(expr))
             condition = builder.expression_node(expr)

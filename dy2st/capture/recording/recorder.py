@@ -47,6 +47,7 @@ _QUANTIZING = frozenset(present(
     "_empty_affine_quantized",
 ))  # fmt: skip
 """Their abstract values are plain tensors, and what is computed with these differs."""
+_COPYING = {torch.ops.aten.lift_fresh.default: torch.ops.aten.lift_fresh_copy.default}
 _MEMOS = ("_item_memo", "_nonzero_memo", "_unique_memo", "_unique_consecutive_memo")
 _TARGETS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: scalars.to_float,
@@ -90,8 +91,7 @@ class Recorder(ProxyTorchDispatchMode):
                 self.session.here(),
                 fix="call the function of torch.distributed in converted code, or use torch.distributed._functional_collectives",
             )
-        if func is torch.ops.aten.lift_fresh.default:
-            func = torch.ops.aten.lift_fresh_copy.default
+        func = _COPYING.get(func, func)
         args, kwargs = tree_map_only(torch.Tensor, self._abstract, (args, kwargs))
         foreseen = self.session.in_flight.foreseen
         if foreseen is not None and self.session.in_flight.pending:
@@ -102,6 +102,7 @@ class Recorder(ProxyTorchDispatchMode):
         self.session.fakes.mode.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
         before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
+        facts = self._facts_before()
         try:
             result = self._run(func, args, kwargs)
             self._check_overlap(func, args)
@@ -113,6 +114,8 @@ class Recorder(ProxyTorchDispatchMode):
             raise
         finally:
             shapes.operation_start = None
+        if facts is not None and self.session.checks.may_fail() and _can_be_attempted(func, args, result):
+            return self._attempted(func, args, kwargs, facts)
         geometry.check(self.session, func, lying)
         self._stale_views.note(func, args, self.session.builder)
         tensor_traits.follow(self.session, func, (args, kwargs), result, before)
@@ -120,11 +123,29 @@ class Recorder(ProxyTorchDispatchMode):
             return result
         if func in _DROPPING and (not args[2] or args[1] == 0):  # the abstract value's result is another one than its operand
             return args[0]
+        return self._recorded(func, args, kwargs, result)
+
+    def _recorded(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         tree_map_only(FakeTensor, self._check_result, result)
         self.session.builder.call(func, args, kwargs, result)
         self._check_learned(func)
         self.session.checks.emit()
         return result
+
+    def _facts_before(self) -> dict[str, Any] | None:
+        """Return what is known of sizes, where an ``except`` clause is for operations whose sizes do not fit."""
+        foreseen = self.session.in_flight.foreseen
+        is_named = self.session.in_flight.pending and foreseen is not None and foreseen.is_named(RuntimeError)
+        return self.session.shapes.facts() if is_named else None
+
+    def _attempted(self, func: Any, args: Any, kwargs: Any, facts: dict[str, Any]) -> Any:
+        """Have the program find out whether sizes fit: where they do not, nothing that the operation relies on is known."""
+        foreseen, shapes = self.session.in_flight.foreseen, self.session.shapes
+        assert foreseen is not None
+        shapes.forget_since(facts)
+        self.session.checks.forget()
+        with self.session.recording():
+            return foreseen.sizes(func, args, kwargs)
 
     def _check_learned(self, func: Any) -> None:
         """Record the checks of sizes that the real kernel has shown; those of torch's own operators follow from the operands."""
@@ -202,6 +223,14 @@ class Recorder(ProxyTorchDispatchMode):
             _check_number(self.session, target, args)
             return func(*args, **kwargs)
         return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
+
+
+def _can_be_attempted(func: Any, args: Any, result: Any) -> bool:
+    """Tell whether an operation of torch gives tensors alone, and writes none but its first operand."""
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    in_place = bool(args) and result is args[0]
+    only_tensors = func.namespace == "aten" and all(isinstance(one, torch.Tensor) for one in results)
+    return only_tensors and (in_place or not func._schema.is_mutable)
 
 
 def _result_kind(target: Any, args: Any) -> str:

@@ -1,4 +1,4 @@
-"""Functions on Python numbers that a program may call, by the name an archive gives them."""
+"""Functions on Python numbers and strings that a program may call, by the name an archive gives them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from dy2st_runtime.primitives import text
 
 
 def to_int(value: Any) -> int:
@@ -98,7 +100,7 @@ def _table() -> dict[str, Callable[..., Any]]:
     table |= {f"math.{name}": getattr(math, name) for name in maths.split()}
     table |= {"round": round, "divmod": divmod, "pow": pow, "sym_size": torch.ops.aten.sym_size.int}
     table["slice"] = slice
-    return table
+    return table | text.TARGETS
 
 
 TARGETS = _table()

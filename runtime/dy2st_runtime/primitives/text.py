@@ -31,3 +31,34 @@ def _format(value: Any, conversion: str | None, specification: Any) -> str:
     if conversion is not None:
         value = _CONVERSIONS[conversion](value)
     return format(value, specification if isinstance(specification, str) else join_parts(specification))
+
+
+def part(string: str, start: int | None, stop: int | None, step: int | None) -> str:
+    """Return ``string[start:stop:step]``."""
+    return string[start:stop:step]
+
+
+def contains(string: str, other: str) -> bool:
+    """Return ``other in string``."""
+    return other in string
+
+
+ANSWERS: dict[str, str] = {
+    **dict.fromkeys(("startswith", "endswith", "isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace"), "bool"),
+    **dict.fromkeys(("islower", "isupper", "istitle", "isidentifier", "isascii", "isprintable"), "bool"),
+    **dict.fromkeys(("find", "rfind", "count"), "int"),
+}
+"""Methods of strings that tell something, and the type of the answer."""
+_CHANGES = (
+    "lower upper title capitalize casefold swapcase strip lstrip rstrip replace removeprefix removesuffix ljust rjust center zfill "
+    "expandtabs"
+)
+CHANGES = tuple(_CHANGES.split())
+"""Methods of strings that give another one."""
+
+TARGETS: dict[str, Callable[..., Any]] = {
+    "text.part": part,
+    "text.contains": contains,
+    **{f"str.{name}": getattr(str, name) for name in (*ANSWERS, *CHANGES, "__len__")},
+}
+"""What a program may do with a string, by name; archives rely on the names."""
