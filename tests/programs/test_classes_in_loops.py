@@ -127,6 +127,21 @@ def test_a_list_in_an_object_that_each_iteration_makes_grows_in_a_branch():
     agree(program, [(x, torch.tensor(n)) for x, n in TRIPS])
 
 
+def test_an_iteration_gives_its_object_an_attribute_that_others_lack():
+    def program(x, n):
+        state = None
+        for i in range(int(n)):
+            if state is None:
+                state = Wrapped(x * i)
+            elif i % 2:
+                state.cache = state.box * 2
+            else:
+                state = Wrapped(state.cache if hasattr(state, "cache") else x)
+        return None if state is None else (state.box, getattr(state, "cache", None), sorted(vars(state)))
+
+    agree(program, [(x, torch.tensor(n)) for x, n in TRIPS])
+
+
 def test_a_chain_of_objects_is_refused_at_once():
     def program(x, n):
         state = None

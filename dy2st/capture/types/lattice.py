@@ -141,7 +141,7 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
             if (
                 isinstance(option, single)
                 and isinstance(new, single)
-                and not (isinstance(error, TraitMismatch) or _are_of_two_classes(option, new))
+                and not (isinstance(error, TraitMismatch) or _are_objects_apart(option, new))
             ):
                 mismatch = mismatch or error
             continue
@@ -159,11 +159,13 @@ def _with_option(options: tuple[Type, ...], new: Type, single: tuple[type, ...])
     return (*options, new)
 
 
-def _are_of_two_classes(a: Type, b: Type) -> bool:
-    """Tell whether two types are those of objects of other classes, of which a program has only so many."""
+def _are_objects_apart(a: Type, b: Type) -> bool:
+    """Tell whether two types are those of objects of other classes or attributes, of which a program has only so many."""
     structures = [kind.structure for kind in (a, b) if isinstance(kind, ContainerType)]
     first, second = structures if len(structures) == 2 else (None, None)
-    return isinstance(first, ObjectOf) and isinstance(second, ObjectOf) and first.factory is not second.factory
+    if not (isinstance(first, ObjectOf) and isinstance(second, ObjectOf)):
+        return False
+    return first.factory is not second.factory or set(first.fields) != set(second.fields)
 
 
 def _is_key(a: Type) -> bool:
