@@ -138,6 +138,10 @@ def _holds_object(value: Any) -> bool:
     return any(isinstance(option, RuntimeList) or children(option) is not None for option in options_of(value))
 
 
+class _NeedsOlder(Exception):
+    """Which of the older objects a place holds has to be known."""
+
+
 def update(session: Session, carries: Carries, key: Any, place: Place, old: Any, new: Any) -> bool:
     """Widen the type of a carried place so that it fits what an iteration leaves; whether it fitted already."""
     carry = carries.get(key)
@@ -147,6 +151,9 @@ def update(session: Session, carries: Carries, key: Any, place: Place, old: Any,
             carries[key] = _begun(session, place, old if carry is None else carry.initial, new, carries.keep_older)
             return False
         kind = _joined(session, carry, new)
+    except _NeedsOlder:
+        carries.begin_again()
+        return False
     except mismatches.Mismatch as error:
         if not (carries.keep_older or isinstance(place, ContentsPlace)) and any(isinstance(o, dict) for o in options_of(new)):
             carries.begin_again()
@@ -198,17 +205,23 @@ def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool)
 
 
 def _joined(session: Session, carry: Carry, new: Any) -> value_types.Type:
-    """Return the type of what a place holds at the start of an iteration and of what the iteration leaves."""
+    """Return the type of what a place holds at the start of an iteration and of what the iteration leaves.
+
+    Raises:
+        _NeedsOlder: a container in it is one from outside or another one, and what is in it would not tell which.
+        Mismatch: there is none.
+    """
+    kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
     try:
         kind = _join(carry, carry.kind, _type(session, carry, new))
-        kept = carry.by_identity or carry.keeps_older or not carry.keeps_parts
         if kept or not any(map(_chooses_kept, lattice.options_of_type(kind))):
             return kind
     except mismatches.Mismatch:
-        if carry.by_identity or carry.keeps_older or not carry.keeps_parts:
+        if kept:
             raise
-    carry.keeps_parts = False
-    return _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
+        carry.keeps_parts = False
+        _join(carry, _type(session, carry, carry.initial), _type(session, carry, new))
+    raise _NeedsOlder
 
 
 def _chooses_kept(kind: value_types.Type) -> bool:
