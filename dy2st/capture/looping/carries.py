@@ -21,7 +21,7 @@ from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.kinds import is_mutable
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, is_out_of_date, options_of
+from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, options_of
 from dy2st.capture.writes.places import CellPlace, ContentsPlace, Place
 from dy2st_runtime.ir.flattening import children
 from dy2st_runtime.primitives import scalars
@@ -366,30 +366,6 @@ def seen_in(session: Session, carry: Carry, value: Any) -> Any:
         session.blocks.key_orders.check_parts(value, carry.stays(session), session.here())
     is_kept = carry.by_identity or (carry.keeps_older and session.ownership.is_older(value, session.blocks.region.start))
     return value if is_kept else session.lists.of(value) or value
-
-
-def holds_out_of_date(value: Any) -> bool:
-    """Tell whether an iteration leaves an object that may be another one, which it has changed."""
-    return any(is_out_of_date(part) for option in options_of(value) for part in (option, *(children(option) or ((),))[0]))
-
-
-def moves_outside(carries: Carries) -> bool:
-    """Tell whether an iteration leaves an object from outside, of which a place holds an abstract value, in another place than
-    that.
-    """
-    held = [(carry, part) for carry in carries.values() if carry.from_outside is not None for part in options_of(carry.start)]
-    starts = {id(part): carry for carry, part in held if is_mutable(part)}
-    if not starts:
-        return False
-    waiting = [(carry, option) for carry in carries.values() for option in options_of(carry.final)]
-    waiting = [(carry, option) for carry, option in waiting if starts.get(id(option)) is not carry]
-    while waiting:
-        carry, value = waiting.pop()
-        if id(value) in starts:
-            return True
-        parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
-        waiting += [(carry, part) for part in parts]
-    return False
 
 
 def _loop_error(session: Session, place: Place, error: mismatches.Mismatch, old: Any, new: Any) -> errors.LoopVariableError:

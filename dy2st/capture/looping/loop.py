@@ -16,19 +16,9 @@ from dy2st import errors
 from dy2st.capture.branching.branch import join
 from dy2st.capture.diagnostics.access_path import access_path
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
-from dy2st.capture.looping.carries import (
-    LONGEST,
-    Carries,
-    Carry,
-    cut,
-    holds_out_of_date,
-    leaves,
-    moves_outside,
-    seen_in,
-    tag_after,
-    update,
-)
+from dy2st.capture.looping.carries import LONGEST, Carries, Carry, cut, leaves, seen_in, tag_after, update
 from dy2st.capture.looping.narrowing import narrow
+from dy2st.capture.looping.older import holds_out_of_date, leaves_unclear, moves_outside
 from dy2st.capture.looping.truth import both, condition
 from dy2st.capture.objects.uniting import Uniting
 from dy2st.capture.raising import rests
@@ -208,7 +198,7 @@ def _attempt(
             carries.begin_again()
             return False
         after = functools.cache(lambda: _united(session, carries))
-        if not (carries.keep_older or dead) and _leaves_unclear(carries, after().unclear):
+        if not (carries.keep_older or dead) and leaves_unclear(carries, after().unclear):
             carries.begin_again()
             return False
         if not converged or session.lists.has_widened(known, region) or not (dead or united <= after().positions):
@@ -324,15 +314,6 @@ def _united(session: Session, carries: Carries) -> Uniting:
     for number, carry in enumerate(carries.values()):
         _unite(unite, number, carry, carry.final)
     return unite
-
-
-def _leaves_unclear(carries: Carries, unclear: Sequence[Any]) -> bool:
-    """Tell whether an iteration leaves one object in several places, in one of which nobody can tell it from what was there
-    before.
-    """
-    ids = {id(option) for option in unclear}
-    left = [id(option) for carry in carries.values() for option in options_of(carry.final)] if ids else []
-    return any(left.count(option) > 1 for option in ids)
 
 
 def _uniting(session: Session, carries: Carries, start: int) -> Uniting:
