@@ -10,9 +10,9 @@ from dy2st.capture.attributes import access
 from dy2st.capture.branching import elements, keys, lookup
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import lists
+from dy2st.capture.containers import lists, runtime_iterables
 from dy2st.capture.containers.iterables import Stream
-from dy2st.capture.looping import comprehensions, iteration, runtime_iterables
+from dy2st.capture.looping import comprehensions, iteration
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.operators import relations
 from dy2st.capture.operators.comparisons import position, same

@@ -16,11 +16,11 @@ from dy2st import errors
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.collections import ordering
-from dy2st.capture.containers import lists, tuples
+from dy2st.capture.containers import lists, runtime_iterables, tuples
 from dy2st.capture.containers.iterables import Columns, RuntimeIterable, Stream
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
-from dy2st.capture.looping import comprehensions, iteration, iterators, runtime_iterables
+from dy2st.capture.looping import comprehensions, iteration, iterators
 from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.session.session import Session

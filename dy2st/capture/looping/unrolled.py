@@ -14,11 +14,11 @@ from dy2st import errors
 from dy2st.capture.branching.branch import capture_if, capture_if_exp, join
 from dy2st.capture.containers import lists
 from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.containers.runtime_iterables import of_range
 from dy2st.capture.looping import iterators, stepping
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.looping.loop import try_loop
 from dy2st.capture.looping.positions import capture_positions, nothing
-from dy2st.capture.looping.runtime_iterables import of_range
 from dy2st.capture.raising import rests
 from dy2st.capture.session.session import Session, need
 from dy2st.capture.values.kinds import is_symbolic
