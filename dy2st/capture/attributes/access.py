@@ -18,6 +18,7 @@ import torch
 from dy2st.capture.attributes import attribute_tables
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import LIBRARIES, call_own
+from dy2st.capture.attributes.reading import plain
 from dy2st.capture.attributes.runtime_items import is_runtime, item_at_runtime, length
 from dy2st.capture.branching import keys, lookup, optional, unions
 from dy2st.capture.branching.assertions import check
@@ -63,8 +64,7 @@ def _unbound(value: Undefined, kind: type[NameError], message: str) -> NameError
 
 
 def look_into(session: Session, *values: Any) -> None:
-    """Note that code that is not converted reads all that is in objects: what comes from outside is guarded as if converted code
-    read it.
+    """Note that code that is not converted reads all that is in objects, and guard what comes from outside.
 
     An attribute that is there on some ways only has been written since, so that nothing is to be guarded.
 
@@ -89,8 +89,11 @@ def look_into(session: Session, *values: Any) -> None:
         names = {field.name for field in fields} | table.keys()
         if type(value).__module__.partition(".")[0] not in LIBRARIES or is_followed_class(type(value)):
             known = session.tracker.source_of(value) is not None
-            there = [name for name in names if not may_be_undefined(table.get(name)) and hasattr(value, name)]
-            waiting += [attr(value, name) if known else getattr(value, name) for name in there]
+            there = [name for name in names if not may_be_undefined(table.get(name))]
+            if has_own(value, "__getattribute__"):  # which may do anything: what is copied lies under it
+                waiting += [plain(session, value, name) if known else table[name] for name in there if name in table]
+                continue
+            waiting += [attr(value, name) if known else getattr(value, name) for name in there if hasattr(value, name)]
 
 
 def item(value: Any, key: Any) -> Any:

@@ -55,6 +55,7 @@ from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text
 from dy2st.capture.texts.marks import TEXTS
 from dy2st.capture.torch_functions.mode_stack import own_mode_stack
+from dy2st.capture.torch_functions.names import as_torch_names
 from dy2st.capture.unconverted import islands, opaque, variables
 from dy2st.capture.unconverted.islands import blamed
 from dy2st.capture.unconverted.looked_into import WITHOUT_ORDER, looked_into
@@ -97,6 +98,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         again = lambda one: call(function, *replaced(args, table, one), **kwargs)  # noqa: E731
         return optional.case_split(session, table, again, ordered=in_order)
     if handler is not None:
+        args, kwargs = as_torch_names(function, args, kwargs)
         union = None if takes_unions(handler) else union_among(function, args, kwargs)
         return handler(session, *args, **kwargs) if union is None else over_argument(session, union, function, args, kwargs)
     for kind, call_kind in _KINDS.items():

@@ -19,9 +19,9 @@ from dy2st_runtime.primitives import scalars
 def _of_list(function: Any, capture: Any) -> Handler:
     def handle(session: Session, tensors: Any, dim: int = 0, **kwargs: Any) -> Any:
         known = session.lists.of(contents(tensors))
-        if known is None or kwargs.keys() - {"axis"}:
+        if known is None or kwargs:
             return function(tensors, dim, **kwargs)
-        return capture(session, known, kwargs.get("axis", dim))
+        return capture(session, known, dim)
 
     return handle
 

@@ -154,6 +154,8 @@ class Recorder(ProxyTorchDispatchMode):
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = shapes_of_results.of_recurrent(func, args, kwargs)
+        if result is None:
+            result = shapes_of_results.of_attention(self.session, func, args, kwargs)
         self._learned = None
         if result is not None:
             return result

@@ -309,3 +309,56 @@ def _are_of_one_kind(first: Any, second: Any) -> bool:
 def _kind(tensor: torch.Tensor) -> Any:
     sizes = [size.node.expr if isinstance(size, torch.SymInt) else size for size in (*tensor.shape, *tensor.stride())]
     return tensor.dtype, tensor.device, tensor.dim(), tensor.requires_grad, sizes
+
+
+_ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
+_AFTER_VALUE = ("attn_mask", "dropout_p", "is_causal")
+
+
+def of_attention(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of attention whose sizes before the last two cannot be compared; ``None`` for any other operation.
+
+    Torch's code for abstract values chooses a kernel by whether the heads of the query are as many as those of the key, and for
+    grouped heads by what divides what. The shape of the result does not depend on that, and the program calls the whole operator,
+    which asks again.
+    """
+    if func is not _ATTENTION or len(args) < 3:
+        return None
+    query, key, value = args[:3]
+    dims = query.dim()
+    if not (dims == key.dim() == value.dim() >= 3) or not query.dtype == key.dtype == value.dtype:
+        return None
+    if torch.is_autocast_enabled(query.device.type):
+        return None
+    pairs = [(query.shape[dim], other.shape[dim]) for other in (key, value) for dim in range(dims - 2)]
+    if all(_are_equal_sizes(session, *pair) is not None for pair in pairs):
+        return None
+    named = dict(zip(_AFTER_VALUE, args[3:])) | kwargs
+    grouped = bool(named.get("enable_gqa", False))
+    outer = list(query.shape[: dims - 2])
+    for other in (key, value):
+        for dim in range(dims - 2):
+            if not (grouped and dim == dims - 3):
+                outer[dim] = _broadcast_size(session, outer[dim], other.shape[dim])
+    result: torch.Tensor = query.new_empty([*outer, query.shape[-2], value.shape[-1]])
+    operands = [part for part in (query, key, value, named.get("attn_mask")) if part is not None]
+    needs_gradient = torch.is_grad_enabled() and any(part.requires_grad for part in operands)
+    if needs_gradient:
+        result = result.requires_grad_().clone()
+    return result
+
+
+def _are_equal_sizes(session: Capturing, first: Any, second: Any) -> bool | None:
+    """Tell whether two sizes are equal; ``None`` where only the program knows."""
+    if isinstance(first, int) and isinstance(second, int):
+        return first == second
+    return session.shapes.known(first == second)
+
+
+def _broadcast_size(session: Capturing, first: Any, second: Any) -> Any:
+    """Return the size that two give together, if they fit: the operator refuses others."""
+    if (isinstance(second, int) and second == 1) or _are_equal_sizes(session, first, second):
+        return first
+    if isinstance(first, int):
+        return second if first == 1 else first
+    return second if isinstance(second, int) else session.shapes.fresh_int(size=True)

@@ -24,6 +24,7 @@ from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
 from dy2st.capture.torch_functions import differentiation, indexing, replacements, tensor_data
 from dy2st.capture.torch_functions.data_dependence import data_dependent, internal
+from dy2st.capture.torch_functions.names import as_torch_names
 from dy2st.capture.torch_functions.registry import HANDLERS, Handler, handles_torch
 from dy2st.capture.types import lattice, tensor_traits, value_types
 from dy2st.capture.values.signals import NeedsApart
@@ -44,6 +45,8 @@ class TorchFunctions(PreDispatchTorchFunctionMode):
         kwargs = dict(kwargs or {})
         is_leaf = kwargs.pop("requires_grad", None) is True and func is not torch.Tensor.requires_grad_
         handler = HANDLERS.get(func)
+        if handler is not None:
+            args, kwargs = as_torch_names(func, args, kwargs)
         if NestedTensor in types:
             raise CaptureError(
                 "a nested tensor cannot be captured", self.session.here(), fix="pad to one length: to_padded_tensor()"
