@@ -694,3 +694,26 @@ def test_tuples_that_may_be_each_other_are_returned():
             return 3, 4
 
     agree(lambda: World(f, [], calls(torch.ones(3), -torch.ones(3))))
+
+
+def test_whether_an_iteration_has_left_one_tuple_in_two_places_is_refused():
+    def pairs(x, n):
+        a = b = None
+        while n > 0:
+            n = n - 1
+            a = (x, x + n)
+            b = a
+        return a is b
+
+    def sizes(x, n):
+        a = b = None
+        while n > 0:
+            n = n - 1
+            x = torch.cat([x, x])
+            a = x.shape
+            b = a
+        return a is b
+
+    for function in (pairs, sizes):
+        with pytest.raises(dy2st.CaptureError, match="which iterations of a loop have made"):
+            dy2st.to_static(function)(torch.ones(2), torch.tensor(2))

@@ -529,8 +529,8 @@ def test_handlers_outside_of_the_block():
 def test_errors_of_the_capture_are_not_caught():
     def f(x):
         try:
-            n = len(f"{x.sum()}")
-        except TypeError:
+            n = len(f"{x.sum()}".split("."))
+        except (AttributeError, TypeError):
             n = 0
         return x * n
 

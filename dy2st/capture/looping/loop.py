@@ -280,6 +280,7 @@ def _start_iteration(session: Session, carries: Carries) -> tuple[list[Any], set
         if carry.from_outside is not None:
             session.carried.add(value, carry.from_outside, carry.tag)
         carry.which = _begin_tuples(session, carry, value, inputs)
+        session.tuples.carry(value)
         session.places.put(carry.place, value)
         session.blocks.key_orders.begin_iteration(carry.place, value, carry.final, inputs)
     for carry in carries.values():  # not before, as the contents that an iteration starts with are no change
@@ -361,6 +362,7 @@ def _record(session: Session, pred: Any, block: Any, operands: Any, carries: Car
             started += session.tuples.numbers(carry.initial, carry.tuples)
             results += which
         session.tuples.link_parts(value, carry.tuples, which)
+        session.tuples.carry(value)
         values.append((carry, value, tag))
     builder = session.builder
     node = builder.call_raw(control.while_, (builder.argument(pred), block, builder.argument(tuple(started)), operands))

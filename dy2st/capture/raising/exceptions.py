@@ -97,9 +97,11 @@ def records(session: Session, error: BaseException) -> bool:
 
     Raises:
         Refused: something of the user's outside of the block would catch it, and nothing can be on its way there.
-        Signal, Dy2stError: it was raised on the way out of this one, where the program never gets.
+        Signal, Dy2stError: it was raised on the way out of this one.
     """
     before = outstanding(error)
+    if isinstance(before, Unreachable):
+        return True  # a clause has raised after all ways had ended, where the program never gets
     if before is not None:
         raise before
     if isinstance(error, Signal) or not is_users(session, error):

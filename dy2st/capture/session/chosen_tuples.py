@@ -9,7 +9,7 @@ starts again, and has a number that tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -72,6 +72,7 @@ class ChosenTuples:
         self._fakes, self._position, self._traits = fakes, position, traits
         self._links: dict[int, _Link] = {}
         self._taken: dict[int, Any] = {}
+        self._carried: dict[int, Any] = {}
         self._met: dict[int, tuple[Any, int]] = {}
         """Tuples that variables held when a block began, with the time."""
         self._gone: dict[int, Any] = {}
@@ -221,7 +222,9 @@ class ChosenTuples:
             NeedsApart: another capture has the answer.
         """
         if self._taken:
-            self._check_items(value, other)
+            self._check(value, other, self._taken, any, "hold the same tuple out of a list that changes length")
+        if self._carried:
+            self._check(value, other, self._carried, all, "hold the same tuple, which iterations of a loop have made,")
         self._ask(value, (other,))
 
     def _ask(self, value: Any, others: Iterable[Any]) -> None:
@@ -239,16 +242,23 @@ class ChosenTuples:
             if _has_identity(option):
                 self._taken[id(option)] = option
 
-    def _check_items(self, value: Any, rest: Any) -> None:
-        for one in options_of(value):
-            for other in options_of(rest):
-                is_item = id(one) in self._taken or id(other) in self._taken
-                if is_item and one is not other and _has_identity(one) and _has_identity(other):
-                    raise errors.CaptureError(
-                        "whether two names hold the same tuple out of a list that changes length is not known",
-                        self._position.here(),
-                        fix="compare what is in them, or their positions in the list",
-                    )
+    def carry(self, value: Any) -> None:
+        """Note that a loop carries a value: where an iteration leaves one tuple in two places, nobody knows that afterwards."""
+        for option in options_of(value):
+            for _, part in _parts(option, ()):
+                if _has_identity(part) and self._tracker.source_of(part) is None:
+                    self._carried[id(part)] = part
+
+    def _check(self, value: Any, other: Any, known: Mapping[int, Any], of: Callable[..., bool], words: str) -> None:
+        """Refuse to tell whether two tuples are one of which any, or all, are among some."""
+        pairs = [(one, two) for one in options_of(value) for two in options_of(other)]
+        for one, two in pairs:
+            if one is not two and _has_identity(one) and _has_identity(two) and of(id(part) in known for part in (one, two)):
+                raise errors.CaptureError(
+                    f"whether two names {words} is not known",
+                    self._position.here(),
+                    fix="compare what is in them",
+                )
 
     def leave(self, value: Any, others: Iterable[Any]) -> None:
         """Note that a tuple is left where the caller sees it, next to others.
