@@ -153,6 +153,7 @@ class _Jumps:
     def _guard(self, body: list[gast.stmt], at: gast.stmt, flags: list[str]) -> list[gast.stmt]:
         if not body:
             return []
+        self._continue_used |= self._continue_flag in flags  # also where the only one stands behind another jump
         text = "if not flag:\n    body" if len(flags) == 1 else "if not (flag or other):\n    body"
         return self._context.statements(text, at, flag=flags[0], other=flags[-1], body=body)
 

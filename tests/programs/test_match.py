@@ -454,3 +454,24 @@ def test_a_mapping_pattern_asks_the_method_get():
         return found, table.asked
 
     agree(f, [(vec(1, 2),), (vec(-1, -2),)])
+
+
+def test_a_jump_behind_other_jumps_in_a_case():
+    def f(x, n):
+        for c in range(1, n + 1):
+            match c:
+                case 0:
+                    x = x - 1
+                case 2 | 3:
+                    if x.sum() > 0:
+                        return x
+                    else:
+                        x = x + 1
+                        break
+                    continue
+                case _:
+                    x = x * 2
+            x = x + 7
+        return x
+
+    agree(f, [(sign * X, count) for sign in (1, -9) for count in counts(3, 0, 1, 9)])
