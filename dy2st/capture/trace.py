@@ -25,7 +25,7 @@ from dy2st.capture.environment.sizes import SizeConditions
 from dy2st.capture.environment.sources import Source
 from dy2st.capture.library.foreseen import Foreseen
 from dy2st.capture.looping import generators
-from dy2st.capture.objects.uniting import with_parts
+from dy2st.capture.objects.uniting import with_others
 from dy2st.capture.operators import operator_methods
 from dy2st.capture.outputs import results
 from dy2st.capture.outputs.captured import Captured
@@ -286,19 +286,10 @@ def _known(session: Session, request: Request, arguments: Any) -> Any:
         session.tracker.read(leaf, session.tracker.table.argument(position, name))
         if type(leaf) in session.outside.makers:
             shown[id(leaf)] = session.outside.given(leaf)
-    result = _replaced(arguments, shown) if shown else arguments
+    result = with_others(arguments, shown) if shown else arguments
     if result is not arguments:  # tuples are other ones now
         _know_containers(session, request.given, result, of_arguments)
     return result
-
-
-def _replaced(value: Any, shown: Mapping[int, Any]) -> Any:
-    """Return a value with others for some of the objects in it."""
-    if id(value) in shown:
-        return shown[id(value)]
-    parts = (children(value) or ((),))[0]
-    collected = [_replaced(part, shown) for part in parts]
-    return value if all(new is old for new, old in zip(collected, parts)) else with_parts(value, collected)
 
 
 def _know_containers(session: Session, given: Any, value: Any, source: Source) -> None:

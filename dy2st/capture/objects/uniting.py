@@ -10,7 +10,7 @@ loop (or for none) and for the same one at the end of an iteration are made the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from dy2st.capture.session.session import Session
@@ -157,3 +157,12 @@ def _is_object(value: Any) -> bool:
 
 def _alike(value: Any, other: Any) -> bool:
     return _is_container(value) and type(value) is type(other)
+
+
+def with_others(value: Any, others: Mapping[int, Any]) -> Any:
+    """Return a value with others for some of the objects in it, by their identity."""
+    if id(value) in others:
+        return others[id(value)]
+    parts = (children(value) or ((),))[0]
+    collected = [with_others(part, others) for part in parts]
+    return value if all(new is old for new, old in zip(collected, parts)) else with_parts(value, collected)
