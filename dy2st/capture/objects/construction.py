@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 from torch.utils._pytree import tree_leaves
 
+from dy2st.capture.environment import written_out
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import is_converted_module, is_heap_type, is_library, is_skipped, is_users_function
@@ -88,8 +89,9 @@ def is_plain(kind: type) -> bool:
 
 
 def _is_unknown(kind: type) -> bool:
-    """Tell whether a class is of a library whose methods are called as they are."""
-    return is_library(kind.__module__) and not (is_followed_class(kind) or is_converted_module(kind.__module__))
+    """Tell whether a class is of a library whose methods are called as they are, or stands for one during a capture only."""
+    is_converted = is_converted_module(kind.__module__) and kind.__module__ != written_out.__name__
+    return is_library(kind.__module__) and not (is_followed_class(kind) or is_converted)
 
 
 def _is_generated(kind: type, init: types.FunctionType) -> bool:
