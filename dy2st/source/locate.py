@@ -43,12 +43,13 @@ def locate(code: types.CodeType, module_globals: dict[str, Any] | None = None) -
     """Return the definition that `code` was compiled from; SourceNotFoundError when there is none, or more than one."""
     text = text_of(code, module_globals)
     try:
-        definitions = _definitions(code.co_filename, text)
+        tree = _tree(code.co_filename, text)
     except SyntaxError as error:
         raise SourceNotFoundError(code, "the file no longer parses") from error
-    results = [located for located in definitions if _may_be(located.node, code)]
-    if not results:
-        results = _renamed(definitions, code, text)
+    results = [located for located in _walk(tree, None, code.co_firstlineno) if _may_be(located.node, code)]
+    if not results:  # before Python 3.12 what stands in an f-string may claim another line than the statement around it has
+        definitions = list(_walk(tree, None, None))
+        results = [located for located in definitions if _may_be(located.node, code)] or _renamed(definitions, code, text)
     if len(results) > 1:
         results = _narrow(results, code)
     if not results:
@@ -97,12 +98,11 @@ def text_of(code: types.CodeType, module_globals: dict[str, Any] | None) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _definitions(filename: str, text: str) -> tuple[Located, ...]:
+def _tree(filename: str, text: str) -> ast.Module:
     try:
-        tree = ast.parse(text, filename)
+        return ast.parse(text, filename)
     except SystemError:  # Python 3.11 loses count where a garbage collection parses, too
-        tree = ast.parse(text, filename)
-    return tuple(_walk(tree, None))
+        return ast.parse(text, filename)
 
 
 def _is_recent(filename: str) -> bool:
@@ -122,14 +122,21 @@ def _compiled(filename: str, text: str) -> tuple[types.CodeType, ...]:
     return tuple(results)
 
 
-def _walk(node: ast.AST, class_name: str | None) -> Iterator[Located]:
+def _walk(node: ast.AST, class_name: str | None, line: int | None) -> Iterator[Located]:
+    """Give every function in a tree, or those in what covers a line: a file is long, and is asked once for each function in it."""
     if isinstance(node, _FUNCTIONS):
         yield Located(node, class_name)
     for field, value in ast.iter_fields(node):
         inside = node.name if isinstance(node, ast.ClassDef) and field in ("body", "type_params") else class_name
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from _walk(child, inside)
+            if isinstance(child, ast.AST) and (line is None or not isinstance(child, ast.stmt) or _covers(child, line)):
+                yield from _walk(child, inside, line)
+
+
+def _covers(statement: ast.stmt, line: int) -> bool:
+    decorators = getattr(statement, "decorator_list", None)
+    first = decorators[0].lineno if decorators else statement.lineno
+    return first <= line <= (statement.end_lineno or line)
 
 
 def _may_be(node: FunctionNode, code: types.CodeType) -> bool:
@@ -138,7 +145,7 @@ def _may_be(node: FunctionNode, code: types.CodeType) -> bool:
     return _argument_names(node) == code.co_varnames[: len(_argument_names(node))] and _name(node) == code.co_name
 
 
-def _renamed(definitions: tuple[Located, ...], code: types.CodeType, text: str) -> list[Located]:
+def _renamed(definitions: list[Located], code: types.CodeType, text: str) -> list[Located]:
     """Return the definitions that are those of a code object but for its name: torch 2.15 renames its decorators' functions."""
     places = [one for one in _compiled(code.co_filename, text) if one.co_firstlineno == code.co_firstlineno and _same(one, code)]
     return [located for located in definitions if any(_may_be(located.node, one) for one in places)]
