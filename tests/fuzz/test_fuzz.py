@@ -10,7 +10,7 @@ from tests.fuzz.__main__ import VARIANTS, run
 from tests.fuzz.oracle import Kind
 
 _PARTS = 10
-_EACH = 30
+_EACH = 10
 
 
 @pytest.mark.parametrize("part", range(_PARTS))
