@@ -9,7 +9,7 @@ import torch
 from dy2st.capture.types import absent_attributes, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
-from dy2st.capture.values.symbolic import MAY_BE_ABSENT, TaggedUnion, Undefined, runtime_list, unpack_list
+from dy2st.capture.values.symbolic import MAY_BE_ABSENT, TaggedUnion, Undefined, options_of, runtime_list, unpack_list
 from dy2st.capture.values.texts import Text
 from dy2st.capture.writes.places import AttributePlace, ItemPlace
 from dy2st_runtime.ir.flattening import children, shallow
@@ -80,20 +80,30 @@ def _with_any_for_missing(column: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def place(options: tuple[value_types.Type, ...], value: Any) -> int:
-    """Return the position of the option that a value fits; the object itself comes first.
+    """Return the position of the option that a value fits; the object itself comes first, then what holds most of its objects.
 
     Raises:
         Mismatch: it fits none.
     """
-    exact = (
-        position for position, option in enumerate(options) if isinstance(option, value_types.SameType) and option.value is value
-    )
-    fitting = (position for position, option in enumerate(options) if _fits(option, value))
-    for position in (*exact, *fitting):
-        return position
-    raise mismatches.Mismatch(
-        f"{mismatches.text(lattice.type_of(value))} is none of {mismatches.text(value_types.TaggedUnionType(options))}"
-    )
+    fitting = [position for position, option in enumerate(options) if _fits(option, value)]
+    if not fitting:
+        raise mismatches.Mismatch(
+            f"{mismatches.text(lattice.type_of(value))} is none of {mismatches.text(value_types.TaggedUnionType(options))}"
+        )
+    return fitting[0] if len(fitting) == 1 else max(fitting, key=lambda position: _nearness(options[position], value))
+
+
+def _nearness(kind: value_types.Type, value: Any) -> tuple[bool, int]:
+    """Return whether a type is that of an object itself, and of how many of the objects in it."""
+    match kind:
+        case value_types.SameType():
+            return kind.value is value, int(kind.value is value)
+        case value_types.TaggedUnionType(options):
+            return max(_nearness(option, part) for option in options for part in options_of(value))
+        case value_types.ContainerType(_, items) if not isinstance(value, TaggedUnion) and children(value) is not None:
+            parts = shallow(value)[0]
+            return False, sum(_nearness(item, part)[1] for item, part in zip(items, parts))
+    return False, 0
 
 
 def _fits(kind: value_types.Type, value: Any) -> bool:
