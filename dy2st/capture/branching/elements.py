@@ -74,9 +74,14 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
             session.here(),
             fix="put in a list: list(items)",
         )
-    if isinstance(value, (torch.Tensor, RuntimeString, *SYMBOLIC_NUMBERS)) or is_number(value) or _is_constant(value):
-        return value
-    return _container(session, value)
+    return value if _is_item(session, value) else _container(session, value)
+
+
+def _is_item(session: Session, value: Any) -> bool:
+    """Tell whether a value is an item as it is; of a module the program holds this very one."""
+    if isinstance(value, torch.nn.Module):
+        session.tracker.identity(value)
+    return isinstance(value, (torch.Tensor, RuntimeString, *SYMBOLIC_NUMBERS)) or is_number(value) or _is_constant(value)
 
 
 def _list(session: Session, items: list[Any]) -> RuntimeList:
@@ -149,13 +154,13 @@ def check_kept(session: Session, value: Any) -> None:
 
 
 def _new_parts(session: Session, value: Any) -> list[Any]:
-    """Return the mutable parts of a value of which the program has made none yet."""
+    """Return the objects in a value that the program has not made yet; a frozen one too is one object, wherever it is put."""
     if isinstance(value, TaggedUnion):
         return [part for option in value.options.values() for part in _new_parts(session, option)]
     parts = children(value)
     if parts is None or isinstance(value, list) or (_is_object(value) and session.builder.knows(value)):
         return []
-    own = [] if isinstance(value, tuple) or _is_frozen(value) else [value]
+    own = [] if isinstance(value, tuple) else [value]
     return [*own, *(inner for part in parts[0] for inner in _new_parts(session, part))]
 
 

@@ -193,7 +193,9 @@ def _depth(kind: value_types.Type, around: tuple[Any, ...] = ()) -> int:
 def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool) -> Carry:
     """Return a place that turns out to be carried."""
     by_identity = all(_is_all_older(session, place, value) for value in (old, new))
-    keep_older = keep_older and not by_identity and not isinstance(place, ContentsPlace)
+    if isinstance(place, ContentsPlace) and not (by_identity or keep_older) and _holds_older(session, old):
+        raise _NeedsOlder
+    keep_older = keep_older and not by_identity
     outside = None
     if not (by_identity or keep_older) and not isinstance(place, ContentsPlace):
         outside = old if any(map(session.carried.may_be_outside, options_of(old))) else None
@@ -202,6 +204,13 @@ def _begun(session: Session, place: Place, old: Any, new: Any, keep_older: bool)
     carry.kind = _type(session, carry, old)
     carry.kind = _joined(session, carry, new)
     return carry
+
+
+def _holds_older(session: Session, contents: Any) -> bool:
+    """Tell whether there is a container in another one, which an iteration may take out or leave where it is."""
+    parts = (children(contents) or ((),))[0]
+    start = session.blocks.region.start
+    return any(session.ownership.is_older(option, start) for part in parts for option in options_of(part))
 
 
 def _joined(session: Session, carry: Carry, new: Any) -> value_types.Type:
@@ -270,7 +279,7 @@ def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: An
         return False
     if carry.from_outside is not None and any(part is option for option in whole):
         return False
-    return is_mutable(part) and session.tracker.source_of(part) is not None and children(part) is not None
+    return session.ownership.is_older(part, session.blocks.region.start) and children(part) is not None
 
 
 def _is_all_older(session: Session, place: Place, value: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from dy2st import errors
 from dy2st.capture.values.signals import NeedsApart
 from dy2st.capture.values.storage import MISSING
-from dy2st.capture.values.symbolic import options_of
+from dy2st.capture.values.symbolic import options_of, runtime_list, unpack_list
 from dy2st.capture.writes.places import Place
 from dy2st_runtime.ir.flattening import children
 
@@ -79,8 +79,6 @@ class Copies:
 
     def follow(self, value: Any, *others: Any) -> None:
         """Note that a value stands for one of some others from now on."""
-        if not self._objects:
-            return
         options = options_of(value)
         given = [option for other in others for option in options_of(other)]
         given = [one for one in given if not any(one is option for option in options)]  # those stand for themselves
@@ -88,7 +86,12 @@ class Copies:
             parts = children(part)
             if parts is not None and any(other in self for other in given):
                 self.add(part)
+            list_ = runtime_list(part)
             for other in given:
+                another = runtime_list(unpack_list(other))
+                if list_ is not None and another is not None and list_ is not another:
+                    known = {(id(outer), id(item)) for outer, item in list_.places}
+                    list_.places += [place for place in another.places if (id(place[0]), id(place[1])) not in known]
                 result = children(other)
                 if parts is not None and result is not None and len(parts[0]) == len(result[0]):
                     for one, two in zip(parts[0], result[0]):
