@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gast
+import torch
 
 from dy2st.capture import capture_if_exp, condition, is_symbolic, logical_not
 from dy2st.constructs.context import Context
@@ -43,7 +44,7 @@ def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     for index, operand in enumerate(rest):
         test = condition(value)
         if is_symbolic(test):
-            decided, others = value, rest[index + 1 :]
+            decided, others = _decided(value, False), rest[index + 1 :]
             return capture_if_exp(test, lambda: and_(operand(), *others), lambda: decided)  # noqa: B023
         if not test:
             return value
@@ -58,12 +59,17 @@ def or_(first: Any, *rest: Callable[[], Any]) -> Any:
     for index, operand in enumerate(rest):
         test = condition(value)
         if is_symbolic(test):
-            decided, others = value, rest[index + 1 :]
+            decided, others = _decided(value, True), rest[index + 1 :]
             return capture_if_exp(test, lambda: decided, lambda: or_(operand(), *others))  # noqa: B023
         if test:
             return value
         value = operand()
     return value
+
+
+def _decided(value: Any, truth: bool) -> Any:
+    """Return a value that has ended an expression: a bool is known then, so that `test and False` is `False` on all ways."""
+    return truth if isinstance(value, torch.SymBool) else value
 
 
 @operator("not_")

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -316,7 +316,7 @@ _AFTER_VALUE = ("attn_mask", "dropout_p", "is_causal")
 
 
 def of_attention(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the result of attention whose sizes before the last two cannot be compared; ``None`` for any other operation.
+    """Return the result of attention whose sizes, or those of its mask, cannot be compared; ``None`` for any other operation.
 
     Torch's code for abstract values chooses a kernel by whether the heads of the query are as many as those of the key, and for
     grouped heads by what divides what. The shape of the result does not depend on that, and the program calls the whole operator,
@@ -330,22 +330,45 @@ def of_attention(session: Capturing, func: Any, args: tuple[Any, ...], kwargs: d
         return None
     if torch.is_autocast_enabled(query.device.type):
         return None
-    pairs = [(query.shape[dim], other.shape[dim]) for other in (key, value) for dim in range(dims - 2)]
-    if all(_are_equal_sizes(session, *pair) is not None for pair in pairs):
-        return None
     named = dict(zip(_AFTER_VALUE, args[3:])) | kwargs
-    grouped = bool(named.get("enable_gqa", False))
-    outer = list(query.shape[: dims - 2])
-    for other in (key, value):
-        for dim in range(dims - 2):
-            if not (grouped and dim == dims - 3):
-                outer[dim] = _broadcast_size(session, outer[dim], other.shape[dim])
+    pairs = [(query.shape[dim], other.shape[dim]) for other in (key, value) for dim in range(dims - 2)]
+    masked = _of_mask(named.get("attn_mask"), (*query.shape[: dims - 1], key.shape[dims - 2]))
+    if all(_are_equal_sizes(session, *pair) is not None for pair in (*pairs, *masked.values())):
+        return None
+    outer = _outer_sizes(session, query, (key, value), masked, bool(named.get("enable_gqa", False)))
     result: torch.Tensor = query.new_empty([*outer, query.shape[-2], value.shape[-1]])
     operands = [part for part in (query, key, value, named.get("attn_mask")) if part is not None]
     needs_gradient = torch.is_grad_enabled() and any(part.requires_grad for part in operands)
     if needs_gradient:
         result = result.requires_grad_().clone()
     return result
+
+
+def _outer_sizes(
+    session: Capturing, query: torch.Tensor, others: Sequence[torch.Tensor], masked: Mapping[int, tuple[Any, Any]], grouped: bool
+) -> list[Any]:
+    """Return the sizes of the result of attention before the last two."""
+    dims = query.dim()
+    outer = list(query.shape[: dims - 2])
+    for other in others:
+        for dim in range(dims - 2):
+            if not (grouped and dim == dims - 3):
+                outer[dim] = _broadcast_size(session, outer[dim], other.shape[dim])
+    for dim in range(dims - 2):
+        if dim in masked and session.shapes.known(outer[dim] == 1) is not False:
+            outer[dim] = _broadcast_size(session, outer[dim], masked[dim][1])
+    return outer
+
+
+def _of_mask(mask: torch.Tensor | None, scores: tuple[Any, ...]) -> dict[int, tuple[Any, Any]]:
+    """Return the sizes of the scores and of the mask that is added to them, by dimension; where the mask has 1, it says nothing."""
+    sizes = () if mask is None else tuple(mask.shape)
+    first = len(scores) - len(sizes)
+    return {
+        first + dim: (scores[first + dim], size)
+        for dim, size in enumerate(sizes)
+        if first + dim >= 0 and not (isinstance(size, int) and size == 1)
+    }
 
 
 def _are_equal_sizes(session: Capturing, first: Any, second: Any) -> bool | None:
