@@ -33,6 +33,29 @@ def first_or(values: Iterable[Any], default: Any) -> Any:
     return default
 
 
+def numbers_of(tensor: torch.Tensor) -> list[Any]:
+    """Return ``tensor.tolist()``."""
+    return [row.tolist() for row in tensor]
+
+
+def split(tensor: torch.Tensor, sizes: Iterable[int], dim: int) -> tuple[torch.Tensor, ...]:
+    """Return ``tensor.split_with_sizes(sizes, dim)``."""
+    pieces, start = [], 0
+    whole = tensor.shape[dim]
+    for size in sizes:
+        if size < 0:
+            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}")
+        if start + size <= whole:
+            pieces.append(tensor.narrow(dim, start, size))
+        start = start + size
+    if start != whole:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {whole} (input tensor's size at dimension {dim}), "
+            f"but got split_sizes={sizes}"
+        )
+    return tuple(pieces)
+
+
 def takewhile(predicate: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
     """Return ``itertools.takewhile``, all at once."""
     taken = []

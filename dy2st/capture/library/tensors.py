@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import checkpoint
 
 from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import lists
+from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session.session import Session
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 from dy2st.capture.values.symbolic import RuntimeList
 from dy2st_runtime.primitives import scalars
 
@@ -130,3 +132,27 @@ def _checkpoint(
 ) -> Any:  # fmt: skip
     """Return the same values and gradients; what it saves in memory it saves in eager only."""
     return session.call(function, *args, **kwargs)
+
+
+@handles(FakeTensor.tolist)
+def _tolist(session: Session, tensor: torch.Tensor) -> Any:
+    """Return ``tensor.tolist()``: the class of abstract tensors has a method of its own."""
+    if not all(isinstance(size, int) for size in tensor.shape):
+        return session.call(written_out.numbers_of, tensor)
+    return torch.Tensor.tolist(tensor)
+
+
+def _splitting(function: Any) -> Handler:
+    def handle(session: Session, *args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(("tensor", "sizes", "dim"), args)) | {_SPLIT.get(name, name): value for name, value in kwargs.items()}
+        sizes = given.get("sizes")
+        if isinstance(sizes, AbstractTuple) or session.lists.of(sizes) is not None:
+            return session.call(written_out.split, given["tensor"], sizes, given.get("dim", 0))
+        return function(*args, **kwargs)
+
+    return handle
+
+
+_SPLIT = {"self": "tensor", "input": "tensor", "split_size": "sizes", "split_sizes": "sizes", "split_size_or_sections": "sizes"}
+for _function in (torch.split, torch.Tensor.split, torch.split_with_sizes, torch.Tensor.split_with_sizes):
+    handles(_function)(_splitting(_function))

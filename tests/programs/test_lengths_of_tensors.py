@@ -1,0 +1,104 @@
+"""Lists of numbers as long as a tensor of which only the program knows the length, and tensors that are split by them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import dy2st
+from tests.oracle import agree
+
+WAYS = [
+    torch.tensor(bits)
+    for bits in ([0, 1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1], [0] * 7, [0, 1, 0, 0, 0, 0, 0])
+]
+
+
+def as_lists(mask):
+    return mask.nonzero().tolist(), mask[mask > 0].double().tolist(), (mask[mask > 0] > 0).tolist(), mask.nonzero().T.tolist()
+
+
+def asked(mask):
+    numbers = mask.nonzero()[:, 0].tolist()
+    return len(numbers), sum(numbers), max(numbers, default=-1), 3 in numbers, sorted(numbers, reverse=True)
+
+
+def added_up(mask):
+    total = 0
+    for number in mask.nonzero()[:, 0].tolist():
+        if number > 2:
+            total = total * 10 + number
+    return total
+
+
+@pytest.mark.parametrize("program", [as_lists, asked, added_up])
+def test_numbers_of_a_tensor_of_any_length_are_those_of_eager(program):
+    agree(program, [(way,) for way in WAYS], programs=1)
+
+
+def pieces(x, mask):
+    return [piece * 2 for piece in torch.split(x, mask.nonzero()[:, 0].tolist())]
+
+
+def folded(x, mask):
+    total = x.new_zeros(())
+    for piece in x.split(mask.nonzero()[:, 0].tolist(), dim=0):
+        total = total * 2 + piece.sum()
+    return total
+
+
+def by_columns(x, mask):
+    parts = torch.split_with_sizes(x.expand(2, 6), split_sizes=mask.nonzero()[:, 0].tolist(), dim=-1)
+    return torch.stack([part.sum(1) for part in parts]), len(parts)
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+@pytest.mark.parametrize("program", [pieces, folded, by_columns])
+def test_a_tensor_is_split_by_sizes_that_only_the_program_counts(program, backend):
+    static = dy2st.to_static(program, backend=backend)
+    for mask in WAYS:
+        results, failures = [], []
+        for function in (program, static):
+            x = torch.arange(6.0, requires_grad=True)
+            try:
+                result = function(x, mask)
+                first = result[0] if isinstance(result, (list, tuple)) else result
+                results.append((str(result).split("grad_fn")[0], torch.autograd.grad((first * first).sum(), x)[0].tolist()))
+            except RuntimeError as error:
+                failures.append(str(error).splitlines()[0])
+        assert not failures or failures[0] == failures[1]
+        assert not results or results[0] == results[1]
+    assert len(static.program_cache) == 1
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+def test_attention_takes_a_mask_that_may_have_to_be_broadcast(backend):
+    def program(q, k, mask, bias):
+        if mask.all():
+            scores = bias
+        else:
+            scores = torch.where(mask[:, None, None, :], bias, -1e9)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, k, attn_mask=scores)
+
+    static = dy2st.to_static(program, backend=backend)
+    for is_full in (True, False):
+        q, k, mask = torch.randn(2, 2, 4, 4), torch.randn(2, 2, 7, 4), torch.ones(2, 7, dtype=torch.bool)
+        mask[0, -1] = is_full
+        biases = [torch.ones(1, 2, 4, 7, requires_grad=True) for _ in range(2)]
+        results = [function(q, k, mask, bias) for function, bias in zip((program, static), biases)]
+        assert torch.equal(*results)
+        assert torch.equal(*(torch.autograd.grad(result.sin().sum(), bias)[0] for result, bias in zip(results, biases)))
+    assert len(static.program_cache) == 1
+
+
+def test_a_test_and_what_is_false_is_false_on_all_ways():
+    def program(x, is_wanted):
+        kept = None if x.sum() > 0 else x
+        both = kept is None and is_wanted
+        either = kept is None or not is_wanted
+        if both:
+            x = x[:1]
+        return both is False, either is True, x.shape[0] == 3, x
+
+    agree(program, [(sign * torch.ones(3), is_wanted) for sign in (1, -1) for is_wanted in (False,)], programs=1)
+    agree(lambda x: program(x, True), [(torch.ones(3),), (-torch.ones(3),)], programs=1)
