@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 
 import pytest
 import torch
@@ -218,3 +218,46 @@ def test_a_deque_is_extended_and_repeated_in_place(times):
     for function in (grown, repeated, of_a_choice):
         signs = [torch.tensor(v) for v in (1.0, -1.0)]
         agree(function, [(deque("ab", maxlen), deque("bc"), x) for x in signs for maxlen in (None, 3)], programs=None)
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+def test_a_deque_of_another_maxlen_has_a_program_of_its_own(backend):
+    def put_in(items, x, n):
+        while n > 0:
+            n = n - 1
+            items.append(x)
+        if x.sum() > 0:
+            items.appendleft(x * 2)
+        return len(items), list(items)
+
+    static = dy2st.to_static(put_in, backend=backend)
+    for maxlen in (None, 2, 1, None, 3, 2):
+        for n in (0, 2):
+            results = []
+            for function in (put_in, static):
+                items = deque([torch.ones(2)], maxlen)
+                results.append((str(function(items, torch.full((2,), 3.0), torch.tensor(n))), str(items)))
+            assert results[0] == results[1]
+
+
+def test_a_dict_with_another_factory_has_a_program_of_its_own():
+    def asked(table, x):
+        if x.sum() > 0:
+            table["k"]
+        return list(table.items())
+
+    class Maker:
+        def make(self):
+            return 5
+
+    maker = Maker()
+    static = dy2st.to_static(asked)
+    for factory in (list, dict, list, lambda: 7, lambda: 8, maker.make, Maker().make, maker.make, None):
+        for x in (torch.ones(2), -torch.ones(2)):
+            if factory is None and x.sum() > 0:
+                continue
+            assert static(defaultdict(factory), x) == asked(defaultdict(factory), x)
+    before = len(static.program_cache)
+    for _ in range(3):
+        assert static(defaultdict(lambda: 9), torch.ones(2)) == [("k", 9)]
+    assert len(static.program_cache) == before + 1

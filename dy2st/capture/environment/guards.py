@@ -6,6 +6,7 @@ When one has changed, the program does not fit and another is captured.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import types
@@ -111,12 +112,7 @@ class GuardTable:
 
         A bound method, which Python makes anew at each access, that of the same object.
         """
-        reference = weakly(value)
-        check: _Check = lambda now: now is reference()  # noqa: E731
-        if isinstance(value, types.MethodType):
-            function, owner = value.__func__, weakly(value.__self__)
-            check = lambda now: type(now) is types.MethodType and now.__func__ is function and now.__self__ is owner()  # noqa: E731
-        self.add(source, "same", check, f"is {getattr(value, '__qualname__', type(value).__name__)}")
+        self.add(source, "same", _is_same(value), f"is {getattr(value, '__qualname__', type(value).__name__)}")
 
     def missing(self, source: Source) -> None:
         """There must be nothing."""
@@ -185,6 +181,15 @@ class GuardTable:
         self.add(
             source, "keys", lambda now: type(now) is kind and same_keys(now, keys), f"is a {kind.__name__} with {keys}", keys, data
         )
+
+    def same_making(self, source: Source, container: collections.deque[Any] | collections.defaultdict[Any, Any]) -> None:
+        """Require that a deque keep how many items it holds at most, and a dict what makes an item that is missing."""
+        if isinstance(container, collections.deque):
+            limit = container.maxlen
+            self.add(source, "making", lambda now: getattr(now, "maxlen", None) == limit, f"is a deque of maxlen {limit}")
+            return
+        check = _is_same_factory(container.default_factory)
+        self.add(source, "making", lambda now: check(getattr(now, "default_factory", None)), "has the same default_factory")
 
     def same_module(self, source: Source, module: torch.nn.Module) -> None:
         """Require that a module keep its class, its children's names, which tensors it has, and its hooks."""
@@ -335,6 +340,23 @@ class ModuleShape(NamedTuple):
         own = None if own is None else weakly(getattr(own, "__func__", own))
         hooks = tuple(map(weakly, module_hooks(module)))
         return cls(kind, tuple(module._modules), parameters, buffers, hooks, own, kind.forward)
+
+
+def _is_same(value: Any) -> _Check:
+    """Return what tells whether something is an object, which is not kept alive."""
+    if isinstance(value, types.MethodType):
+        function, owner = value.__func__, weakly(value.__self__)
+        return lambda now: type(now) is types.MethodType and now.__func__ is function and now.__self__ is owner()
+    reference = weakly(value)
+    return lambda now: now is reference()
+
+
+def _is_same_factory(value: Any) -> _Check:
+    """Return the same for a factory, where a function that is made anew at each call is the one of its code."""
+    if not isinstance(value, types.FunctionType) or value.__closure__ or value.__defaults__ or value.__kwdefaults__:
+        return _is_same(value)
+    code = value.__code__
+    return lambda now: isinstance(now, types.FunctionType) and now.__code__ is code and not (now.__defaults__ or now.__kwdefaults__)
 
 
 def weakly(value: Any) -> Callable[[], Any]:

@@ -309,6 +309,8 @@ class Tracker:
     def _container(self, value: Any, source: Source) -> None:
         self._objects[id(value)] = (value, source)
         self.met(type(value))
+        if isinstance(value, (collections.deque, collections.defaultdict)):
+            self.guards.same_making(source, value)
         held = storage.plain(value)
         items = list(held.values()) if isinstance(value, dict) else list(held)
         whole = len(items) > _LONG and source.name not in self.dynamic and all(isinstance(i, CONSTANTS) for i in items)
