@@ -52,6 +52,13 @@ def by_columns(x, mask):
     return torch.stack([part.sum(1) for part in parts]), len(parts)
 
 
+def shown(result):
+    """What is in a result, without its history."""
+    if isinstance(result, (list, tuple)):
+        return type(result), [shown(part) for part in result]
+    return result.tolist() if isinstance(result, torch.Tensor) else result
+
+
 @pytest.mark.parametrize("backend", ["native", "python"])
 @pytest.mark.parametrize("program", [pieces, folded, by_columns])
 def test_a_tensor_is_split_by_sizes_that_only_the_program_counts(program, backend):
@@ -63,12 +70,28 @@ def test_a_tensor_is_split_by_sizes_that_only_the_program_counts(program, backen
             try:
                 result = function(x, mask)
                 first = result[0] if isinstance(result, (list, tuple)) else result
-                results.append((str(result).split("grad_fn")[0], torch.autograd.grad((first * first).sum(), x)[0].tolist()))
+                results.append((shown(result), torch.autograd.grad((first * first).sum(), x)[0].tolist()))
             except RuntimeError as error:
                 failures.append(str(error).splitlines()[0])
         assert not failures or failures[0] == failures[1]
         assert not results or results[0] == results[1]
     assert len(static.program_cache) == 1
+
+
+def doubled_in_place(x, mask):
+    for piece in torch.split(x * 1, mask.nonzero()[:, 0].tolist()):
+        piece.mul_(2)
+    return x
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+def test_pieces_are_views_that_cannot_be_changed_where_there_are_gradients(backend):
+    static = dy2st.to_static(doubled_in_place, backend=backend)
+    for function in (doubled_in_place, static):
+        with pytest.raises(RuntimeError, match="of SplitWithSizes is a view and is being modified inplace"):
+            function(torch.ones(6, requires_grad=True), WAYS[0])
+    x = torch.arange(6.0)
+    assert torch.equal(static(x, WAYS[0]), doubled_in_place(x, WAYS[0]))
 
 
 @pytest.mark.parametrize("backend", ["native", "python"])

@@ -46,7 +46,8 @@ def split(tensor: torch.Tensor, sizes: Iterable[int], dim: int) -> tuple[torch.T
         if size < 0:
             raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}")
         if start + size <= whole:
-            pieces.append(tensor.narrow(dim, start, size))
+            _, piece, _ = tensor.split_with_sizes([start, size, whole - start - size], dim)  # one of several views, as in eager
+            pieces.append(piece)
         start = start + size
     if start != whole:
         raise RuntimeError(
