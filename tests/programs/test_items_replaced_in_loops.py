@@ -157,32 +157,30 @@ def test_of_a_list_on_one_way_only_nobody_knows_which_item_is_which():
         dy2st.to_static(f)(P, N, torch.tensor(1))
 
 
+def put_in(value, n):
+    values = []
+    while n > 0:
+        n = n - 1
+        values.append(value)
+    return values
+
+
 @pytest.mark.parametrize("backend", ["native", "python"])
-def test_a_module_in_a_list_of_any_length_is_that_of_the_call(backend):
-    def f(module, x, n):
-        modules = []
-        while n > 0:
-            n = n - 1
-            modules.append(module)
-        return modules
-
-    static = dy2st.to_static(f, backend=backend)
-    for module in (torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)):
-        assert all(one is module for one in static(module, P, torch.tensor(2)))
-
-
-def test_a_function_in_a_list_of_any_length_is_that_of_the_call():
-    def f(function, x, n):
-        functions = []
-        while n > 0:
-            n = n - 1
-            functions.append(function)
-        return functions
-
-    static = dy2st.to_static(f)
-    for function in (lambda x: x, lambda x: x + 1, torch.relu, torch.tanh, P.add, torch.float32, torch.float64, int, float):
-        try:
-            results = static(function, P, torch.tensor(2))
-        except dy2st.CaptureError:
-            continue
-        assert len(results) == 2 and all(one is function for one in results)
+@pytest.mark.parametrize(
+    "values",
+    [
+        [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)],
+        [lambda x: x, lambda x: x + 1],
+        [torch.relu, torch.tanh],
+        [torch.float32, torch.float64],
+        [int, float],
+        [P.add],
+    ],
+    ids=["module", "function", "function_of_torch", "dtype", "class", "bound_method"],
+)
+def test_an_object_in_a_list_of_any_length_is_that_of_the_call(values, backend):
+    static = dy2st.to_static(put_in, backend=backend)
+    for value in (*values, *values):
+        for n in (2, 0, 3):
+            results = static(value, torch.tensor(n))
+            assert len(results) == n and all(one is value for one in results)

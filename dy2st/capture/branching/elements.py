@@ -74,14 +74,16 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
             session.here(),
             fix="put in a list: list(items)",
         )
-    return value if _is_item(session, value) else _container(session, value)
+    if isinstance(value, (torch.Tensor, RuntimeString, *SYMBOLIC_NUMBERS)) or is_number(value):
+        return value
+    return _held(session, value) if _is_constant(value) else _container(session, value)
 
 
-def _is_item(session: Session, value: Any) -> bool:
-    """Tell whether a value is an item as it is; of a module the program holds this very one."""
+def _held(session: Session, value: Any) -> Any:
+    """Return an object that the program holds itself; a module has to be this very one at each call."""
     if isinstance(value, torch.nn.Module):
         session.tracker.identity(value)
-    return isinstance(value, (torch.Tensor, RuntimeString, *SYMBOLIC_NUMBERS)) or is_number(value) or _is_constant(value)
+    return value
 
 
 def _list(session: Session, items: list[Any]) -> RuntimeList:
@@ -224,6 +226,7 @@ def stands_in(session: Session, items: RuntimeList, value: Any) -> None:
         if part is items:
             raise errors.CaptureError("a list that changes length inside a captured block is put in itself", session.here())
         part.places.append((items, value))
+        session.places.copies.hold_lists = True
 
 
 def _lists_in(session: Session, value: Any) -> list[RuntimeList]:

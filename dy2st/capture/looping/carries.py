@@ -275,15 +275,11 @@ def _type(session: Session, carry: Carry, value: Any) -> value_types.Type:
 
 
 def _is_kept_part(session: Session, carry: Carry, whole: Iterable[Any], part: Any) -> bool:
-    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace):
+    if not carry.keeps_parts or isinstance(carry.place, ContentsPlace) or children(part) is None:
         return False
     if any(part is option for option in whole):
-        return carry.from_outside is None and is_mutable(part) and session.tracker.source_of(part) is not None and _has_parts(part)
-    return session.ownership.is_older(part, session.blocks.region.start) and _has_parts(part)
-
-
-def _has_parts(value: Any) -> bool:
-    return children(value) is not None
+        return carry.from_outside is None and is_mutable(part) and session.tracker.source_of(part) is not None
+    return session.ownership.is_older(part, session.blocks.region.start)
 
 
 def _is_all_older(session: Session, place: Place, value: Any) -> bool:

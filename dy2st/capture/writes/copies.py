@@ -27,6 +27,8 @@ class Copies:
 
     def __init__(self) -> None:
         self._objects: dict[int, Any] = {}
+        self.hold_lists = False
+        """Whether a list of the program is an item of another one, too."""
 
     def add(self, item: Any) -> None:
         """Forbid changes of an object from now on."""
@@ -79,6 +81,8 @@ class Copies:
 
     def follow(self, value: Any, *others: Any) -> None:
         """Note that a value stands for one of some others from now on."""
+        if not (self._objects or self.hold_lists):
+            return
         options = options_of(value)
         given = [option for other in others for option in options_of(other)]
         given = [one for one in given if not any(one is option for option in options)]  # those stand for themselves
