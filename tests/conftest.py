@@ -18,6 +18,9 @@ from dy2st_runtime.ir.program import Program
 from dy2st_runtime.passes.application import Pass, apply_passes
 from dy2st_runtime.passes.pipeline import optimize
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)  # there is a process for each core
+
 if os.environ.get("DY2ST_OPTIMIZE"):
 
     def _optimized(program: Program, passes: Sequence[Pass]) -> Program:
