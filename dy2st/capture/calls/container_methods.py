@@ -6,9 +6,11 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from dy2st import errors
 from dy2st.capture.attributes import access, attribute_tables
-from dy2st.capture.branching import keys, optional
+from dy2st.capture.branching import keys, lookup, optional
 from dy2st.capture.collections import ordering, tables
 from dy2st.capture.objects import cells, construction
 from dy2st.capture.session.session import Session
@@ -18,6 +20,7 @@ from dy2st.capture.writes.places import ContentsPlace
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
 
+_OF_A_KEY = frozenset(("get", "pop", "setdefault"))
 _OF_ORDER = frozenset(("keys", "values", "items", "copy"))
 
 
@@ -37,6 +40,7 @@ def call_container(session: Session, owner: Any, function: Any, args: Any, kwarg
         return tables.method(session, owner, function, args, kwargs)
     if isinstance(owner, collections.OrderedDict) and function.__name__ == "move_to_end":
         return tables.move_to_end(session, owner, *args, **kwargs)
+    args = _with_known_key(session, owner, function.__name__, args)
     if isinstance(owner, dict) and function.__name__ == "update":
         return tables.update(session, owner, *args, **kwargs)
     if isinstance(owner, (set, collections.deque)) and keys.has_union(args):
@@ -74,6 +78,13 @@ def _method_of_attributes(session: Session, owner: Any, name: str) -> Callable[.
     if id(owner) in session.places.class_tables:
         return attribute_tables.call_of_class
     return attribute_tables.call if id(owner) in session.places.tables and name not in READING_METHODS else None
+
+
+def _with_known_key(session: Session, owner: Any, name: str, args: Any) -> Any:
+    """Return the arguments of a method of a dict with the tensor that is the key, which is found by its identity."""
+    if name not in _OF_A_KEY or not isinstance(owner, dict) or not args or not isinstance(args[0], torch.Tensor):
+        return args
+    return (lookup.by_identity(session, owner, args[0]), *args[1:])
 
 
 def _check_counted(session: Session, owner: Any, name: str, args: tuple[Any, ...]) -> None:

@@ -10,15 +10,14 @@ import collections
 import dataclasses
 import os
 import types
-import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from dy2st.capture.environment.same_contents import is_frozen, keys_in, same_keys
+from dy2st.capture.environment.same_contents import ModuleShape, TensorShape, is_frozen, keys_in, same_keys, weakly
 from dy2st.capture.environment.sources import GONE, Source
 from dy2st.capture.recording.shapes import CaptureShapes
 from dy2st.capture.types import tensor_traits
@@ -29,8 +28,6 @@ from dy2st_runtime.ir.structure import exact
 
 ACTS_FOR_USER = False
 
-HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
-"""The tables of a module that hold the hooks that run when it is called."""
 _Check = Callable[[Any], bool]
 
 
@@ -67,7 +64,7 @@ class Guard:
 
     @property
     def others(self) -> Sequence[Source]:
-        """The other sources, where the condition is that they give other objects."""
+        """The other sources, where the condition is that they give other objects (``"apart"``: each of them)."""
         return self.check.others if isinstance(self.check, _Distinct) else ()
 
 
@@ -237,6 +234,19 @@ class GuardTable:
         key = f"distinct {' '.join(str(other.index) for other in others)}"
         self._guards.setdefault((source.index, key), Guard(source, "distinct", _Distinct(others), expected))
 
+    def apart(self, source: Source, kind: type) -> None:
+        """Require that the objects of a class that the program meets stay as many as they are.
+
+        Hashes and comparisons in Python's own containers ask for that, unseen.
+        """
+        key = (-id(kind), "apart")
+        known = self._guards.get(key)
+        if known is not None and source in known.sources:
+            return  # a property gives another object each time
+        first, *others = [source] if known is None else [*known.sources, source]
+        expected = f"and the other objects of {kind.__qualname__} are different ones"
+        self._guards[key] = Guard(first, "apart", _Distinct(others), expected)
+
     def of(self, source: Source) -> list[Guard]:
         """Return the conditions on the value of one source, and on others being the same object."""
         return [guard for guard in self._guards.values() if source in guard.sources]
@@ -268,7 +278,8 @@ class GuardTable:
             if isinstance(check, _Alias):
                 holds = value is values[check.other.index]
             elif isinstance(check, _Distinct):
-                holds = all(value is not values[other.index] for other in check.others)
+                others = [id(values[other.index]) for other in check.others]
+                holds = id(value) not in others and (guard.kind != "apart" or len(set(others)) == len(others))
             else:
                 holds = check(value) if value is not GONE else guard.kind == "missing"
             if not holds:
@@ -301,47 +312,6 @@ def _stands_in(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, FakeTensor) and isinstance(tensor.fake_mode.shape_env, CaptureShapes)
 
 
-class TensorShape(NamedTuple):
-    """What a program relies on in a tensor; ``None`` stands for a size that may differ."""
-
-    dtype: torch.dtype
-    sizes: tuple[int | None, ...]
-    device: torch.device
-    requires_grad: bool
-    layout: torch.layout
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorShape:
-        """Return what is guarded of a tensor whose sizes at ``dynamic`` may differ."""
-        sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(tensor.shape))
-        return cls(tensor.dtype, sizes, tensor.device, tensor.requires_grad, tensor.layout)
-
-
-class ModuleShape(NamedTuple):
-    """What a program relies on in a module; of its parameters and buffers, by name, whether they are ``None``.
-
-    Functions of the module itself are held weakly: their closures often lead back to it.
-    """
-
-    kind: type[torch.nn.Module]
-    children: tuple[str, ...]
-    parameters: tuple[tuple[str, bool], ...]
-    buffers: tuple[tuple[str, bool], ...]
-    hooks: tuple[Any, ...]
-    own_forward: Any
-    forward: Any
-
-    @classmethod
-    def of(cls, module: torch.nn.Module) -> ModuleShape:
-        """Return what is guarded of a module; of methods that stand for ``forward``, their functions."""
-        parameters = tuple((name, tensor is None) for name, tensor in module._parameters.items())
-        buffers = tuple((name, tensor is None) for name, tensor in module._buffers.items())
-        own, kind = vars(module).get("forward"), type(module)
-        own = None if own is None else weakly(getattr(own, "__func__", own))
-        hooks = tuple(map(weakly, module_hooks(module)))
-        return cls(kind, tuple(module._modules), parameters, buffers, hooks, own, kind.forward)
-
-
 def _is_same(value: Any) -> _Check:
     """Return what tells whether something is an object, which is not kept alive."""
     if isinstance(value, types.MethodType):
@@ -357,29 +327,6 @@ def _is_same_factory(value: Any) -> _Check:
         return _is_same(value)
     code = value.__code__
     return lambda now: isinstance(now, types.FunctionType) and now.__code__ is code and not (now.__defaults__ or now.__kwdefaults__)
-
-
-def weakly(value: Any) -> Callable[[], Any]:
-    """Return a weak reference to a value, or what stands for one if its class has none; those of one object are equal."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return _Held(value)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Held:
-    """A reference to an object that cannot be held weakly."""
-
-    value: Any
-
-    def __call__(self) -> Any:
-        return self.value
-
-
-def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
-    """Return the hooks that run when a module is called."""
-    return tuple(hook for name in HOOKS for hook in getattr(module, name).values())
 
 
 def _typed(container: Any) -> Any:

@@ -1,16 +1,20 @@
-"""Values that say all of themselves, and what objects hold."""
+"""Values that say all of themselves, what objects hold, and modules that do not hold all of their own."""
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import enum
 import io
 import sys
 import types
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+
+from dy2st.errors import CaptureError
 
 ACTS_FOR_USER = False
 
@@ -18,10 +22,42 @@ CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), type(...), torch.dtype, torch.device, torch.layout, torch.memory_format,
     range, slice, enum.Enum,
 )  # fmt: skip
+IDENTITIES = (types.FunctionType, type, types.ModuleType)
+DESCRIBING = (property, classmethod, staticmethod)
+BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
+CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+SHARDED = "_is_fsdp_managed_module"
+"""The attribute by which torch marks the modules whose parameters it shards."""
 
 
 def tables(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
     return module._parameters, module._buffers, module.__dict__
+
+
+def put_back(
+    modules: Iterable[tuple[torch.nn.Module, Sequence[dict[str, Any]]]], is_abstract: Callable[[torch.Tensor], bool]
+) -> str | None:
+    """Take abstract values out of modules again that code of torch itself has put there.
+
+    Args:
+        modules: each with copies of its tables as they were.
+        is_abstract: whether a tensor is one of this capture.
+
+    Returns:
+        The name of a parameter or buffer that was among them.
+    """
+    result = None
+    for module, kept in modules:
+        for table, before in zip(tables(module), kept):
+            for name, now in list(table.items()):
+                if not isinstance(now, torch.Tensor) or not is_abstract(now):
+                    continue
+                if name in before:
+                    table[name] = before[name]
+                else:
+                    del table[name]
+                result = result if table is module.__dict__ else name
+    return result
 
 
 def held(cell: types.CellType) -> Any:
@@ -50,3 +86,17 @@ def is_plain_value(value: Any) -> bool:
     kind: Any = type(value)
     known = kind.__module__.partition(".")[0] in sys.stdlib_module_names
     return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__
+
+
+def check_whole(module: torch.nn.Module, name: str) -> None:
+    """Refuse a module that a wrapper of ``torch.distributed`` runs, or whose parameters are spread over processes."""
+    if SHARDED in module.__dict__:
+        raise CaptureError(
+            f"the parameters of {name} are sharded (fully_shard, FullyShardedDataParallel): a program holds whole ones",
+            fix="make the functions static that get tensors only, and not the module; or use DistributedDataParallel",
+        )
+    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+        raise CaptureError(
+            "DistributedDataParallel sets its hooks up at each call, outside of any program",
+            fix="make the module inside static: DistributedDataParallel(dy2st.to_static(module))",
+        )

@@ -1,9 +1,12 @@
-"""When containers count as the same: constants in tuples, the keys of dicts."""
+"""When values count as the same: constants in tuples, the keys of dicts, what a program relies on in tensors and modules."""
 
 from __future__ import annotations
 
+import dataclasses
 import types
-from typing import Any
+import weakref
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,6 +18,8 @@ ACTS_FOR_USER = False
 
 _FROZEN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 MAPPINGS = (dict, types.MappingProxyType)
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""The tables of a module that hold the hooks that run when it is called."""
 
 
 def is_frozen(value: Any) -> bool:
@@ -47,3 +52,67 @@ def same_keys(now: Any, keys: Any) -> bool:
 
 def _same_key(key: Any, other: Any) -> bool:
     return not isinstance(key, torch.Tensor) and not isinstance(other, torch.Tensor) and bool(exact(key) == exact(other))
+
+
+class TensorShape(NamedTuple):
+    """What a program relies on in a tensor; ``None`` stands for a size that may differ."""
+
+    dtype: torch.dtype
+    sizes: tuple[int | None, ...]
+    device: torch.device
+    requires_grad: bool
+    layout: torch.layout
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorShape:
+        """Return what is guarded of a tensor whose sizes at ``dynamic`` may differ."""
+        sizes = tuple(None if dim in dynamic else size for dim, size in enumerate(tensor.shape))
+        return cls(tensor.dtype, sizes, tensor.device, tensor.requires_grad, tensor.layout)
+
+
+class ModuleShape(NamedTuple):
+    """What a program relies on in a module; of its parameters and buffers, by name, whether they are ``None``.
+
+    Functions of the module itself are held weakly: their closures often lead back to it.
+    """
+
+    kind: type[torch.nn.Module]
+    children: tuple[str, ...]
+    parameters: tuple[tuple[str, bool], ...]
+    buffers: tuple[tuple[str, bool], ...]
+    hooks: tuple[Any, ...]
+    own_forward: Any
+    forward: Any
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> ModuleShape:
+        """Return what is guarded of a module; of methods that stand for ``forward``, their functions."""
+        parameters = tuple((name, tensor is None) for name, tensor in module._parameters.items())
+        buffers = tuple((name, tensor is None) for name, tensor in module._buffers.items())
+        own, kind = vars(module).get("forward"), type(module)
+        own = None if own is None else weakly(getattr(own, "__func__", own))
+        hooks = tuple(map(weakly, module_hooks(module)))
+        return cls(kind, tuple(module._modules), parameters, buffers, hooks, own, kind.forward)
+
+
+def weakly(value: Any) -> Callable[[], Any]:
+    """Return a weak reference to a value, or what stands for one if its class has none; those of one object are equal."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return _Held(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """A reference to an object that cannot be held weakly."""
+
+    value: Any
+
+    def __call__(self) -> Any:
+        return self.value
+
+
+def module_hooks(module: torch.nn.Module) -> tuple[Any, ...]:
+    """Return the hooks that run when a module is called."""
+    return tuple(hook for name in HOOKS for hook in getattr(module, name).values())

@@ -17,26 +17,20 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.abstracts import AbstractObjects
 from dy2st.capture.environment.guards import GuardTable
-from dy2st.capture.environment.plain_values import CONSTANTS, gives_once, held, is_plain_value, is_tuple, tables
+from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_whole, gives_once, held, is_tuple, tables
 from dy2st.capture.environment.sources import PROXIES, Source, SourceTable, referent, wrapped_by
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import ItemPlace, Place
-from dy2st.errors import CaptureError
 
 ACTS_FOR_USER = False
 
-_IDENTITIES = (types.FunctionType, type, types.ModuleType)
-_DESCRIBING = (property, classmethod, staticmethod)
-_BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
-_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
 PATCH_MARK = "__dy2st_patch__"
 """Marks what stands in for a function while a capture runs; the mark is the function when the user has written that."""
 
-_SHARDED = "_is_fsdp_managed_module"
-"""The attribute by which torch marks the modules whose parameters it shards."""
 
 _LONG = 32
 """Longer containers of constants are compared as a whole."""
@@ -65,6 +59,8 @@ class Tracker:
         self._tensors: dict[int, tuple[torch.Tensor, Source]] = {}
         self._modules: dict[int, tuple[torch.nn.Module, list[dict[str, Any]]]] = {}
         """Modules, with copies of their tables of parameters, buffers and attributes."""
+        self._keys: set[int] = set()
+        """The identities of modules that are keys of dicts, or members of sets, which hold them."""
 
     def known(self) -> tuple[Any, ...]:
         """Return what has been met and is guarded by now, for :meth:`forget_since`."""
@@ -160,9 +156,9 @@ class Tracker:
             self._tensor(value, source)
         elif isinstance(value, CONSTANTS):
             self._constant(value, source, place)
-        elif isinstance(value, (types.MethodType, *_BUILTINS)):
+        elif isinstance(value, (types.MethodType, *plain_values.BUILTINS)):
             self._method(value, source)
-        elif isinstance(value, _IDENTITIES) or type(value) in _DESCRIBING:
+        elif isinstance(value, plain_values.IDENTITIES) or type(value) in plain_values.DESCRIBING:
             written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None
             self.guards.same(source, written if isinstance(written, types.FunctionType) else value)
             self._objects.setdefault(id(value), (value, source))
@@ -181,7 +177,7 @@ class Tracker:
             return
         if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
             self.module(value, source)
-        elif isinstance(value, _CONTAINERS) and type(value) not in PROXIES:
+        elif isinstance(value, plain_values.CONTAINERS) and type(value) not in PROXIES:
             self._container(value, source)
         else:
             self._object(value, source)
@@ -218,12 +214,22 @@ class Tracker:
         return result
 
     def _method(self, value: Any, source: Source) -> None:
+        if self._is_kept(value, source):
+            if self._is_known(value, source):
+                return
+            self.know(value, source)
         if not isinstance(value, types.MethodType):
-            self._builtin(value, source)
-            return
+            return self._builtin(value, source)
         if not hasattr(value.__func__, PATCH_MARK):
             self.guards.same_function(source, value)
         self._owner(value.__self__, source)
+
+    def _is_kept(self, method: Any, source: Source) -> bool:
+        """Tell whether a bound method is one object at each access, and not made by it."""
+        if source.parent is None or source.key[0] != "attribute":
+            return True
+        owner = getattr(method, "__self__", None)
+        return source.key[2] in (storage.table_of(owner) or ())
 
     def answer(self, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
         """Return what a function of a library answers that seldom changes: asked now, and guarded."""
@@ -234,6 +240,9 @@ class Tracker:
     def identity(self, value: Any) -> None:
         """Note that code under capture has asked which object a value is."""
         source = self.source_of(value)
+        if source is None and isinstance(value, (types.MethodType, *plain_values.BUILTINS)):
+            value = value.__self__  # its function is guarded already
+            source = self.source_of(value)
         if source is not None and not isinstance(value, torch.Tensor):
             self.guards.same(source, self._abstracts.get(id(value), value))
 
@@ -262,9 +271,14 @@ class Tracker:
         return True
 
     def _owner(self, owner: Any, source: Source) -> None:
-        """Note that the object that a method is bound to, unless it is the one that the method was read from."""
-        if source.parent is None or self.source_of(owner) is not source.parent:
-            self.read(owner, self.table.attribute(source, "__self__"))
+        """Note the object that a method is bound to, unless it is the one that the method was read from."""
+        known = self.source_of(owner)
+        if source.parent is not None and known is source.parent:
+            return
+        step = self.table.attribute(source, "__self__")
+        self.read(owner, step)
+        if known is None and isinstance(owner, plain_values.CONTAINERS):
+            self.guards.apart(step, type(owner))  # methods of equal containers are not equal
 
     def _builtin(self, value: Any, source: Source) -> None:
         owner = value.__self__
@@ -294,12 +308,13 @@ class Tracker:
             self.read(wrapped_by(value), self.table.referent(source, wrapped_by))
             for name in ("args", "keywords"):
                 self.read(getattr(value, name), self.table.attribute(source, name))
-        elif is_plain_value(value):
+        elif plain_values.is_plain_value(value):
             self.guards.same_value(source, value)
         elif isinstance(value, torch.Generator) or (callable(value) and not isinstance(type(value).__call__, types.FunctionType)):
             self.guards.same(source, value)
         else:
             self.guards.same_type(source, value)
+            self.guards.apart(source, type(value))
 
     def _tensor(self, value: torch.Tensor, source: Source) -> None:
         known = self._tensors.setdefault(id(value), (value, source))[1]
@@ -329,18 +344,37 @@ class Tracker:
         for member in members:
             if isinstance(member, tuple):
                 self._members(storage.plain(member), source)
-            elif not isinstance(member, (*CONSTANTS, *_IDENTITIES, torch.Tensor, torch.nn.Module)):
+            elif isinstance(member, torch.nn.Module):
+                self._key(member, source)
+            elif not isinstance(member, (*CONSTANTS, *plain_values.IDENTITIES, torch.Tensor)):
                 self.read(member, self.table.held(member, f"a member of {source.name}"))
+
+    def _tell_apart(self, module: torch.nn.Module, source: Source) -> None:
+        if source.parent is None and "torch.distributed.fsdp" in sys.modules:
+            self.guards.missing(self.table.item(self.table.attribute(source, "__dict__"), SHARDED, "sharding"))
+        if id(module) in self._keys:
+            self.guards.same(source, module)
+        elif source.key[0] != "_modules":
+            self.guards.apart(source, type(module))
+
+    def _key(self, module: torch.nn.Module, source: Source) -> None:
+        """Note a module in a set, or among the keys of a dict: the modules that are looked up there have to be it, or others."""
+        self._keys.add(id(module))
+        if id(module) in self._modules:
+            self.identity(module)
+        else:
+            self.guards.apart(self.table.held(module, f"a member of {source.name}"), type(module))
 
     def module(self, module: torch.nn.Module, source: Source) -> None:
         """Guard a module: its class, children, tensors and hooks; of torch's own modules the settings too, read unseen."""
         if id(module) in self._modules:
             return
-        self._check_whole(module, source)
+        check_whole(module, source.name)
         self.met(type(module))
         self._modules[id(module)] = module, [dict(table) for table in tables(module)]
         self._objects.setdefault(id(module), (module, source))
         self.guards.same_module(source, module)
+        self._tell_apart(module, source)
         for kind in ("_parameters", "_buffers"):
             for name, tensor in getattr(module, kind).items():
                 if tensor is not None:
@@ -353,39 +387,6 @@ class Tracker:
                 if isinstance(value, (*CONSTANTS, tuple, types.FunctionType, torch.Tensor)):
                     self.read(value, self.table.attribute(source, name))
 
-    def _check_whole(self, module: torch.nn.Module, source: Source) -> None:
-        """Refuse a module that a wrapper of ``torch.distributed`` runs, or whose parameters are spread over processes."""
-        if _SHARDED in module.__dict__:
-            raise CaptureError(
-                f"the parameters of {source.name} are sharded (fully_shard, FullyShardedDataParallel): a program holds whole ones",
-                fix="make the functions static that get tensors only, and not the module; or use DistributedDataParallel",
-            )
-        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-            raise CaptureError(
-                "DistributedDataParallel sets its hooks up at each call, outside of any program",
-                fix="make the module inside static: DistributedDataParallel(dy2st.to_static(module))",
-            )
-        if source.parent is None and "torch.distributed.fsdp" in sys.modules:
-            self.guards.missing(self.table.item(self.table.attribute(source, "__dict__"), _SHARDED, "sharding"))
-
     def put_back(self, is_abstract: Callable[[torch.Tensor], bool]) -> str | None:
-        """Take abstract values out of the modules again that code of torch itself has put there.
-
-        Args:
-            is_abstract: whether a tensor is one of this capture.
-
-        Returns:
-            The name of a parameter or buffer that was among them.
-        """
-        result = None
-        for module, kept in self._modules.values():
-            for table, before in zip(tables(module), kept):
-                for name, now in list(table.items()):
-                    if not isinstance(now, torch.Tensor) or not is_abstract(now):
-                        continue
-                    if name in before:
-                        table[name] = before[name]
-                    else:
-                        del table[name]
-                    result = result if table is module.__dict__ else name
-        return result
+        """Take abstract values out of the modules again, see :func:`~dy2st.capture.environment.plain_values.put_back`."""
+        return plain_values.put_back(self._modules.values(), is_abstract)

@@ -44,6 +44,7 @@ CALLS_METHODS_FOR_USER = True
 _SMALL_INTS = range(-5, 257)
 """Of each of these CPython has one object."""
 _VIEWS: tuple[type, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
+_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _HASHED = (set, frozenset, dict, _VIEWS[0])
 _SEARCHED = (list, tuple, set, frozenset, dict, range, collections.deque, *_VIEWS)
 
@@ -181,6 +182,8 @@ def _equal_objects(session: Session, left: Any, right: Any) -> Any:
     if own is object.__eq__:
         session.tracker.identity(left)
         session.tracker.identity(right)
+    elif isinstance(left, _METHODS) and isinstance(right, _METHODS):
+        session.tracker.compared(left.__self__, right.__self__)
     elif dataclasses.is_dataclass(left) and type(left) is type(right) and not isinstance(left, type):
         fields = [field.name for field in dataclasses.fields(left) if field.compare]
         sides = [[attr(side, name) for name in fields] for side in (left, right)]

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import weakref
 from collections.abc import Iterable, Iterator
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -58,7 +58,7 @@ from dy2st_runtime.primitives import scalars
 from dy2st_runtime.primitives.cells import Cell
 
 _UNIQUE = (
-    *CONSTANTS, torch.Tensor, torch.nn.Module, type, FunctionType, BuiltinFunctionType, MethodType, MethodWrapperType, ModuleType,
+    *CONSTANTS, torch.Tensor, torch.nn.Module, type, FunctionType, ModuleType,
     *SYMBOLIC_NUMBERS, frozenset, tuple,
 )  # fmt: skip
 """What is there once, or is as good as another that is equal."""

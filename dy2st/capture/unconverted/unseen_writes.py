@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from dy2st import errors
-from dy2st.capture.environment.guards import module_hooks
 from dy2st.capture.environment.plain_values import CONSTANTS
+from dy2st.capture.environment.same_contents import module_hooks
 from dy2st.capture.environment.users_code import is_library
 from dy2st.capture.session.session import Session
 from dy2st.capture.unconverted import opaque

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.environment.guards import TensorShape
 from dy2st.capture.environment.plain_values import CONSTANTS
+from dy2st.capture.environment.same_contents import TensorShape
 from dy2st.static.calls.call import Call
 from dy2st.static.calls.signature import CallSignature
 from dy2st.static.matching.code import NotInline, Writer

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from dy2st.capture.environment.guards import TensorShape
-from dy2st.capture.environment.same_contents import same_keys
+from dy2st.capture.environment.same_contents import TensorShape, same_keys
 from dy2st.capture.types.value_types import same_constant
 from dy2st.static.matching.code import Writer
 
@@ -25,10 +24,14 @@ def is_plain(value: Any) -> bool:
 
 def check_distinct(out: Writer, names: Sequence[str]) -> None:
     """Check that each is another object."""
+    out.need(*are_distinct(names))
+
+
+def are_distinct(names: Sequence[str]) -> list[str]:
+    """Return the conditions that each is another object."""
     if len(names) <= FEW:
-        out.need(*(f"{a} is not {b}" for position, a in enumerate(names) for b in names[:position]))
-    else:
-        out.need(f"len({{{', '.join(f'id({name})' for name in names)}}}) == {len(names)}")
+        return [f"{a} is not {b}" for position, a in enumerate(names) for b in names[:position]]
+    return [f"len({{{', '.join(f'id({name})' for name in names)}}}) == {len(names)}"]
 
 
 def is_none_of(value: str, others: Sequence[str]) -> str:

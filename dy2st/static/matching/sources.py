@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch._C._dynamo.guards import TensorGuards
 
-from dy2st.capture.environment.guards import HOOKS, Guard, ModuleShape, TensorShape
-from dy2st.capture.environment.same_contents import MAPPINGS, is_frozen, same_frozen
+from dy2st.capture.environment.guards import Guard
+from dy2st.capture.environment.same_contents import HOOKS, MAPPINGS, ModuleShape, TensorShape, is_frozen, same_frozen
 from dy2st.capture.environment.sources import GONE, Source, fetch, held_item, step
 from dy2st.capture.outputs.captured import Captured
 from dy2st.static.calls.call import Call
 from dy2st.static.matching.code import Writer
-from dy2st.static.matching.conditions import FEW, PLAIN_TENSORS, equal, is_none_of, is_plain, keys_are, tensor
+from dy2st.static.matching.conditions import FEW, PLAIN_TENSORS, are_distinct, equal, is_none_of, is_plain, keys_are, tensor
 
 _MEMBERS = ("_parameters", "_buffers", "_modules")
 """Where a module keeps what is not in its ``__dict__``, in the order in which it looks."""
@@ -195,8 +195,9 @@ class SourceCode:
         value = self.registers[guard.source.index]
         if guard.alias is not None:
             return [f"{value} is {self.registers[guard.alias.index]}"]
-        if guard.others:
-            return [is_none_of(value, [self.registers[other.index] for other in guard.others])]
+        if guard.others or guard.kind == "apart":
+            others = [self.registers[other.index] for other in guard.others]
+            return are_distinct([value, *others]) if guard.kind == "apart" else [is_none_of(value, others)]
         if guard.kind == "missing":
             return [f"{value} is {self.out.constant(GONE)}"]
         there = [f"{value} is not {self.out.constant(GONE)}"]
