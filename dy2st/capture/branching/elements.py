@@ -3,18 +3,21 @@
 names.append("odd")               the program's list holds the string; what is read from it later is one of the strings that
                                   have been put in
 outs.append({"h": h, "k": k})     the program makes a dict; what is read is a dict of its parts
+outs.append(self.state)           what comes from outside is held itself, and guarded: what is read is one of those objects
 
-A dict or object in a list of the program is a copy for the capture. So nobody may change it afterwards, neither what was put in nor
-what is read.
+A dict or object of the function's own in a list of the program is a copy for the capture. So nobody may change it afterwards,
+neither what was put in nor what is read.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import operator
 import types
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 
@@ -32,12 +35,15 @@ from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, RuntimeList, Stale, 
 from dy2st.capture.values.texts import RuntimeString, Text
 from dy2st_runtime.ir.flattening import children, shallow
 from dy2st_runtime.ir.items import is_plain_object
-from dy2st_runtime.ir.structure import TupleOf
+from dy2st_runtime.ir.structure import Const, TupleOf
 from dy2st_runtime.ir.unflattening import unflatten
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.cells import Cell
 
-CONSTANTS = (str, bytes, type(None), enum.Enum, torch.dtype, torch.device, type, types.BuiltinFunctionType, torch.nn.Module)
+CONSTANTS = (
+    str, bytes, complex, range, type(None), type(...), enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format,
+    type, types.BuiltinFunctionType, torch.nn.Module, np.generic,
+)  # fmt: skip
 """What is an item as the object that it is."""
 
 
@@ -64,10 +70,15 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
     if isinstance(value, RuntimeList):
         value.alone = False
         return value
-    if type(value) is list:
-        return _list(session, value)
     if isinstance(value, Text):
         return text.as_runtime_string(session, value)
+    if is_outside(session, value):
+        session.tracker.identity(value)
+        return value
+    return _list(session, value) if type(value) is list else _new_item(session, value)
+
+
+def _new_item(session: Session, value: Any) -> Any:
     if isinstance(value, AbstractTuple):
         raise errors.CaptureError(
             "a tuple of a length that is known only at run time is put in a list that changes length inside a captured block",
@@ -76,14 +87,16 @@ def normalized(session: Session, value: Any, inside: bool = False) -> Any:
         )
     if isinstance(value, (torch.Tensor, RuntimeString, *SYMBOLIC_NUMBERS)) or is_number(value):
         return value
-    return _held(session, value) if _is_constant(value) else _container(session, value)
+    return value if _is_constant(value) else _container(session, value)
 
 
-def _held(session: Session, value: Any) -> Any:
-    """Return an object that the program holds itself; a module has to be this very one at each call."""
-    if isinstance(value, torch.nn.Module):
-        session.tracker.identity(value)
-    return value
+def is_outside(session: Session, value: Any) -> bool:
+    """Tell whether a value is an object from outside, which the program holds itself: it has to be this very one at each call."""
+    if isinstance(value, (torch.Tensor, tuple, slice, *SYMBOLIC_NUMBERS)) or type(value) is list or is_number(value):
+        return False
+    if isinstance(value, types.MethodType):
+        return is_outside(session, value.__self__)
+    return session.tracker.source_of(value) is not None and not session.tracker.stands_in(value)
 
 
 def _list(session: Session, items: list[Any]) -> RuntimeList:
@@ -97,6 +110,8 @@ def _list(session: Session, items: list[Any]) -> RuntimeList:
 
 
 def _is_constant(value: Any) -> bool:
+    if isinstance(value, slice):
+        return not any(isinstance(part, (*SYMBOLIC_NUMBERS, torch.Tensor)) for part in (value.start, value.stop, value.step))
     if isinstance(value, types.FunctionType):
         return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__)
     return isinstance(value, CONSTANTS)
@@ -122,7 +137,7 @@ def item_node(session: Session, value: Any, normalized: Any) -> Any:
     Args:
         normalized: the value, normalized.
     """
-    if not _is_object(value):
+    if not _is_object(value) or is_outside(session, value):
         return argument(session, normalized)
     known = session.builder.object_node(value)
     if known is None:
@@ -159,7 +174,7 @@ def _new_parts(session: Session, value: Any) -> list[Any]:
     """Return the objects in a value that the program has not made yet; a frozen one too is one object, wherever it is put."""
     if isinstance(value, TaggedUnion):
         return [part for option in value.options.values() for part in _new_parts(session, option)]
-    parts = children(value)
+    parts = None if is_outside(session, value) else children(value)
     if parts is None or isinstance(value, list) or (_is_object(value) and session.builder.knows(value)):
         return []
     own = [] if isinstance(value, tuple) else [value]
@@ -170,7 +185,7 @@ def _mutable_parts(session: Session, value: Any) -> list[Any]:
     if isinstance(value, TaggedUnion):
         return [part for option in value.options.values() for part in _mutable_parts(session, option)]
     parts = children(value)
-    if parts is None or isinstance(value, list):
+    if parts is None or isinstance(value, list) or is_outside(session, value):
         return []
     own = [] if isinstance(value, tuple) or _is_frozen(value) else [value]
     return [*own, *(inner for part in parts[0] for inner in _mutable_parts(session, part))]
@@ -178,6 +193,8 @@ def _mutable_parts(session: Session, value: Any) -> list[Any]:
 
 def is_changeable(session: Session, value: Any) -> bool:
     """Tell whether a value is an object of which an item of a list of the program would be a copy, or which cannot be one."""
+    if is_outside(session, value):
+        return True
     if children(value) is not None:
         return type(value) is not list and bool(_mutable_parts(session, value))
     kept = (torch.Tensor, RuntimeString, RuntimeList, TaggedUnion, Text, AbstractTuple, *SYMBOLIC_NUMBERS)
@@ -189,17 +206,17 @@ def _is_frozen(value: Any) -> bool:
     return parameters is not None and bool(parameters.frozen)
 
 
-def type_of(value: Any) -> value_types.Type:
+def type_of(session: Session, value: Any) -> value_types.Type:
     """Return the type of a list's items of which this normalized value is one: a number is any number of its kind."""
     if isinstance(value, TaggedUnion):
         kind: value_types.Type | None = None
         for option in value.options.values():
-            kind = lattice.join_elements(kind, type_of(option))
+            kind = lattice.join_elements(kind, type_of(session, option))
         assert kind is not None
         return kind
-    result = lattice.type_of(value)
+    result = lattice.type_of(value, functools.partial(is_outside, session))
     if isinstance(result, value_types.ContainerType):
-        return value_types.ContainerType(result.structure, tuple(map(type_of, shallow(value)[0])))
+        return value_types.ContainerType(result.structure, tuple(type_of(session, part) for part in shallow(value)[0]))
     plain = isinstance(result, value_types.SameType) and is_number(value) and not isinstance(value, enum.Enum)
     return value_types.NumberType(number_kind(value)) if plain else result
 
@@ -211,6 +228,8 @@ def argument(session: Session, value: Any) -> Any:
         options = tuple(argument(session, option) for option in value.options.values())
         return builder.call_raw(control.item_choose, (builder.argument(value.tag), tuple(value.options), options))
     value = session.lists.of(value) or value
+    if is_outside(session, value):
+        return builder.call_raw(control.item_make, (Const(value), ())) if isinstance(value, (dict, list)) else value
     parts = None if isinstance(value, RuntimeList) else children(value)
     if parts is None:
         return builder.argument(value)
@@ -233,6 +252,8 @@ def _lists_in(session: Session, value: Any) -> list[RuntimeList]:
     known = value if isinstance(value, RuntimeList) else session.lists.of(value)
     if known is not None:
         return [known]
+    if is_outside(session, value):
+        return []
     parts = value.options.values() if isinstance(value, TaggedUnion) else (children(value) or ((),))[0]
     return [match for part in parts for match in _lists_in(session, part)]
 
@@ -294,7 +315,7 @@ def _option(builder: BlockBuilder, session: Session, options: tuple[value_types.
 def _kind(kind: value_types.Type) -> tuple[Any, ...]:
     match kind:
         case value_types.SameType(value):
-            return ("is", value)
+            return ("is", Const(value) if isinstance(value, (dict, list)) else value)  # an argument is taken apart
         case value_types.TensorType(dtype, _, sizes):
             return ("tensor", dtype, len(sizes))
         case value_types.NumberType(name):

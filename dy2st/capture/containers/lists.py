@@ -123,7 +123,7 @@ def put_in(session: Session, items: RuntimeList, value: Any) -> Any:
     elements.check_kept(session, value)
     normalized = elements.normalized(session, value)
     elements.stands_in(session, items, normalized)
-    _take_in(session, items, elements.type_of(normalized))
+    _take_in(session, items, elements.type_of(session, normalized))
     return elements.item_node(session, value, normalized)
 
 
@@ -138,7 +138,7 @@ def create(session: Session, items: list[Any]) -> RuntimeList:
     for item in list.__iter__(items):
         elements.check_kept(session, item)
         normalized.append(elements.normalized(session, item))
-        element = _common(session, element, elements.type_of(normalized[-1]))
+        element = _common(session, element, elements.type_of(session, normalized[-1]))
         arguments.append(elements.item_node(session, item, normalized[-1]))
     result = session.lists.convert(items, element)
     for item in normalized:
@@ -153,7 +153,7 @@ def _take_in(session: Session, items: RuntimeList, kind: value_types.Type | None
         items.element = joined
         session.lists.widened.append(items.items)
         for outer, item in items.places:
-            _take_in(session, outer, elements.type_of(item))
+            _take_in(session, outer, elements.type_of(session, item))
 
 
 def _common(session: Session, element: value_types.Type | None, other: value_types.Type | None) -> value_types.Type | None:

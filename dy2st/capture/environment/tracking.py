@@ -99,6 +99,10 @@ class Tracker:
         self.know(given, source)
         self.stand_for(value, given, source)
 
+    def stands_in(self, value: Any) -> bool:
+        """Tell whether a value is there for the capture only, in the place of an object from outside."""
+        return id(value) in self._abstracts
+
     def are_same_argument(self, left: Any, right: Any) -> bool:
         """Tell whether two stand for one object of the caller's that is given twice."""
         known = [self._abstracts.get(id(value)) for value in (left, right)]

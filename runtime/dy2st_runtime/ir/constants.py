@@ -24,6 +24,7 @@ import torch
 
 from dy2st_runtime.errors import SaveError
 from dy2st_runtime.ir.document import Json
+from dy2st_runtime.ir.structure import Const
 from dy2st_runtime.primitives.raising import Recipe, abstract
 
 MAX_DEPTH = 64
@@ -98,6 +99,7 @@ def _encode_container(value: Any, reference: Encode) -> Any:
     kind = _exception_kind(value)
     if kind is not None:
         return _encode_exception(kind)
+    value = value.value if isinstance(value, Const) else value
     what = f"the class {value.__qualname__}" if isinstance(value, type) else f"a value of type {type(value).__qualname__}"
     raise SaveError(f"{what} exists only in this process and cannot be written to an archive")
 

@@ -5,6 +5,7 @@ In a list of the program an item is the Python value that it is in eager. A prog
 | kind | values of it |
 |---|---|
 | ``("is", value)`` | that value |
+| ``("is", Const(value))`` | that list or dict |
 | ``("tensor", dtype, dimensions)`` | tensors |
 | ``("bool",)``, ``("number",)`` | a bool; an int or a float |
 | ``("str",)``, ``("list",)`` | strings, lists |
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +24,7 @@ import torch
 
 from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.ir.flattening import attributes, children, shallow
-from dy2st_runtime.ir.structure import ObjectOf, Structure
+from dy2st_runtime.ir.structure import Const, ObjectOf, Structure, exact
 from dy2st_runtime.ir.unflattening import unflatten
 
 Kind = tuple[Any, ...]
@@ -71,8 +73,12 @@ def is_plain_object(structure: Structure) -> bool:
 def fits(value: Any, kind: Kind) -> bool:
     """Tell whether a value is of a kind."""
     match kind:
+        case ("is", Const(other)):
+            return value is other
         case ("is", other):
-            return value is other or (type(value) is type(other) and isinstance(other, _COMPARED) and bool(value == other))
+            return value is other or (
+                type(value) is type(other) and isinstance(other, _COMPARED) and bool(exact(value) == exact(other))
+            )
         case ("tensor", dtype, dimensions):
             return isinstance(value, torch.Tensor) and value.dtype == dtype and value.dim() == dimensions
         case ("made", ObjectOf(factory, fields)) if not dataclasses.is_dataclass(factory):
@@ -84,7 +90,7 @@ def fits(value: Any, kind: Kind) -> bool:
     return False
 
 
-_COMPARED = (str, bytes, torch.dtype, torch.device)
+_COMPARED = (str, bytes, complex, range, slice, torch.dtype, torch.device, types.MethodType)
 _CLASSES: dict[str, tuple[type, ...]] = {"bool": (bool,), "number": (int, float), "str": (str,), "list": (list,)}
 
 
