@@ -194,7 +194,7 @@ def _call_object(session: Session, function: Any, args: Any, kwargs: Any) -> Any
     if isinstance(function, CachedFunction):
         return call(function.__wrapped__, *args, **kwargs)
     own_call = type(function).__call__
-    if isinstance(own_call, types.FunctionType) and not is_skipped(own_call):
+    if isinstance(own_call, types.FunctionType) and (not is_skipped(own_call) or opaque.is_opaque(own_call)):
         of_class(session, function, "__call__")
         return call(types.MethodType(own_call, function), *args, **kwargs)
     return call_plain(session, function, args, kwargs)

@@ -109,7 +109,8 @@ class GuardTable:
 
         A bound method, which Python makes anew at each access, that of the same object.
         """
-        self.add(source, "same", _is_same(value), f"is {getattr(value, '__qualname__', type(value).__name__)}")
+        named = value if isinstance(value, (type, types.FunctionType, types.MethodType)) else type(value)
+        self.add(source, "same", _is_same(value), f"is {named.__qualname__}")
 
     def missing(self, source: Source) -> None:
         """There must be nothing."""

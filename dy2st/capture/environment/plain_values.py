@@ -5,15 +5,18 @@ from __future__ import annotations
 import collections
 import collections.abc
 import enum
+import functools
 import io
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from dy2st.capture.environment.sources import PROXIES, referent, wrapped_by
 from dy2st.errors import CaptureError
 
 ACTS_FOR_USER = False
@@ -25,7 +28,8 @@ CONSTANTS = (
 IDENTITIES = (types.FunctionType, type, types.ModuleType)
 DESCRIBING = (property, classmethod, staticmethod)
 BUILTINS = (types.BuiltinFunctionType, types.MethodWrapperType)
-CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)
+_VIEWS: tuple[Any, ...] = tuple(type(getattr({}, name)()) for name in ("keys", "values", "items"))
 SHARDED = "_is_fsdp_managed_module"
 """The attribute by which torch marks the modules whose parameters it shards."""
 
@@ -86,6 +90,36 @@ def is_plain_value(value: Any) -> bool:
     kind: Any = type(value)
     known = kind.__module__.partition(".")[0] in sys.stdlib_module_names
     return known and kind.__hash__ is not None and kind.__eq__ is not object.__eq__
+
+
+def parts_of(value: Any) -> dict[str, Callable[[Any], Any] | None]:
+    """Return the attributes of an object of a library that its methods in C read; with how to get one that is no attribute."""
+    if isinstance(value, (weakref.ref, *PROXIES)):
+        return {"referent": referent}
+    if isinstance(value, functools.partial):
+        return {"func": wrapped_by, "args": None, "keywords": None}
+    if isinstance(value, BaseException):
+        return {"args": None}
+    return {"mapping": None} if isinstance(value, _VIEWS) else {}
+
+
+def changes_unseen(value: Any) -> bool:
+    """Tell whether a value shows memory that others may change, or holds objects, which nothing tells."""
+    if isinstance(value, memoryview) or type(value).__module__ == "ctypes" or type(type(value)).__module__ == "_ctypes":
+        return True
+    return isinstance(value, np.ndarray) and value.dtype.hasobject
+
+
+def says_nothing(value: Any) -> bool:
+    """Tell whether nothing of an object can be read: it is of a class of a library that is written in C, without attributes."""
+    if isinstance(value, torch.Generator):
+        return True
+    if callable(value):
+        return not isinstance(type(value).__call__, types.FunctionType)
+    kind: Any = type(value)
+    if kind.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "torch"):
+        return False
+    return not any("__slots__" in vars(base) or "__dict__" in vars(base) for base in kind.__mro__)
 
 
 def check_whole(module: torch.nn.Module, name: str) -> None:

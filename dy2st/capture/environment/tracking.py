@@ -5,11 +5,9 @@ from __future__ import annotations
 import array
 import collections.abc
 import copy
-import functools
 import os
 import sys
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +19,8 @@ from dy2st.capture.environment import plain_values
 from dy2st.capture.environment.abstracts import AbstractObjects
 from dy2st.capture.environment.guards import GuardTable
 from dy2st.capture.environment.plain_values import CONSTANTS, SHARDED, check_whole, gives_once, held, is_tuple, tables
-from dy2st.capture.environment.sources import PROXIES, Source, SourceTable, referent, wrapped_by
+from dy2st.capture.environment.same_contents import MAPPINGS
+from dy2st.capture.environment.sources import PROXIES, Source, SourceTable
 from dy2st.capture.values import storage
 from dy2st.capture.values.symbolic import CAPTURE_VALUES, SYMBOLIC_NUMBERS
 from dy2st.capture.writes.places import ItemPlace, Place
@@ -181,7 +180,7 @@ class Tracker:
             return
         if isinstance(value, torch.nn.Module) and type(value) not in PROXIES:
             self.module(value, source)
-        elif isinstance(value, plain_values.CONTAINERS) and type(value) not in PROXIES:
+        elif isinstance(value, plain_values.CONTAINERS) and type(value) not in PROXIES and not _is_of_class(value, source):
             self._container(value, source)
         else:
             self._object(value, source)
@@ -296,25 +295,21 @@ class Tracker:
         """Track any other object: what code under capture reads of it is guarded then; what other code may read of it, here."""
         self.met(type(value))
         self._objects[id(value)] = (value, source)
-        if isinstance(value, (weakref.ref, *PROXIES)):
+        parts = plain_values.parts_of(value)
+        if parts:
             self.guards.same_type(source, value)
-            self.read(referent(value), self.table.referent(source, referent))
-        elif gives_once(value):
+            for part, step in parts.items():
+                held = getattr(value, part) if step is None else step(value)
+                self.read(held, self.table.attribute(source, part) if step is None else self.table.referent(source, step))
+        elif gives_once(value) or plain_values.changes_unseen(value):
             self.guards.never(source)
-        elif value is os.environ:
-            self.guards.same_environment(source)
         elif isinstance(value, np.ndarray):
             self.guards.same_array(source, value)
-        elif isinstance(value, (bytearray, array.array)):
-            self.guards.same_value(source, copy.copy(value))
-        elif isinstance(value, functools.partial):
-            self.guards.same_type(source, value)
-            self.read(wrapped_by(value), self.table.referent(source, wrapped_by))
-            for name in ("args", "keywords"):
-                self.read(getattr(value, name), self.table.attribute(source, name))
-        elif plain_values.is_plain_value(value):
-            self.guards.same_value(source, value)
-        elif isinstance(value, torch.Generator) or (callable(value) and not isinstance(type(value).__call__, types.FunctionType)):
+        elif isinstance(value, (bytearray, array.array)) or plain_values.is_plain_value(value):
+            self.guards.same_value(source, copy.copy(value) if isinstance(value, (bytearray, array.array)) else value)
+        elif value is os.environ:
+            self.guards.same_environment(source)
+        elif plain_values.says_nothing(value):
             self.guards.same(source, value)
         else:
             self.guards.same_type(source, value)
@@ -331,17 +326,18 @@ class Tracker:
         if isinstance(value, (collections.deque, collections.defaultdict)):
             self.guards.same_making(source, value)
         held = storage.plain(value)
-        items = list(held.values()) if isinstance(value, dict) else list(held)
+        is_table = isinstance(value, MAPPINGS)
+        items = list(held.values()) if is_table else list(held)
         whole = len(items) > _LONG and source.name not in self.dynamic and all(isinstance(i, CONSTANTS) for i in items)
         if isinstance(value, (set, frozenset)) or whole:
             self.guards.same_contents(source, value)
             self._members(held, source)
             return
         self.guards.same_keys(source, value)
-        self._members(held if isinstance(value, dict) else (), source)
-        pairs = held.items() if isinstance(value, dict) else enumerate(held)
-        for key, item in list(pairs):
-            self.read(item, self.table.item(source, key), None if isinstance(value, tuple) else ItemPlace(value, key))
+        self._members(held if is_table else (), source)
+        is_written = not isinstance(value, (tuple, types.MappingProxyType))
+        for key, item in list(held.items() if is_table else enumerate(held)):
+            self.read(item, self.table.item(source, key), ItemPlace(value, key) if is_written else None)
 
     def _members(self, members: Any, source: Source) -> None:
         """Track the objects in a set, or among the keys of a dict: what code under capture reads of them is guarded then."""
@@ -394,3 +390,8 @@ class Tracker:
     def put_back(self, is_abstract: Callable[[torch.Tensor], bool]) -> str | None:
         """Take abstract values out of the modules again, see :func:`~dy2st.capture.environment.plain_values.put_back`."""
         return plain_values.put_back(self._modules.values(), is_abstract)
+
+
+def _is_of_class(value: Any, source: Source) -> bool:
+    """Tell whether a mapping is the dict of a class, whose items are read by other ways."""
+    return type(value) is types.MappingProxyType and source.key[-1] == "__dict__"

@@ -9,17 +9,22 @@ from __future__ import annotations
 import functools
 import inspect
 import io
+import logging
 import os
 import pathlib
 import random
+import re
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from dy2st import errors
+from dy2st.capture.environment.plain_values import CONSTANTS
+from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.library.effects import at_each_call
 from dy2st.capture.library.generators import generator_method
 from dy2st.capture.library.randomness import drawn
@@ -143,9 +148,24 @@ for _function in (
     os.getenv, os.getcwd, os.access, os.path.exists, os.path.lexists, os.path.isfile, os.path.isdir, os.path.islink,
     os.path.getsize, os.path.getmtime, os.path.abspath, os.path.realpath, os.path.expanduser, pathlib.Path.exists,
     pathlib.Path.is_file, pathlib.Path.is_dir, torch.get_num_threads, torch.get_num_interop_threads,
-    torch.are_deterministic_algorithms_enabled, torch.get_float32_matmul_precision, torch.get_default_device,
+    torch.get_default_device, logging.Logger.isEnabledFor, logging.Logger.getEffectiveLevel, logging.Logger.hasHandlers,
 ):  # fmt: skip
     handles(_function)(functools.partial(_answer, _function))
+
+_SETTING = re.compile(r"_?(get|is|are|has|current|active).*|.*_enabled")
+"""The names of functions of libraries that tell a setting."""
+_PURE = ("builtins", "math", "cmath", "operator", "_operator", "inspect", "keyword", "types")
+
+
+def note_setting(session: Session, function: Any, args: tuple[Any, ...], result: Any) -> None:
+    """Guard what a function of a library has answered that tells a setting: it got constants only, and gave one."""
+    if not _SETTING.fullmatch(_name(function)) or isinstance(function, type) or not isinstance(result, CONSTANTS):
+        return
+    owner = storage.of_python(function, "__self__")
+    is_plain = (owner is None or inspect.ismodule(owner)) and all(isinstance(value, CONSTANTS) for value in args)
+    is_library = isinstance(function, types.BuiltinFunctionType) or is_skipped(function)
+    if is_plain and is_library and _module(function, None) not in _PURE:
+        session.tracker.guards.same_answer(session.tracker.table.answer(function, args, f"{_name(function)}()"), result)
 
 
 # -- what is done at each call -----------------------------------------------------------------------------------------------

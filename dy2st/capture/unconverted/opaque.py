@@ -86,8 +86,12 @@ def with_helpers(function: Any) -> list[types.FunctionType]:
     """Return a function, and those of the user's that it finds: none of them is converted where it calls them."""
     results = [function]
     for part in results:
-        results += [value for value in found(part) if is_users_function(value) and value not in results]
+        results += [value for value in found(part) if _is_users(value) and value not in results]
     return results
+
+
+def _is_users(value: Any) -> bool:
+    return is_users_function(value) or is_opaque(value)
 
 
 def found(function: types.FunctionType) -> Iterator[Any]:

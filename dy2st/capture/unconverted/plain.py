@@ -12,6 +12,7 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.environment.written_out import Generator
 from dy2st.capture.library import (
     check_surroundings,
+    note_setting,
 )
 from dy2st.capture.looping import iterators, spreading
 from dy2st.capture.objects import hidden_state
@@ -67,6 +68,8 @@ def call_plain(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(result, (list, tuple, dict)):
         session.ownership.own_all(result)
     hidden_state.note_created(session, result)
+    if not kwargs:
+        note_setting(session, function, args, result)
     return result
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from torch.nn.modules import module as _module
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.values import storage
@@ -107,4 +109,10 @@ def modes() -> tuple[Any, ...]:
     """Return the modes of the running thread that change what torch does."""
     autocast = tuple((kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind))
     hooks = (*_module._global_forward_pre_hooks.values(), *_module._global_forward_hooks.values())
-    return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype(), hooks)
+    functions = tuple(map(_meaning, _get_current_function_mode_stack())) if torch._C._len_torch_function_stack() else ()
+    return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype(), functions, hooks)
+
+
+def _meaning(mode: Any) -> Any:
+    """Return what tells a mode of torch's functions from others: of a default device the device."""
+    return mode.device if type(mode) is DeviceContext else mode

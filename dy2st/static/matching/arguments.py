@@ -47,6 +47,8 @@ class ArgumentCode:
         self._containers: list[str] = []
         """The names of the lists and dicts among the arguments: each is another object."""
         self._shared: dict[int, str] = {}
+        function = signature.function
+        self._defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
 
     def written(self) -> str:
         """Check the arguments; gives the expression for ``(args, kwargs)`` as bound to the parameters."""
@@ -86,6 +88,8 @@ class ArgumentCode:
     def _expression(self, value: Any) -> str:
         if isinstance(value, _Given):
             return value.text
+        if any(value is default for default in self._defaults):
+            return self.out.constant(value)
         if type(value) is tuple:
             return tuple_text([self._expression(part) for part in value])
         if type(value) is dict:

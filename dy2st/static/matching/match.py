@@ -101,7 +101,7 @@ def _wants_values(captured: Captured) -> bool:
 
 def _check_modes(out: Writer, call: Call) -> None:
     now = modes()
-    grad, inference, autocast, dtype, hooks = now
+    grad, inference, autocast, dtype, functions, hooks = now
     if now != call.key[-1] or hooks:
         raise NotInline("modes have changed, or there are hooks on all modules")
     constant = out.constant
@@ -111,6 +111,7 @@ def _check_modes(out: Writer, call: Call) -> None:
         f"{constant(modes)}() == {constant(now)}" if autocast else f"not {constant(torch._C._is_any_autocast_enabled)}()",
         f"{constant(torch._C._get_tracing_state)}() is None",
         f"{constant(torch.get_default_dtype)}() is {constant(dtype)}",
+        f"not {constant(torch._C._len_torch_function_stack)}()" if not functions else f"{constant(modes)}() == {constant(now)}",
         f"not {constant(_module._global_forward_pre_hooks)}",
         f"not {constant(_module._global_forward_hooks)}",
     )
