@@ -32,17 +32,21 @@ def plainly(tmp_path_factory, monkeypatch):
         yield
 
 
+def runners_of(static):
+    return [captured.program.block.runners["cpp"] for captured in static.program_cache]
+
+
 def runner_of(static):
-    (captured,) = static.program_cache
-    return captured.program.block.runners["cpp"]
+    (runner,) = runners_of(static)
+    return runner
 
 
 def ran(static):
-    return sum(unit.ran for unit in runner_of(static).units)
+    return sum(unit.ran for runner in runners_of(static) for unit in runner.units)
 
 
 def why(static):
-    return runner_of(static).report()
+    return "\n".join(runner.report() for runner in runners_of(static))
 
 
 def close(found, expected, rtol=2e-6, atol=1e-6):
