@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -494,3 +495,48 @@ def test_optimizer_step_is_refused():
 
     with pytest.raises(dy2st.errors.CaptureError, match="outside of the static function"):
         dy2st.to_static(f)(vec(1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "read", [lambda x: np.sort(x.detach().numpy()), lambda x: np.asarray(x.detach()), lambda x: [x.untyped_storage()[0]]]
+)
+def test_a_forward_that_reads_the_data_of_a_tensor_is_refused(read):
+    class Sorted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.tensor(read(x))
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    with pytest.raises(dy2st.errors.DataDependentError, match="known only when the program runs"):
+        dy2st.to_static(Sorted.apply)(torch.ones(3, requires_grad=True))
+
+
+def test_a_forward_may_make_a_tensor_of_the_items_of_another():
+    class Listed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.tensor(list(x)) * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    agree(lambda x: Listed.apply(x * 2), [(vec(1, 2, 3).requires_grad_(),), (vec(-1, 0, 3).requires_grad_(),)])
+
+
+def test_a_forward_with_sizes_of_its_own_takes_a_way_that_its_input_decides():
+    class Chosen(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            kept = x[x > 0] + x.new_ones(2)
+            return kept * 2 if kept.sum() > 6 else kept
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.sum().expand(3)
+
+    calls = [vec(1, -1, 2), vec(4, 1, -2), vec(1, 1, 1)]
+    agree(lambda x: Chosen.apply(x * 2) + 1, [(x.requires_grad_(),) for x in calls])

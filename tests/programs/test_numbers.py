@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -491,3 +492,35 @@ def test_an_operator_that_refuses_some_floats_is_not_taken_apart_where_that_is_c
     static = dy2st.to_static(f)
     with pytest.raises(dy2st.Dy2stError):
         static(torch.tensor([1.0, 2.0]))
+
+
+_FLAGGED = [
+    lambda x, mask, flag: mask & flag,
+    lambda x, mask, flag: flag | mask,
+    lambda x, mask, flag: torch.where(mask.unsqueeze(-1) ^ flag, 1.0, x),
+    lambda x, mask, flag: mask * flag + mask,
+    lambda x, mask, flag: (x.long() + flag, x.long() < flag, mask == flag, flag * x),
+    lambda x, mask, flag: torch.add(mask, flag),
+]
+
+
+@pytest.mark.parametrize("flagged", _FLAGGED)
+def test_bools_of_the_program_are_operands_of_masks(flagged):
+    def f(x, mask, n):
+        results, i = [], 0
+        while i < n:
+            results.append(flagged(x, mask, i > 1))
+            i += 1
+        return results, flagged(x, mask, n.item() > 2)
+
+    x, mask = torch.tensor([1.0, -2.0, 0.5]), torch.tensor([True, False, True])
+    agree(f, [(x, mask, torch.tensor(4)), (x, ~mask, torch.tensor(0)), (-x, mask, torch.tensor(1))])
+
+
+@pytest.mark.parametrize("asked", [np.isnan, np.isfinite, lambda number: torch.tensor(np.full(2, number))])
+def test_what_numpy_cannot_do_with_a_number_of_the_program_is_refused(asked):
+    def f(x):
+        return x + 1 if asked(x.sum().item()) is None else x
+
+    with pytest.raises(dy2st.errors.DataDependentError, match="known only when the program runs"):
+        dy2st.to_static(f)(torch.ones(2))

@@ -174,3 +174,21 @@ def test_what_no_program_can_do_with_a_generator_is_refused() -> None:
         assert "test_random_generators.py" in str(error.value)
     assert torch.equal(before, torch.get_rng_state())
     assert holder.generator is None
+
+
+_BOUNDED = [
+    lambda n, g: torch.randint(0, n, (2,), generator=g),
+    lambda n, g: torch.randint(n, (n, 2), generator=g),
+    lambda n, g: torch.rand(n, 2, generator=g),
+    lambda n, g: torch.randperm(n, generator=g),
+]
+
+
+@pytest.mark.parametrize("draw", _BOUNDED)
+def test_numbers_below_one_of_the_program_are_drawn_with_a_generator(draw: Any) -> None:
+    def f(x: Any) -> Any:
+        kept = x[x > 0]
+        generator = torch.Generator().manual_seed(3)
+        return draw(len(kept), generator), kept
+
+    agree(f, [(torch.tensor([1.0, -1.0, 2.0, 3.0]),), (torch.tensor([-1.0, 1.0, -2.0, -3.0]),)])

@@ -11,7 +11,7 @@ import torch
 from torch.autograd import forward_ad
 
 from dy2st import errors
-from dy2st.capture.diagnostics.translation import TRACING_ERRORS
+from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
@@ -52,12 +52,12 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
             session.blocks.commit(attempt)
             return result
     try:
-        with quiet(), session.suspended():
+        with quiet(), session.suspended(), session.checks.unless_raised():
             example = apply_itself(function, *map(session.outside.adopted, args), **kwargs)
     except Exception as error:
         if refusal is not None:
             raise refusal from None
-        if not isinstance(error, (errors.DataDependentError, *TRACING_ERRORS)):
+        if not isinstance(error, (errors.DataDependentError, *TRACING_ERRORS)) and not is_about_abstracts(session, error):
             raise
         example = _results_of_forward(session, function, args, kwargs)
     _check_objects(session, function, (*args, *kwargs.values()))

@@ -47,7 +47,12 @@ _TRACING = (
     "_meta_registrations.py", "_subclasses", "fx", "overrides.py", "utils/_", "_guards.py", "_export", "export",
 )  # fmt: skip
 _NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
-_CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b")
+_WITHOUT_DATA = (
+    r"for tensor subclasses|data is not allocated yet|Not available for 'meta' device type"
+    r"|^ufunc '\w+' not supported for the input types|ndarray of type numpy\.object_"
+)
+"""What torch says of tensors without data, and numpy and torch of arrays of other objects than numbers."""
+_CAPTURE_WORDS = re.compile(rf"\b({_NAMES}|fake tensor|FakeTensorMode|symbolic sizes)\b|{_WITHOUT_DATA}")
 """What only an error that abstract values cause speaks of."""
 _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _KINDS_OF_NUMBERS = re.compile(r"\bSym(Int|Float|Bool)\b")

@@ -41,6 +41,16 @@ class Checks:
         self._assumed.clear()
 
     @contextlib.contextmanager
+    def unless_raised(self) -> Iterator[None]:
+        """Open a scope whose assumptions are none of the program's where code in it raises: it has recorded nothing."""
+        before = len(self._assumed)
+        try:
+            yield
+        except Exception:
+            del self._assumed[before:]
+            raise
+
+    @contextlib.contextmanager
     def held(self) -> Iterator[Callable[[], None]]:
         """Open a scope in which no checks are recorded: their place is where what it yields is called."""
         held: list[tuple[sympy.Basic, str]] = []

@@ -24,7 +24,7 @@ from dy2st.capture.recording.capturing import Capturing
 from dy2st.capture.recording.eager_errors import of_dtypes, of_eager, without_abstract
 from dy2st.capture.recording.overlap import refused_overlap
 from dy2st.capture.recording.shapes import CaptureShapes
-from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_float
+from dy2st.capture.recording.shapes_of_results import Learned, learned, of_any_number
 from dy2st.capture.recording.stale_views import StaleViews, is_stale, without_autograd
 from dy2st.capture.types import geometry, tensor_traits
 from dy2st.errors import CaptureError
@@ -160,14 +160,13 @@ class Recorder(ProxyTorchDispatchMode):
         if result is not None:
             return result
         outer, self.is_running = self.is_running, True
-        if kwargs.get("generator") is not None:  # what torch has for abstract values in Python wants none, and draws nothing
-            kwargs = {**kwargs, "generator": None}
+        func, kwargs = _without_generator(func, kwargs)
         try:
             return func(*args, **kwargs)
         except (AssertionError, UnsupportedOperatorException, RuntimeError, ValueError, IndexError, TypeError) as error:
-            of_floats = of_any_float(func, args, kwargs, error, bool(self.session.in_flight.pending))
-            if of_floats is not NotImplemented:
-                return of_floats
+            of_numbers = of_any_number(func, args, kwargs, error, bool(self.session.in_flight.pending))
+            if of_numbers is not NotImplemented:
+                return of_numbers
             if not is_stale(error):  # of operands that are made up none is a view
                 self._learned = learned(self.session, func, args, kwargs, error)
             if self._learned is not None:
@@ -225,6 +224,18 @@ class Recorder(ProxyTorchDispatchMode):
             _check_number(self.session, target, args)
             return func(*args, **kwargs)
         return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
+
+
+def _without_generator(func: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return an operator that draws numbers as torch has it for abstract values: in Python, where nothing is drawn."""
+    if kwargs.get("generator") is None:
+        return func, kwargs
+    name = func._schema.overload_name
+    if not name.endswith("generator"):
+        return func, {**kwargs, "generator": None}
+    return getattr(func.overloadpacket, name.removesuffix("generator").rstrip("_") or "default"), {
+        name: value for name, value in kwargs.items() if name != "generator"
+    }
 
 
 def _can_be_attempted(func: Any, args: Any, result: Any) -> bool:

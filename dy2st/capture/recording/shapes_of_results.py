@@ -259,44 +259,54 @@ def of_recurrent(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     return tuple(tensor.requires_grad_().clone() for tensor in result)
 
 
-# -- symbolic floats ---------------------------------------------------------------------------------------------------------
+# -- symbolic numbers --------------------------------------------------------------------------------------------------------
 #
-# The fake kernels of some operators ask which number a symbolic float is, as that of ``sub(a, b, alpha=x)`` does. They run for two
-# floats that are made up. Where they give tensors of the same kinds and sizes for both, these are the results for every float; the
-# program calls the operator with the number that it has then.
+# The fake kernels of some operators ask which number a symbolic float or bool is, as that of ``sub(a, b, alpha=x)`` does, or of
+# ``mask & flag``. They run for two that are made up. Where they give tensors of the same kinds and sizes for both, these are the
+# results for every number; the program calls the operator with the number that it has then.
 
-_MADE_UP = (0.375, 2.625)
-"""Neither is what kernels ask for: 0, 1, 2 or a whole number."""
-_ODD = (0.0, -1.5, float("inf"), float("nan"))
+_MADE_UP = ((0.375, False), (2.625, True))
+"""No float is what kernels ask for: 0, 1, 2 or a whole number."""
+_ODD = ((0.0, False), (-1.5, True), (float("inf"), False), (float("nan"), True))
 """What a kernel may refuse, which handlers of the user's code would have to see."""
 
 
-def of_any_float(func: Any, args: Any, kwargs: Any, error: Exception, is_caught: bool) -> Any:
-    """Return what an operator gives whatever its symbolic floats are; ``NotImplemented`` where that is not known.
+def of_any_number(func: Any, args: Any, kwargs: Any, error: Exception, is_caught: bool) -> Any:
+    """Return what an operator gives whatever its symbolic floats and bools are; ``NotImplemented`` where that is not known.
 
     Args:
         func: the operator.
         args, kwargs: its operands, abstract values among them.
         error: what it raises for them.
-        is_caught: whether code of the user's may see what the operator raises for some floats.
+        is_caught: whether code of the user's may see what the operator raises for some numbers.
     """
     leaves = tree_leaves((args, kwargs))
-    if not isinstance(error, GuardOnDataDependentSymNode) or not any(isinstance(leaf, torch.SymFloat) for leaf in leaves):
+    if not isinstance(error, GuardOnDataDependentSymNode) or not any(isinstance(leaf, _ASKED_FOR) for leaf in leaves):
         return NotImplemented
-    if any(argument.alias_info is not None for argument in func._schema.arguments):
-        return NotImplemented  # it would write twice
+    if any(argument.alias_info is not None for argument in func._schema.arguments) or _has_option(func, args, kwargs):
+        return NotImplemented  # it would write twice, or do another thing
     results = []
-    for number in (*_MADE_UP, *_ODD) if is_caught else _MADE_UP:
+    for numbers in (*_MADE_UP, *_ODD) if is_caught else _MADE_UP:
         try:
-            given = tree_map(functools.partial(_with, number), (args, kwargs))
+            given = tree_map(functools.partial(_with, *numbers), (args, kwargs))
             results.append(func(*given[0], **given[1]))
-        except (RuntimeError, ValueError):  # it takes some floats only
+        except (RuntimeError, ValueError):  # it takes some numbers only
             return NotImplemented
     return results[0] if all(_are_of_one_kind(results[0], other) for other in results[1:]) else NotImplemented
 
 
-def _with(number: float, leaf: Any) -> Any:
-    return number if isinstance(leaf, torch.SymFloat) else leaf
+_ASKED_FOR = (torch.SymFloat, torch.SymBool)
+
+
+def _has_option(func: Any, args: Any, kwargs: Any) -> bool:
+    """Tell whether a symbolic bool is no operand, but tells the operator what to do."""
+    arguments = func._schema.arguments
+    given = [*zip(arguments, args), *((one, kwargs[one.name]) for one in arguments if one.name in kwargs)]
+    return any(isinstance(value, torch.SymBool) and str(one.type) not in ("Tensor", "number") for one, value in given)
+
+
+def _with(number: float, flag: bool, leaf: Any) -> Any:
+    return number if isinstance(leaf, torch.SymFloat) else flag if isinstance(leaf, torch.SymBool) else leaf
 
 
 def _are_of_one_kind(first: Any, second: Any) -> bool:
