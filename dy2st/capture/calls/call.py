@@ -26,7 +26,7 @@ from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.attributes.class_attributes import of_class
 from dy2st.capture.branching import keys, keywords, lookup, optional
 from dy2st.capture.branching.unions import narrowed
-from dy2st.capture.calls import autograd_functions, managers, modules
+from dy2st.capture.calls import autograd_functions, managers, modules, tensor_classes
 from dy2st.capture.calls.builtin_methods import call_builtin_method, call_wrapper
 from dy2st.capture.collections import deques, sets, tables
 from dy2st.capture.collections.tables import FAMILY
@@ -69,6 +69,7 @@ from dy2st.capture.writes.places import ItemPlace
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
 
+tensor_classes.register()
 _MAX_DEPTH = 200
 _MAX_NESTING = 32
 

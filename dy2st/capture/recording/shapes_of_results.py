@@ -107,7 +107,7 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
         error: what the operator raises for them.
     """
     asks_for_data = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
-    if isinstance(error, asks_for_data) or not _is_functional(func):
+    if (isinstance(error, asks_for_data) and not _is_least_squares(func, args, kwargs)) or not _is_functional(func):
         return None
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     numbers = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, (torch.SymFloat, torch.SymBool))]
@@ -123,6 +123,11 @@ def learned(session: Capturing, func: Any, args: Any, kwargs: Any, error: Except
             if all(run is not None for run in runs) and _are_alike(*runs):
                 return _as_abstract(session, runs, leaves, values)
     return None
+
+
+def _is_least_squares(func: Any, args: Any, kwargs: Any) -> bool:
+    """Tell whether it is ``lstsq`` with the driver of the CPU that leaves no residuals: theirs are there for a full rank alone."""
+    return func is torch.ops.aten.linalg_lstsq.default and args[0].is_cpu and kwargs.get("driver") in (None, "gelsy")
 
 
 def _is_functional(func: Any) -> bool:
@@ -280,8 +285,8 @@ def of_any_number(func: Any, args: Any, kwargs: Any, error: Exception, is_caught
         error: what it raises for them.
         is_caught: whether code of the user's may see what the operator raises for some numbers.
     """
-    leaves = tree_leaves((args, kwargs))
-    if not isinstance(error, GuardOnDataDependentSymNode) or not any(isinstance(leaf, _ASKED_FOR) for leaf in leaves):
+    asked = any(isinstance(leaf, (torch.SymFloat, torch.SymBool)) for leaf in tree_leaves((args, kwargs)))
+    if not isinstance(error, GuardOnDataDependentSymNode) or not asked:
         return NotImplemented
     if any(argument.alias_info is not None for argument in func._schema.arguments) or _has_option(func, args, kwargs):
         return NotImplemented  # it would write twice, or do another thing
@@ -293,9 +298,6 @@ def of_any_number(func: Any, args: Any, kwargs: Any, error: Exception, is_caught
         except (RuntimeError, ValueError):  # it takes some numbers only
             return NotImplemented
     return results[0] if all(_are_of_one_kind(results[0], other) for other in results[1:]) else NotImplemented
-
-
-_ASKED_FOR = (torch.SymFloat, torch.SymBool)
 
 
 def _has_option(func: Any, args: Any, kwargs: Any) -> bool:
