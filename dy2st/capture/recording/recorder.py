@@ -101,6 +101,7 @@ class Recorder(ProxyTorchDispatchMode):
         shapes = self.session.shapes
         self.session.fakes.mode.cache_enabled = not shapes.unbacked_symint_counter  # else torch asks whether unknown sizes are 1
         shapes.operation_start = shapes.unbacked_symint_counter
+        shapes.refuses_less_than_one = func.name().startswith("aten::fft_")
         before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
         facts = self._facts_before()
         try:
@@ -113,7 +114,7 @@ class Recorder(ProxyTorchDispatchMode):
             self.session.in_flight.failed = (error, func, args, kwargs)
             raise
         finally:
-            shapes.operation_start = None
+            shapes.operation_start, shapes.refuses_less_than_one = None, False
         if facts is not None and self.session.checks.may_fail() and _can_be_attempted(func, args, result):
             return self._attempted(func, args, kwargs, facts)
         geometry.check(self.session, func, lying)

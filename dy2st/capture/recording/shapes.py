@@ -40,6 +40,9 @@ class CaptureShapes(ShapeEnv):
     operation_start: int | None = None
     """Number of the first symbol made by the operation whose shapes are being computed now."""
 
+    refuses_less_than_one: bool = False
+    """Whether the operation fails for numbers of points below one, when the program runs: else that would be asked here."""
+
     on_assumption: Callable[[sympy.Basic, str], None] | None = None
 
     def __init__(self) -> None:
@@ -75,6 +78,9 @@ class CaptureShapes(ShapeEnv):
                 raise
             if self.operation_start is not None and _same_size_question(orig_expr):
                 return self._take_as_equal(orig_expr)
+            positive = _of_a_positive_number(orig_expr) if self.refuses_less_than_one else None
+            if positive is not None:
+                return sympy.true if positive else sympy.false
             answer = _zero_one_question(orig_expr)
             in_operation = self.operation_start is not None
             if answer is None or not (in_operation or orig_expr.free_symbols <= self.size_like):
@@ -205,3 +211,14 @@ def _zero_one_question(expr: Any) -> bool | None:
     if isinstance(expr, (sympy.Eq, sympy.Ne)) and expr.rhs in (0, 1):
         return isinstance(expr, sympy.Ne)
     return None
+
+
+def _of_a_positive_number(expr: Any) -> bool | None:
+    """Return what a comparison with a constant is where the number is one or more; ``None`` where that does not tell."""
+    if not isinstance(expr, sympy.core.relational.Relational) or not expr.rhs.is_Integer:
+        return None
+    if expr.rhs < 1 and isinstance(expr, (sympy.Eq, sympy.Ne)):
+        return isinstance(expr, sympy.Ne)
+    if expr.rhs <= 0 and isinstance(expr, (sympy.Gt, sympy.Le)):
+        return isinstance(expr, sympy.Gt)
+    return isinstance(expr, sympy.Ge) if expr.rhs <= 1 and isinstance(expr, (sympy.Ge, sympy.Lt)) else None
