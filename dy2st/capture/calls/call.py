@@ -54,6 +54,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.texts import text
 from dy2st.capture.texts.marks import TEXTS
+from dy2st.capture.torch_functions.broadcasting import BROADCASTING
 from dy2st.capture.torch_functions.mode_stack import own_mode_stack
 from dy2st.capture.torch_functions.names import as_torch_names
 from dy2st.capture.unconverted import islands, opaque, variables
@@ -313,7 +314,7 @@ def torch_patched() -> Iterator[None]:
     floats are recorded. Other threads see no difference.
     """
     calls, modes, numbers = modules.CALLS.applied(), managers.INFERENCE_MODE.applied(), number_operators.OPERATORS.applied()
-    with calls, modes, numbers, FAST_PATHS.applied(), TEXTS.applied(), own_mode_stack(), quiet_torch():
+    with calls, modes, numbers, FAST_PATHS.applied(), TEXTS.applied(), BROADCASTING.applied(), own_mode_stack(), quiet_torch():
         yield
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -104,6 +104,7 @@ class Recorder(ProxyTorchDispatchMode):
         shapes.refuses_less_than_one = func.name().startswith("aten::fft_")
         before, lying = tensor_traits.before(self.session, func, args), geometry.before(func, args)
         facts = self._facts_before()
+        shapes.notes_stretching, shapes.written_sizes = facts is not None, _written_sizes(func, args)
         try:
             result = self._run(func, args, kwargs)
             self._check_overlap(func, args)
@@ -225,6 +226,14 @@ class Recorder(ProxyTorchDispatchMode):
             _check_number(self.session, target, args)
             return func(*args, **kwargs)
         return record_number(self.session, target, args, "bool" if target in _COMPARISONS else _result_kind(target, args))
+
+
+def _written_sizes(func: Any, args: Any) -> frozenset[Any]:
+    """Return the sizes that only the program knows of what an operation writes."""
+    if not func._schema.is_mutable or not args or not isinstance(args[0], torch.Tensor):
+        return frozenset()
+    sizes: Sequence[Any] = args[0].shape
+    return frozenset(size.node.expr for size in sizes if isinstance(size, torch.SymInt))
 
 
 def _without_generator(func: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -43,6 +43,12 @@ class CaptureShapes(ShapeEnv):
     refuses_less_than_one: bool = False
     """Whether the operation fails for numbers of points below one, when the program runs: else that would be asked here."""
 
+    notes_stretching: bool = False
+    """Whether code of the user's may see that sizes do not fit."""
+
+    written_sizes: frozenset[sympy.Basic] = frozenset()
+    """The sizes of what the operation writes: nothing stretches these."""
+
     on_assumption: Callable[[sympy.Basic, str], None] | None = None
 
     def __init__(self) -> None:
@@ -94,6 +100,15 @@ class CaptureShapes(ShapeEnv):
         """Return an operation asks whether two sizes are equal: it needs them to be, and the program checks that they are."""
         self.guard_or_defer_runtime_assert(sympy.Eq(expr.lhs, expr.rhs), "these two sizes are taken to be equal")
         return sympy.true if isinstance(expr, sympy.Eq) else sympy.false
+
+    def may_be_stretched(self, size: Any, known: int) -> bool:
+        """Tell whether nobody knows if a size is 1, and is stretched to a known one, or the same as that."""
+        expr = size.node.expr
+        if expr in self.written_sizes or any(self._known(sympy.Eq(expr, one)) is not None for one in (1, known)):
+            return False
+        if self.notes_stretching and self.on_assumption is not None:
+            self.on_assumption(sympy.Eq(expr, known), "these two sizes are taken to be equal")
+        return True
 
     def known(self, value: Any) -> bool | None:
         """Return what a symbolic bool is, where that follows from what is known; else ``None``."""

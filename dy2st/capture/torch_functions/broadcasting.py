@@ -1,0 +1,87 @@
+"""Broadcasting of sizes that only the program knows: what fits one that is known may be 1, too.
+
+Torch takes such a size for the same as the known one. The result has the known size either way, and what fits neither way is
+refused by the operation itself when the program runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import _meta_registrations, _refs
+from torch._refs import _conversions
+from torch._subclasses import fake_impls
+
+from dy2st.capture.recording.patches import Patch
+from dy2st.capture.session.session import Session, current
+
+ACTS_FOR_USER = False
+
+_OF_TENSORS = ((_refs, "_maybe_broadcast"), (_meta_registrations, "_maybe_broadcast"))
+_PLACES = (
+    (_refs, "_broadcast_shapes"), (_meta_registrations, "_broadcast_shapes"), (_conversions, "_broadcast_shapes"),
+    (fake_impls, "infer_size"),
+)  # fmt: skip
+_ORIGINALS: dict[tuple[Any, str], Callable[..., Any]] = {}
+
+
+def _with_known_sizes(session: Session, shapes: Iterable[Any]) -> list[Any]:
+    """Return shapes with known sizes in the place of those that fit them, being the same or 1."""
+    given = [list(shape) if isinstance(shape, Sequence) else shape for shape in shapes]
+    rows = [shape for shape in given if isinstance(shape, list)]
+    for position in range(1, 1 + max(map(len, rows), default=0)):
+        there = [row for row in rows if len(row) >= position]
+        known = {row[-position] for row in there if type(row[-position]) is int and row[-position] != 1}
+        if len(known) != 1:
+            continue
+        (size,) = known
+        for row in there:
+            if isinstance(row[-position], torch.SymInt) and session.shapes.may_be_stretched(row[-position], size):
+                row[-position] = size
+    return given
+
+
+def _broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def broadcast(*shapes: Any) -> Any:
+        session = current()
+        return original(*shapes) if session is None else original(*_with_known_sizes(session, shapes))
+
+    return broadcast
+
+
+def _broadcast_tensors(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def broadcast(*tensors: Any, **options: Any) -> Any:
+        session = current()
+        return original(*tensors, **options) if session is None else original(*_stretched(session, tensors), **options)
+
+    return broadcast
+
+
+def _stretched(session: Session, tensors: Sequence[Any]) -> list[Any]:
+    """Return tensors of which the shapes fit: in the place of those that may be stretched others, which no operation writes."""
+    places = [place for place, tensor in enumerate(tensors) if isinstance(tensor, torch.Tensor)]
+    result = list(tensors)
+    for place, shape in zip(places, _with_known_sizes(session, [tensors[place].shape for place in places])):
+        if any(new is not old for new, old in zip(shape, tensors[place].shape)):
+            result[place] = tensors[place].new_empty(shape)
+    return result
+
+
+def _install() -> None:
+    for places, change in ((_PLACES, _broadcast), (_OF_TENSORS, _broadcast_tensors)):
+        for module, name in places:
+            _ORIGINALS[module, name] = getattr(module, name)
+            setattr(module, name, change(_ORIGINALS[module, name]))
+
+
+def _remove() -> None:
+    for (module, name), original in _ORIGINALS.items():
+        setattr(module, name, original)
+
+
+BROADCASTING = Patch(_install, _remove)

@@ -1,0 +1,75 @@
+"""Broadcasting where only the program knows whether a size is 1."""
+
+import pytest
+import torch
+
+from tests.oracle import agree
+
+X = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
+Z = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
+OPERATIONS = {
+    "add": lambda x, z: (x + z, z + x, torch.add(z, x, alpha=2), x - z.mean(1, keepdim=True)),
+    "where": lambda x, z: (torch.where(x > 0, x, z), torch.where(x > 0, z, 0.5), x.masked_fill(z > 0, 1.0)),
+    "of_three": lambda x, z: (torch.addcmul(x, z, x), torch.addcmul(z, x, z), torch.lerp(z, x, 0.5), x.clamp(min=z)),
+    "compare": lambda x, z: (x < z, torch.maximum(z, x), torch.atan2(z, x), (x != z).sum()),
+    "in_place": lambda x, z: (x.clone().add_(z), x.clone().mul_(z[:, :1])),
+    "of_other_kinds": lambda x, z: (x.double() + z, x.long() * z, z + 1 + x),
+    "used_after": lambda x, z: ((x + z) @ x + z, (x * z)[:, :2].reshape(2, 4), (x - z).norm(dim=1)),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_a_branch_leaves_one_row_or_all(operation):
+    def f(x, z, n):
+        if n > 1:
+            z = z.sum(0, keepdim=True)
+        return operation(x, z)
+
+    agree(f, [(X, Z, torch.tensor(3)), (X, Z, torch.tensor(0))])
+
+
+def test_gradients_are_those_of_the_size_that_it_has():
+    def f(x, z, n):
+        z = z.sum(0, keepdim=True) if n > 1 else z.sum(1, keepdim=True)
+        return x * z
+
+    calls = [(X.clone().requires_grad_(), Z.clone().requires_grad_(), torch.tensor(n)) for n in (3, 0)]
+    agree(f, calls)
+
+
+def test_a_loop_carries_a_column_and_then_a_row():
+    def f(x, z, n):
+        while n > 0:
+            z = (x + z).mean(0, keepdim=True)
+            n = n - 1
+        return z
+
+    agree(f, [(X, Z[:, :1], torch.tensor(n)) for n in (3, 0, 1)])
+
+
+def test_as_many_rows_as_a_tensor_says():
+    agree(lambda x, z, n: x + z[: n.item()], [(X, Z, torch.tensor(4)), (X, Z, torch.tensor(1))])
+    agree(lambda x: x[x > 0] + torch.ones(3), [(torch.tensor([1.0, 1, 2]),), (torch.tensor([1.0, -1, -2]),)])
+
+
+def test_sizes_that_do_not_fit_are_eagers_error():
+    agree(lambda x: x[x > 0] + torch.ones(3), [(torch.tensor([1.0, 1, 2]),), (torch.tensor([1.0, 1, -2]),)])
+
+
+def test_nothing_stretches_what_is_written():
+    def f(x):
+        kept = x[x > 0].clone()
+        kept += torch.ones(2)
+        return kept
+
+    agree(f, [(torch.tensor([1.0, -1, 2]),), (torch.tensor([1.0, 1, -2]),)])
+
+
+def test_a_clause_catches_what_does_not_fit():
+    def f(x):
+        try:
+            return x[x > 0] + torch.ones(3)
+        except RuntimeError as error:
+            return str(error)
+
+    agree(f, [(torch.tensor(row),) for row in ([1.0, 1, 2], [1.0, 1, -2], [-1.0, -1, 2], [-1.0, -1, -2])])
