@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import dy2st
 from tests.oracle import agree
 
 X = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
@@ -26,6 +27,18 @@ def test_a_branch_leaves_one_row_or_all(operation):
         return operation(x, z)
 
     agree(f, [(X, Z, torch.tensor(3)), (X, Z, torch.tensor(0))])
+
+
+def test_a_branch_leaves_one_row_or_as_many_as_the_argument_has():
+    def f(x, n):
+        w = x * 3
+        for i in range(2):
+            if n > i:
+                w = w.mean(0, keepdim=True)
+        return torch.where(x > w, x, w), w * x
+
+    calls = [(torch.randn(rows, 3), torch.tensor(n)) for rows, n in ((4, 0), (4, 2), (2, 1), (1, 0), (1, 2))]
+    agree(f, calls, spec=[dy2st.InputSpec([None, 3]), dy2st.InputSpec([], "int64")])
 
 
 def test_gradients_are_those_of_the_size_that_it_has():

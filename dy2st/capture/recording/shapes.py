@@ -56,6 +56,8 @@ class CaptureShapes(ShapeEnv):
         self._values: dict[sympy.Basic, frozenset[int]] = {}
         self._chosen: dict[sympy.Symbol, tuple[sympy.Basic, sympy.Basic, sympy.Basic]] = {}
         """Of numbers that an ``if`` has left: its test, and what the number is where that holds and where it does not."""
+        self._either: dict[sympy.Basic, tuple[sympy.Basic, ...]] = {}
+        """Of sizes that an ``if`` has left: what they are on its ways."""
         super().__init__(specialize_zero_one=False, duck_shape=False, prefer_deferred_runtime_asserts_over_guards=True)
 
     def guard_or_defer_runtime_assert(  # type: ignore[override]  # torch wraps its own in a cache
@@ -100,6 +102,22 @@ class CaptureShapes(ShapeEnv):
         """Return an operation asks whether two sizes are equal: it needs them to be, and the program checks that they are."""
         self.guard_or_defer_runtime_assert(sympy.Eq(expr.lhs, expr.rhs), "these two sizes are taken to be equal")
         return sympy.true if isinstance(expr, sympy.Eq) else sympy.false
+
+    def either(self, size: Any, *ways: Any) -> None:
+        """Remember what a size is on the ways of a branch."""
+        expressions = [_expression(way) for way in ways]
+        if isinstance(size, torch.SymInt) and None not in expressions:
+            self._either[size.node.expr] = tuple(expressions)
+
+    def is_stretched(self, size: Any, other: Any) -> bool:
+        """Tell whether a size is known to be 1 or another one, which are those of all ways to here."""
+        return self._is_stretched(_expression(size), _expression(other))
+
+    def _is_stretched(self, size: sympy.Basic | None, other: sympy.Basic | None) -> bool:
+        if size is None or other is None:
+            return False
+        ways = self._either.get(size, ())
+        return size in (1, other) or (bool(ways) and all(self._is_stretched(way, other) for way in ways))
 
     def may_be_stretched(self, size: Any, known: int) -> bool:
         """Tell whether nobody knows if a size is 1, and is stretched to a known one, or the same as that."""

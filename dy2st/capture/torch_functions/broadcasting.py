@@ -29,19 +29,29 @@ _ORIGINALS: dict[tuple[Any, str], Callable[..., Any]] = {}
 
 
 def _with_known_sizes(session: Session, shapes: Iterable[Any]) -> list[Any]:
-    """Return shapes with known sizes in the place of those that fit them, being the same or 1."""
+    """Return shapes with the sizes that results have in the place of those that fit them, being the same or 1."""
     given = [list(shape) if isinstance(shape, Sequence) else shape for shape in shapes]
     rows = [shape for shape in given if isinstance(shape, list)]
     for position in range(1, 1 + max(map(len, rows), default=0)):
         there = [row for row in rows if len(row) >= position]
-        known = {row[-position] for row in there if type(row[-position]) is int and row[-position] != 1}
-        if len(known) != 1:
+        sizes = [row[-position] for row in there]
+        if not any(isinstance(size, torch.SymInt) for size in sizes):
             continue
-        (size,) = known
-        for row in there:
-            if isinstance(row[-position], torch.SymInt) and session.shapes.may_be_stretched(row[-position], size):
-                row[-position] = size
+        for row, size in zip(there, _stretched_sizes(session, sizes)):
+            row[-position] = size
     return given
+
+
+def _stretched_sizes(session: Session, sizes: Sequence[Any]) -> list[Any]:
+    """Return the sizes of one dimension as the result has it, where they are known to fit, or may."""
+    for size in sizes:
+        if all(session.shapes.is_stretched(other, size) for other in sizes):
+            return [other if type(other) is int else size for other in sizes]
+    known = {size for size in sizes if type(size) is int and size != 1}
+    if len(known) != 1:
+        return list(sizes)
+    (one,) = known
+    return [one if isinstance(size, torch.SymInt) and session.shapes.may_be_stretched(size, one) else size for size in sizes]
 
 
 def _broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
