@@ -29,6 +29,25 @@ def test_a_branch_leaves_one_row_or_all(operation):
     agree(f, [(X, Z, torch.tensor(3)), (X, Z, torch.tensor(0))])
 
 
+EXPANSIONS = {
+    "expand": lambda x, z: (z.expand(4, 4), z.expand((4, -1)).sum(1), z.expand(2, 4, 4)),
+    "expand_as": lambda x, z: torch.nn.functional.mse_loss(x, z.expand_as(x)),
+    "broadcast_to": lambda x, z: torch.broadcast_to(z, (4, 4)).reshape(16),
+    "both": lambda x, z: z[:, : len(z)].expand(4, 4) + x,
+    "tensors": lambda x, z: torch.broadcast_tensors(x, z)[1] * 2,
+}
+
+
+@pytest.mark.parametrize("expansion", EXPANSIONS.values(), ids=EXPANSIONS)
+def test_one_row_or_all_are_expanded(expansion):
+    def f(x, z, n):
+        if n > 1:
+            z = z.sum(0, keepdim=True)
+        return expansion(x, z)
+
+    agree(f, [(X, Z.clone().requires_grad_(), torch.tensor(n)) for n in (3, 0)])
+
+
 def test_a_branch_leaves_one_row_or_as_many_as_the_argument_has():
     def f(x, n):
         w = x * 3
@@ -86,3 +105,21 @@ def test_a_clause_catches_what_does_not_fit():
             return str(error)
 
     agree(f, [(torch.tensor(row),) for row in ([1.0, 1, 2], [1.0, 1, -2], [-1.0, -1, 2], [-1.0, -1, -2])])
+
+
+def test_what_is_known_of_a_size_on_one_way_holds_there_alone():
+    def squeezed(x):
+        kept = x[x > 0]
+        if len(kept) == 1:
+            return kept.squeeze(0).dim(), kept.squeeze(0)
+        return kept.squeeze(0).dim(), kept
+
+    def expanded(x):
+        kept = x[: int(x.sum())]
+        one = kept.expand(4) * 1 if len(kept) == 1 else kept.clone()
+        return one, kept.expand(4) + 0 if len(kept) in (1, 4) else kept * 2
+
+    rows = [torch.tensor(row) for row in ([1.0, -1, -2, 3], [3.0, 1, -1, 1], [2.0, -1, -2, 2])]
+    for order in (rows, rows[::-1]):
+        agree(squeezed, [(x,) for x in order])
+        agree(expanded, [(x,) for x in order])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -55,6 +56,38 @@ def _new_tensor(session: Session, like: torch.Tensor, data: Any, **kwargs: Any) 
     if known is None:
         return like.new_tensor(data, **kwargs)
     return lists.tensor(session, known, **{"dtype": like.dtype, "device": like.device, **kwargs})
+
+
+@handles(torch.Tensor.expand, torch.broadcast_to, torch.Tensor.broadcast_to)
+def _expand(session: Session, tensor: torch.Tensor, *sizes: Any, **kwargs: Any) -> Any:
+    """Stretch a tensor; on a way of its own where only the program knows whether a size is 1."""
+    first = sizes[0] if sizes else kwargs.get("size")
+    wanted = first if isinstance(first, (list, tuple)) else sizes
+    pairs = list(zip(reversed(tensor.shape), reversed(wanted)))
+    unknown = [
+        place
+        for place, (size, to) in enumerate(pairs, 1)
+        if isinstance(size, torch.SymInt) and type(to) is int and to > 1 and session.shapes.may_be_stretched(size, to)
+    ]
+    return _on_each_way(tensor, unknown, lambda one: one.expand(*sizes, **kwargs))
+
+
+def _on_each_way(tensor: torch.Tensor, unknown: Sequence[int], stretched: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Stretch a tensor of which some sizes, counted from the last, may be 1."""
+    if not unknown:
+        return stretched(tensor)
+    place, *rest = unknown
+    dim = tensor.dim() - place
+    return capture_if_exp(
+        tensor.shape[dim] == 1,
+        lambda: _on_each_way(tensor.select(dim, 0).unsqueeze(dim), rest, stretched),
+        lambda: _on_each_way(tensor, rest, stretched),
+    )
+
+
+@handles(torch.Tensor.expand_as)
+def _expand_as(session: Session, tensor: torch.Tensor, other: torch.Tensor) -> Any:
+    return _expand(session, tensor, *other.shape)
 
 
 @handles(torch.diff, torch.Tensor.diff)

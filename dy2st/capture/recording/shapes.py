@@ -184,6 +184,7 @@ class CaptureShapes(ShapeEnv):
         """Take an expression for true until the facts are forgotten, and the tests that have then been decided with it."""
         if self._maybe_evaluate_static(expr) is None:
             super().guard_or_defer_runtime_assert(expr, "the branch that is taken")
+            self._forget_answers()
         for symbol in expr.free_symbols & self._chosen.keys():
             test, *ways = self._chosen[symbol]
             fits = [self._known(expr.xreplace({symbol: way})) is not False for way in ways]
@@ -204,6 +205,13 @@ class CaptureShapes(ShapeEnv):
             self.var_to_range.setdefault(symbol, self._first_ranges.get(symbol, known))
             self.var_to_range_sloc.setdefault(symbol, reasons[symbol])
         self._version_counter += 1  # torch keeps answers until this changes, and sees facts that come only
+        self._forget_answers()
+
+    @staticmethod
+    def _forget_answers() -> None:
+        """Have torch decide anew what it was asked before: it keeps answers for ever, as if facts held in the whole program."""
+        for function in (ShapeEnv.evaluate_expr, getattr(ShapeEnv, "_inner_evaluate_expr", None)):
+            getattr(function, "cache_clear", lambda: None)()
 
     def fresh_int(self, size: bool = False) -> Any:
         """Return a new symbolic int; with ``size`` one that is never negative."""
