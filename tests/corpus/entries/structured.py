@@ -73,3 +73,40 @@ def marginals_of_chains() -> Subject:
         return chains.marginals, chains.argmax
 
     return Subject(run, [(_scores(2, 4, 3, 3).detach(), torch.tensor(lengths)) for lengths in ([5, 5], [3, 5])])
+
+
+@published("linear_crf", saves=True)
+def crf_of_rows_likelihood() -> Subject:
+    from linear_crf import LinearCRF
+
+    return Subject(LinearCRF(4, batch_first=True), [(_scores(2, 5, 4), _TAGS, mask) for mask in (_ALL, _SOME)])
+
+
+@published("linear_crf")
+def crf_of_rows_decode() -> Subject:
+    from linear_crf import LinearCRF
+
+    crf = LinearCRF(4, batch_first=True)
+    return Subject(lambda scores, mask: crf.decode(scores, mask), [(_scores(2, 5, 4), _ALL), (_scores(2, 5, 4, seed=4), _SOME)])
+
+
+@published("pytorch_partial_crf", saves=True)
+def crf_of_partial_tags() -> Subject:
+    from pytorch_partial_crf import PartialCRF
+
+    partial = torch.where(_ALL.cumsum(1) % 2 == 0, _TAGS, -1)
+    return Subject(PartialCRF(4), [(_scores(2, 5, 4), partial), (_scores(2, 5, 4, seed=4), _TAGS)])
+
+
+@published("torch_treecrf")
+def orders_of_a_tree() -> Subject:
+    import torch_treecrf
+
+    def run(adjacency):
+        parents, children = torch_treecrf._parent_indices(adjacency), torch_treecrf._child_indices(adjacency)
+        walk = torch_treecrf._downward_walk(adjacency, parents, children)
+        return walk, torch_treecrf._upward_walk(adjacency, parents, children)
+
+    bush = torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
+    chain = torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
+    return Subject(run, [(bush,), (chain,)])
