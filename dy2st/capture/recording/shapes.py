@@ -106,18 +106,22 @@ class CaptureShapes(ShapeEnv):
     def either(self, size: Any, *ways: Any) -> None:
         """Remember what a size is on the ways of a branch."""
         expressions = [_expression(way) for way in ways]
-        if isinstance(size, torch.SymInt) and None not in expressions:
+        if isinstance(size, torch.SymInt) and None not in expressions and size.node.expr not in expressions:
             self._either[size.node.expr] = tuple(expressions)
 
     def is_stretched(self, size: Any, other: Any) -> bool:
         """Tell whether a size is known to be 1 or another one, which are those of all ways to here."""
-        return self._is_stretched(_expression(size), _expression(other))
-
-    def _is_stretched(self, size: sympy.Basic | None, other: sympy.Basic | None) -> bool:
-        if size is None or other is None:
-            return False
-        ways = self._either.get(size, ())
-        return size in (1, other) or (bool(ways) and all(self._is_stretched(way, other) for way in ways))
+        to, met, waiting = _expression(other), set[sympy.Basic](), [_expression(size)]
+        while waiting:
+            one = waiting.pop()
+            if one in (1, to) or one in met:
+                continue
+            ways = None if one is None else self._either.get(one)
+            if ways is None:
+                return False
+            met.add(one)
+            waiting += ways
+        return True
 
     def may_be_stretched(self, size: Any, known: int) -> bool:
         """Tell whether nobody knows if a size is 1, and is stretched to a known one, or the same as that."""
