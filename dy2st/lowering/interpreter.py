@@ -105,6 +105,8 @@ class Interpreter(Context):
     def transform(self, node: fx.Node, resolve: Callable[[Any], Any]) -> Any:
         """Return a transform of ``torch.func``, which ``torch.export`` follows into what it computes."""
         name, block, inputs, operands = node.args
+        if name == "backward":
+            return (_BACKWARD,)
         if name != "vmap":
             raise refuse(node, f"{_name(node)} cannot be exported", "compute it outside of the exported function")
         held = resolve(operands)
@@ -126,6 +128,8 @@ class Interpreter(Context):
                 self.note(node, "what is printed here is not printed")
         elif target.name.startswith("list_"):
             return lists.run(target, args)
+        elif target is control.apply_ and args[0] is _BACKWARD:
+            return tuple(args[1])
         else:
             raise refuse(node, f"{_name(node)} cannot be exported", "compute it outside of the exported function")
         return None
@@ -146,6 +150,10 @@ class Interpreter(Context):
         """Skip a change of a mode: gradients are none of an exported program's business."""
         if modes.TARGETS[target] != "set_grad_enabled":
             raise refuse(node, "torch.autocast inside of the exported function cannot be exported", "convert the dtypes with .to()")
+
+
+_BACKWARD: Any = type("Backward", (), {"__repr__": lambda self: "a backward pass"})()
+"""Stands for a backward pass: gradients are none of an exported program's business."""
 
 
 def _scalar(target: Any, args: tuple[Any, ...]) -> Any:

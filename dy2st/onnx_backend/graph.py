@@ -31,6 +31,7 @@ from dy2st.lowering.values import DTYPES, ListValue, Number, as_tensor, is_numbe
 from dy2st.onnx_backend.careful import Careful, operator_of
 from dy2st.onnx_backend.overlaps import overlapping
 from dy2st_runtime.analyses.provenance import UntoldError, with_provenance
+from dy2st_runtime.inference import without_backward
 from dy2st_runtime.ir.program import InputSlot, Program, StateSlot
 from dy2st_runtime.ir.structure import Const, DictOf, Leaf, TupleOf
 from dy2st_runtime.module import LoadedModule
@@ -96,6 +97,7 @@ def create(program: Program, values: Sequence[Any]) -> Graph:
     Raises:
         ExportError: ONNX cannot hold it, with the user's line.
     """
+    program = without_backward(program)
     _check(program)
     return lower_prepared(program, lambda prepared: _written(prepared, values))
 

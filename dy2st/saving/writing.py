@@ -116,7 +116,8 @@ def save_inference_model(
     with without_eager(static), evaluated:
         result = _collected({FORWARD: static}, layer, records=False)
     at = next(index for index, program in enumerate(result.programs) if "eval" in program.modes)
-    program = result.programs[at] if fetch is None else inference.fetched(result.programs[at], fetch)
+    program = inference.without_backward(result.programs[at])
+    program = program if fetch is None else inference.fetched(program, fetch)
     program, values = inference.folded(program, result.values[at])
     program = dataclasses.replace(program, training=False, any_mode=False)
     save_programs(path, [program], [values], None, result.attributes, about=description(layer, {FORWARD: static}))

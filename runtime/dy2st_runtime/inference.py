@@ -48,6 +48,45 @@ def fetched(program: Program, fetch: Sequence[Fetch]) -> Program:
     return without_unused_arguments(result)
 
 
+def without_backward(program: Program) -> Program:
+    """Return a program without the backward passes that it keeps for autograd: outputs stay what they were before.
+
+    An output that is an input becomes another tensor, as ``autograd.Function.apply`` gives it.
+    """
+    if not any(node.target is control.transform_ and node.args[0] == "backward" for node in program.nodes()):
+        return program
+    program = dataclasses.replace(program, block=copy_block(program.block))
+    for block in program.blocks():
+        for node in list(block.graph.nodes):
+            if node.op == "call_function" and node.target is control.apply_ and _is_backward(node.args[0]):
+                _put_outputs(node)
+        for node in reversed(list(block.graph.nodes)):
+            is_pass = node.target is control.transform_ and node.args[0] == "backward"
+            if not node.users and (is_pass or _is_backward(node)):
+                block.graph.erase_node(node)
+    return program
+
+
+def _is_backward(value: Any) -> bool:
+    source = value.args[0] if isinstance(value, fx.Node) and value.target is operator.getitem else None
+    return isinstance(source, fx.Node) and source.target is control.transform_ and source.args[0] == "backward"
+
+
+def _put_outputs(node: fx.Node) -> None:
+    _, outputs, inputs, _ = node.args
+    assert isinstance(outputs, tuple) and isinstance(inputs, tuple)
+    for user in list(node.users):
+        output: Any = outputs[user.args[1]]  # type: ignore[index]  # each user takes one of them
+        if output in inputs:
+            with node.graph.inserting_before(node):
+                view = node.graph.call_function(torch.ops.aten.alias.default, (output,))
+            view.meta.update(user.meta)
+            output = view
+        user.replace_all_uses_with(output)
+        node.graph.erase_node(user)
+    node.graph.erase_node(node)
+
+
 def _part(structure: Structure, item: Fetch, name: str) -> Structure:
     for step in str(item).split("."):
         while isinstance(structure, (Shared, SameAs)):

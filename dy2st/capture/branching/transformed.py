@@ -106,23 +106,24 @@ def capture(session: Session, function: Any, call: Call, has_aux: bool = False) 
         return _parted(call.name, result) if has_aux else (result, ())
 
     try:
-        _set_grad_mode(session, mode or call.differentiable)
+        set_grad_mode(mode or call.differentiable)
         outcome = run_branch(session, body, ())
     except NeedsRuntimeList:
         raise _writes(session, call.name, "a list that is older") from None
     finally:
         in_flight.in_batch = was_in_batch
-        _set_grad_mode(session, mode)
+        set_grad_mode(mode)
     return _finished(session, call, outcome, mode)
 
 
-def _set_grad_mode(session: Session, on: bool) -> None:
+def set_grad_mode(on: bool) -> None:
+    """Set the grad mode of the capture; nothing is recorded."""
     with quiet():
         torch._C._set_grad_enabled(on)
 
 
 def _finished(session: Session, call: Call, outcome: Outcome, mode: bool) -> Captured:
-    written = next((write for write in outcome.writes.values() if _is_outside(session, write, outcome.start)), None)
+    written = next((write for write in outcome.writes.values() if is_outside(session, write, outcome.start)), None)
     if written is not None:
         raise _writes(session, call.name, str(written.place))
     builder = outcome.builder
@@ -144,7 +145,8 @@ def _finished(session: Session, call: Call, outcome: Outcome, mode: bool) -> Cap
     return Captured(block, align_operands(builder), outputs, besides, spec, aux_spec, has_gradient)
 
 
-def _is_outside(session: Session, write: Write, start: int) -> bool:
+def is_outside(session: Session, write: Write, start: int) -> bool:
+    """Tell whether a block that began at ``start`` writes something that is older."""
     place = write.place
     allocated = session.allocations.allocated_at(place.cell if isinstance(place, CellPlace) else place.owner)
     return allocated is None or allocated < start

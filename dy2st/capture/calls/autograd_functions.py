@@ -11,17 +11,22 @@ import torch
 from torch.autograd import forward_ad
 
 from dy2st import errors
+from dy2st.capture.calls.own_backward import Applied, Attaching
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.environment import written_out
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import abstract_values, lattice, value_types
+from dy2st.capture.types import abstract_values, lattice, tensor_traits, value_types
+from dy2st.capture.unconverted.plain import over_argument
 from dy2st.capture.values.signals import Refused
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, options_of
 from dy2st_runtime.primitives import control
 
 ORIGINAL_APPLY = torch.autograd.Function.__dict__["apply"]
+_OTHER_KINDS = (torch.autograd.function.InplaceFunction, torch.autograd.function.NestedIOFunction)
+_OUTSIDE_OF_TRANSFORMS = frozenset(("attempt", "backward"))
+"""Blocks in which tensors are what they are outside of them."""
 
 
 def apply_itself(function: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
@@ -30,27 +35,40 @@ def apply_itself(function: type[torch.autograd.Function], *args: Any, **kwargs: 
 
 
 def is_application(method: Any) -> bool:
-    """Tell whether a method is ``Function.apply`` of a class."""
+    """Tell whether a method is ``Function.apply`` of a class, as torch has it."""
     owner = method.__self__
-    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and method.__name__ == "apply"
+    if not (isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and method.__name__ == "apply"):
+        return False
+    return not isinstance(method, types.MethodType) or method.__func__ is getattr(ORIGINAL_APPLY, "__func__", None)
 
 
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
-    """Return ``Function.apply``: its own backward is kept by calling it when the program runs.
+    """Return ``Function.apply``: its ``forward`` is captured like any other function, and its backward as a block.
 
-    Where no gradient flows, its ``forward`` is captured like any other function.
+    What no program can do is called as it is when the program runs.
     """
+    union = next((value for value in args if _may_be_tensor(value)), None)
+    if union is not None:
+        return over_argument(session, union, function.apply, args, kwargs)
     refusal = None
-    if _is_plain(function, args, kwargs):
+    if _is_capturable(session, function, args, kwargs):
         attempt = session.blocks.begin_attempt([])
         try:
-            result = _captured_forward(session, function, args, kwargs)
+            result = _captured(session, function, args, kwargs)
         except (errors.CaptureError, Refused, *TRACING_ERRORS) as error:  # it does what no program can
             session.blocks.roll_back(attempt)
             refusal = error
         else:
             session.blocks.commit(attempt)
             return result
+    return _called_as_it_is(session, function, args, kwargs, refusal)
+
+
+def _called_as_it_is(
+    session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any, refusal: BaseException | None
+) -> Any:
+    if refusal is not None and session.request.for_any_call:
+        raise refusal from None
     try:
         with quiet(), session.suspended(), session.checks.unless_raised():
             example = apply_itself(function, *map(session.outside.adopted, args), **kwargs)
@@ -63,6 +81,11 @@ def call_autograd_function(session: Session, function: type[torch.autograd.Funct
     _check_objects(session, function, (*args, *kwargs.values()))
     session.builder.call(control.call_, (function.apply, tuple(args), kwargs), {}, example)
     return example
+
+
+def _may_be_tensor(value: Any) -> bool:
+    """Tell whether an argument is one of several values, and a tensor is among them."""
+    return isinstance(value, TaggedUnion) and any(isinstance(option, torch.Tensor) for option in options_of(value))
 
 
 def _check_objects(session: Session, function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
@@ -86,24 +109,54 @@ def _check_objects(session: Session, function: type[torch.autograd.Function], ar
         waiting += [(part, True) for part in getattr(value, "__dict__", {}).values()]
 
 
-def _is_plain(function: type[torch.autograd.Function], args: Any, kwargs: Any) -> bool:
-    """Tell whether a function is the user's, and no gradient of any kind flows through a call of it."""
-    tensors = [value for value in args if isinstance(value, torch.Tensor)]
-    if any(isinstance(value, TaggedUnion) for value in (*args, *kwargs.values())) or is_skipped(function.forward):
+def _is_capturable(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> bool:
+    """Tell whether a function is the user's, and torch has only its forward and its backward called."""
+    if is_skipped(function.forward) or issubclass(function, _OTHER_KINDS):
         return False
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return False
     if kwargs and not _is_separate(function):
         return False
-    return not torch.is_grad_enabled() or not any(value.requires_grad for value in tensors)
+    return not (_flows(args) and _is_transformed(session))
 
 
-def _captured_forward(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
-    """Return what ``forward`` gives as part of the program."""
+def _is_transformed(session: Session) -> bool:
+    """Tell whether a transform of ``torch.func`` sees what runs now."""
+    return not _OUTSIDE_OF_TRANSFORMS.issuperset(session.transforms)
+
+
+def _flows(args: Any) -> bool:
+    """Tell whether a gradient flows through a call."""
+    return torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in args)
+
+
+def _captured(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:
+    """Return what a function gives as part of the program."""
     is_separate = _is_separate(function)
     given = _with_defaults(function.forward, args, kwargs) if is_separate else tuple(args)
-    needed = tuple(isinstance(value, torch.Tensor) and value.requires_grad for value in given)
-    return session.call(written_out.applied, function, given, needed, is_separate)
+    needed = tuple(isinstance(value, torch.Tensor) and _needs_gradient(session, value) for value in given)
+    if not torch.is_grad_enabled() or not any(needed) or _is_transformed(session):
+        return session.call(written_out.applied, function, given, needed, is_separate)
+    context, result = session.call(written_out.forward_of, function, given, needed, is_separate)
+    parts = result if isinstance(result, tuple) else (result,)
+    if any(isinstance(part, TaggedUnion) for part in parts):
+        raise errors.CaptureError(f"{function.__qualname__}.forward() gives what may be one of several values", session.here())
+    if not any(isinstance(part, torch.Tensor) for part in parts):
+        return result
+    parts = Attaching(session, Applied(function, context, given, tuple(parts))).parts()
+    return parts if isinstance(result, tuple) else parts[0]
+
+
+def _needs_gradient(session: Session, tensor: torch.Tensor) -> bool:
+    """Tell whether an argument requires a gradient.
+
+    Where only the call tells, in a backward pass and in what is saved, the answer is that it may: ``apply`` asks it then.
+    """
+    if session.request.for_any_call and (tensor.is_floating_point() or tensor.is_complex()):
+        return True
+    if not session.transforms:
+        tensor_traits.ask(session, tensor_traits.adopted(session, tensor), tensor_traits.AUTOGRAD)
+    return tensor.requires_grad
 
 
 def _is_separate(function: type[torch.autograd.Function]) -> bool:

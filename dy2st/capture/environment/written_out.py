@@ -103,12 +103,13 @@ def where(predicate: Callable[[Any], Any], function: Callable[[Any], Any], leaf:
 
 
 class Context:
-    """The ``ctx`` of an ``autograd.Function`` from which no gradient is asked."""
+    """The ``ctx`` of an ``autograd.Function``."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
         self.dirty_tensors: tuple[Any, ...] = ()
         self.to_save: tuple[Any, ...] = ()
+        self.non_differentiable: tuple[Any, ...] = ()
         self.materialize_grads = True
 
     @property
@@ -128,15 +129,16 @@ class Context:
         self.dirty_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Do nothing: nothing is differentiable."""
+        """Note which outputs have no gradient."""
+        self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Note it; there are no gradients."""
+        """Note whether the backward pass gets zeros where an output has no gradient."""
         self.materialize_grads = value
 
 
-def applied(function: Any, args: tuple[Any, ...], needed: tuple[bool, ...], is_separate: bool) -> Any:
-    """Return ``autograd.Function.apply`` where no gradient flows."""
+def forward_of(function: Any, args: tuple[Any, ...], needed: tuple[bool, ...], is_separate: bool) -> tuple[Context, Any]:
+    """Return what ``forward`` of an ``autograd.Function`` gives, after the context that it has been called with."""
     context = Context(needed)
     with torch.no_grad():
         if is_separate:
@@ -144,6 +146,13 @@ def applied(function: Any, args: tuple[Any, ...], needed: tuple[bool, ...], is_s
             function.setup_context(context, args, result)
         else:
             result = function.forward(context, *args)
+    return context, result
+
+
+def applied(function: Any, args: tuple[Any, ...], needed: tuple[bool, ...], is_separate: bool) -> Any:
+    """Return ``autograd.Function.apply`` where no gradient flows."""
+    context, result = forward_of(function, args, needed, is_separate)
+    with torch.no_grad():
         if isinstance(result, tuple):
             return tuple([_output(context, args, part) for part in result])
         return _output(context, args, result)

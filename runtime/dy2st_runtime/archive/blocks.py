@@ -19,6 +19,7 @@ from dy2st_runtime.ir.printing import target_name
 from dy2st_runtime.ir.program import Block, Location
 from dy2st_runtime.ir.structure import Leaf, walk
 from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives.gradients import gradients
 from dy2st_runtime.primitives.raising import Recipe, has_own_text
 from dy2st_runtime.primitives.tensor_data import set_data
 
@@ -27,6 +28,13 @@ _MOST_LINKS = 16
 
 _LEAVE = "leave_"
 """The target of an operation of a recording that keeps what has been written until then."""
+
+_GRADIENTS = "gradients"
+_TARGETS: dict[Any, str] = {set_data: DATA_TARGET, gradients: _GRADIENTS}
+"""Functions of Python that a program may call, and that are there wherever it is loaded."""
+_OPTIONS_OF_GRADIENTS = frozenset(
+    ("grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched", "materialize_grads")
+)
 
 
 class BlockWriter:
@@ -58,9 +66,11 @@ class BlockWriter:
     def _node(self, node: fx.Node) -> dict[str, Any]:
         if isinstance(node.args[0] if node.args else None, Leave):
             return self._leave(node)
-        if node.target is control.call_ and node.args[0] is set_data:
-            args = [self._argument(value, node) for value in cast(Any, node.args[1])]
-            return {"name": node.name, "target": DATA_TARGET, "args": args, **self._meta(node)}
+        if node.target is control.call_ and node.args[0] in _TARGETS:
+            _, values, named = cast(Any, node.args)
+            args = [self._argument(value, node) for value in values]
+            kwargs = {"kwargs": {key: self._argument(value, node) for key, value in named.items()}} if named else {}
+            return {"name": node.name, "target": _TARGETS[node.args[0]], "args": args, **kwargs, **self._meta(node)}
         report = frames_to_json(node)
         if report is not None:
             return self._report(node, report)
@@ -271,6 +281,12 @@ class BlockReader:
                     item.field("args").fail("two tensors")
                 assigned: Any = (set_data, args, {})
                 self._define(item, graph.create_node("call_function", control.call_, assigned, {}, name), nodes)
+                continue
+            if item.field("target").value == _GRADIENTS:
+                if len(args) < 3 or not kwargs.keys() <= _OPTIONS_OF_GRADIENTS:
+                    item.field("args").fail("what torch.autograd.grad takes")
+                computed: Any = (gradients, args, kwargs)
+                self._define(item, graph.create_node("call_function", control.call_, computed, {}, name), nodes)
                 continue
             if item.field("target").value == TARGET:
                 reported: Any = (read_frames(item, kwargs), args, kwargs)

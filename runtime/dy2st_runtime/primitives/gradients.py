@@ -1,11 +1,14 @@
-"""``torch.autograd.grad`` in a program, where it depends on the call which inputs have a gradient."""
+"""Gradients in a program: ``torch.autograd.grad`` where it runs, and backward passes of its own that autograd calls later."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 
 def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -23,3 +26,118 @@ def gradients(unsure: Sequence[int], inputs: Sequence[torch.Tensor], *args: Any,
         if results[position] is None:
             results[position] = torch.zeros_like(inputs[position])
     return (*results, *used)
+
+
+class Backward:
+    """A backward pass: it computes the gradients of some inputs from those of outputs.
+
+    Args:
+        function: takes a list for the autocast modes that it opens, what has been saved for it, for each output its gradient (and
+            before that, if there may be none, whether there is one), and the operands; gives a gradient or ``None`` for each input,
+            then 0 for each of the optional ones that is not there.
+        operands: values from around it.
+        optional: the inputs that may have no gradient.
+    """
+
+    def __init__(self, function: Callable[..., tuple[Any, ...]], operands: Sequence[Any], optional: Sequence[int] = ()) -> None:
+        self._function, self._operands, self._optional = function, operands, optional
+
+    def __call__(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[Any], saved: Sequence[torch.Tensor], **options: Any
+    ) -> tuple[torch.Tensor, ...]:
+        """Return the outputs, of which autograd knows from now on that they come from the inputs.
+
+        Args:
+            outputs: computed without a graph.
+            inputs: tensors, and ``None`` for anything else.
+            saved: what autograd keeps for the backward pass.
+            **options: see :class:`Options`.
+        """
+        call = _Call(self, tuple(outputs), tuple(saved), Options(**options))
+        results: tuple[torch.Tensor, ...] = _function(call.options.name, call.options.once).apply(*inputs, call)
+        return results
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the gradients of the inputs; the modes that it may switch inside are put back when it fails half-way."""
+        grad_enabled = torch.is_grad_enabled()
+        open_autocasts: list[Any] = []
+        try:
+            results = self._function(open_autocasts, *values, *self._operands)
+        except BaseException:
+            torch._C._set_grad_enabled(grad_enabled)
+            for mode in reversed(open_autocasts):
+                torch.amp.autocast_mode._exit_autocast(mode)
+            raise
+        if not self._optional:
+            return results
+        count = len(results) - len(self._optional)
+        missing = {position for position, there in zip(self._optional, results[count:]) if not there}
+        return tuple(None if position in missing else value for position, value in enumerate(results[:count]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a backward pass belongs to the graph of autograd.
+
+    Attributes:
+        name: of the function, which its nodes in the graph have.
+        again: the backward pass for where a graph of it is wanted; without one it is the same.
+        once: whether its gradients cannot be differentiated.
+        materialize: whether it gets zeros where an output has no gradient.
+        dirty, apart: the positions of the inputs that have been changed in place, and of the outputs that have no gradient.
+    """
+
+    name: str
+    again: Backward | None = None
+    once: bool = False
+    materialize: bool = True
+    dirty: Sequence[int] = ()
+    apart: Sequence[int] = ()
+
+
+@dataclasses.dataclass
+class _Call:
+    """What a call of the function of autograd gets; it goes with the call."""
+
+    backward: Backward
+    outputs: tuple[torch.Tensor, ...]
+    saved: tuple[torch.Tensor, ...]
+    options: Options
+
+
+class _Graph(torch.autograd.Function):
+    """Puts outputs that have been computed already into the graph; its last argument is a :class:`_Call`."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        call: _Call = args[-1]
+        options = call.options
+        ctx.backward_pass, ctx.again, ctx.saves = call.backward, options.again or call.backward, bool(call.saved)
+        ctx.materializes = options.materialize
+        ctx.save_for_backward(*call.saved)
+        ctx.set_materialize_grads(options.materialize)
+        if options.dirty:
+            ctx.mark_dirty(*(args[position] for position in options.dirty))
+        if options.apart:
+            ctx.mark_non_differentiable(*(call.outputs[position] for position in options.apart))
+        return call.outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        chosen: Backward = ctx.again if torch.is_grad_enabled() else ctx.backward_pass
+        saved = ctx.saved_tensors if ctx.saves else ()
+        given = grads if ctx.materializes else [part for grad in grads for part in _optional(grad)]
+        return (*chosen.run((*saved, *given)), None)
+
+
+class _OnceDifferentiable(_Graph):
+    backward: Any = staticmethod(once_differentiable(_Graph.backward))
+
+
+def _optional(grad: torch.Tensor | None) -> tuple[int, torch.Tensor]:
+    return (0, torch.empty(0)) if grad is None else (1, grad)
+
+
+@functools.lru_cache(maxsize=256)
+def _function(name: str, once: bool) -> type[torch.autograd.Function]:
+    return type(name, (_OnceDifferentiable if once else _Graph,), {})

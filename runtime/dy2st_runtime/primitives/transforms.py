@@ -12,9 +12,11 @@ are, and the transform sees the others.
 | ``vjp`` | aux | the results, what is passed on, then a function from cotangents to gradients |
 | ``vmap`` | in_dims, out_dims, randomness, chunk_size | the results |
 | ``attempt`` | kinds, like | the number of the kind of exception, or 0; its text; the results |
+| ``backward`` | optional | the :class:`~dy2st_runtime.primitives.gradients.Backward` of the function, alone |
 
 An attempt counts the kinds that it is for from 1; ``like`` has the dtypes and ranks of the results, which have no items where it
-raises.
+raises. The block of ``backward`` runs after the program, when autograd asks for gradients: it gets its operands as they are now,
+and its inputs, which are here only like those that it will get, later.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from dy2st_runtime.primitives.gradients import Backward
 
 Function = Callable[..., tuple[Any, ...]]
 
@@ -94,6 +98,10 @@ def _attempt(
         return (number, str(error), *(torch.empty((0,) * rank, dtype=dtype) for dtype, rank in like))
 
 
+def _backward(function: Function, inputs: Sequence[Any], operands: Sequence[Any], optional: Sequence[int] = ()) -> tuple[Any, ...]:
+    return (Backward(function, operands, optional),)
+
+
 def _split(results: tuple[Any, ...], aux: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return results[: len(results) - aux], results[len(results) - aux :]
 
@@ -110,5 +118,6 @@ TRANSFORMS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "vjp": _vjp,
     "vmap": _vmap,
     "attempt": _attempt,
+    "backward": _backward,
 }
 """Every transform by its name; archives rely on the names."""

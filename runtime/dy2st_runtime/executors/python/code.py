@@ -228,14 +228,17 @@ class Writer:
         name, block, inputs, operands = node.args
         assert isinstance(inputs, tuple)
         own, function = _block(block).inputs, self.fresh("block")
-        parameters = [self.register(inner) for inner in own[: len(inputs)]]
-        self.alias(own[len(inputs) :], operands)
-        self.line(f"def {function}({', '.join(parameters)}):")
+        is_later = name == "backward"  # when the registers of what is around it are gone
+        parameters = [self.register(inner) for inner in (own if is_later else own[: len(inputs)])]
+        if not is_later:
+            self.alias(own[len(inputs) :], operands)
+        self.line(f"def {function}({', '.join(['autocasts'] * is_later + parameters)}):")
         self.depth += 1
         self.line(f"return {tuple_text(self.block(_block(block)))}")
         self.depth -= 1
         self.location = node.meta.get("location")
         options = [f", {key}={self.argument(value)}" for key, value in node.kwargs.items()]
+        options += [f", operands={self.argument(operands)}"] * is_later
         apply = self.constant(transformed, "transformed")
         self.line(f"{self.register(node)} = {apply}({name!r}, {function}, {self.argument(inputs)}{''.join(options)})")
 

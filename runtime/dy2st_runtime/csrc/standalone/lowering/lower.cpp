@@ -138,9 +138,23 @@ void Lowering::operation(const Json& node) {
     branch(node);
   } else if (target == "while_") {
     loop(node);
-  } else if (!take_part(node)) {
+  } else if (!take_part(node) && !gradients(node)) {
     call(node);
   }
+}
+
+// The grad mode, a backward pass, and what makes autograd know of one: nobody asks for gradients here, so outputs are what they were.
+bool Lowering::gradients(const Json& node) {
+  const auto& args = node["args"].array();
+  const std::string &target = node["target"].text(), &name = node["name"].text();
+  if (target == "set_grad_enabled") return true;
+  if (target == "transform_" && is_object(args.at(0), "str") && args[0]["str"].text() == "backward") {
+    scope_.results[name] = {constant(Value())};
+    return true;
+  }
+  if (target != "apply_" || value_of(args.at(0)) != constant(Value())) return false;
+  scope_.results[name] = values_of(*sequence(args.at(1)));
+  return true;
 }
 
 // A part of a result that has a register for each.

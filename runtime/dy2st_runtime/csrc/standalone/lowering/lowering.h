@@ -74,6 +74,7 @@ class Lowering {
   void release(const std::vector<std::pair<size_t, size_t>>& steps, const Registers& kept);
   void operation(const Json& node);
   bool take_part(const Json& node);
+  bool gradients(const Json& node);
   void branch(const Json& node);
   void loop(const Json& node);
   void leave(const Registers& sources, const Registers& targets, const std::set<int32_t>& dying);
