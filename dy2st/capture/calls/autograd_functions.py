@@ -20,7 +20,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values, lattice, tensor_traits, value_types
 from dy2st.capture.unconverted.plain import over_argument
 from dy2st.capture.values.signals import Refused
-from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, options_of
+from dy2st.capture.values.symbolic import CAPTURE_VALUES, TaggedUnion, options_of, with_option
 from dy2st_runtime.primitives import control
 
 ORIGINAL_APPLY = torch.autograd.Function.__dict__["apply"]
@@ -138,12 +138,18 @@ def _captured(session: Session, function: type[torch.autograd.Function], args: A
     if not torch.is_grad_enabled() or not any(needed) or _is_transformed(session):
         return session.call(written_out.applied, function, given, needed, is_separate)
     context, result = session.call(written_out.forward_of, function, given, needed, is_separate)
+    return _attached(session, Applied(function, context, given, ()), result)
+
+
+def _attached(session: Session, applied: Applied, result: Any) -> Any:
+    """Return what a function has given, of which autograd knows where it comes from."""
     parts = result if isinstance(result, tuple) else (result,)
-    if any(isinstance(part, TaggedUnion) for part in parts):
-        raise errors.CaptureError(f"{function.__qualname__}.forward() gives what may be one of several values", session.here())
+    union = next((part for part in parts if _may_be_tensor(part)), result if isinstance(result, TaggedUnion) else None)
+    if union is not None:
+        return session.over(union, lambda option: _attached(session, applied, with_option(result, union, option)))
     if not any(isinstance(part, torch.Tensor) for part in parts):
         return result
-    parts = Attaching(session, Applied(function, context, given, tuple(parts))).parts()
+    parts = Attaching(session, dataclasses.replace(applied, parts=tuple(parts))).parts()
     return parts if isinstance(result, tuple) else parts[0]
 
 

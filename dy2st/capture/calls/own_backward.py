@@ -28,7 +28,7 @@ from dy2st.capture.session.regions import Outcome
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values, tensor_traits, value_types
 from dy2st.capture.values.signals import NeedsRuntimeList
-from dy2st.capture.values.symbolic import RuntimeFunction, TaggedUnion
+from dy2st.capture.values.symbolic import RuntimeFunction, TaggedUnion, options_of
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.gradients import Backward
 
@@ -79,7 +79,7 @@ class Attaching:
         self._inputs = [adopted(value) if isinstance(value, torch.Tensor) else None for value in applied.args]
         self._positions = [position for position, part in enumerate(applied.parts) if isinstance(part, torch.Tensor)]
         self._outputs = [adopted(applied.parts[position]) for position in self._positions]
-        self._saved = [adopted(value) for value in applied.context.to_save if value is not None]
+        self._saved = [adopted(part) for value in applied.context.to_save for part in options_of(value) if part is not None]
         self._options = self._told()
         self._there: list[Sequence[bool | None]] = []
         self._results: Sequence[torch.Tensor] = ()
@@ -159,7 +159,7 @@ class Attaching:
             grads = [self._gradient(part, again, leaves) for part in self._applied.parts]
             for leaf in leaves:
                 session.builder.bind(leaf, session.builder.placeholder("grad", leaf))
-            return session.call(_method(self._applied.function), self._applied.context, *grads)
+            return self._taken_apart(session.call(_method(self._applied.function), self._applied.context, *grads))
 
         asked, session.traits.asks_strides = session.traits.asks_strides, False
         session.transforms.append("backward")
@@ -194,20 +194,25 @@ class Attaching:
         written = next((write for write in outcome.writes.values() if is_outside(session, write, outcome.start)), None)
         if written is not None:
             raise self._refused(f"writes {written.place} in its backward, which is outside of it")
-        grads = [None] * len(self._inputs) if outcome.dead else self._of_inputs(outcome.result)
+        grads, tags, optional = ((None,) * len(self._inputs), (), ()) if outcome.dead else outcome.result
+        block = builder.finish((*grads, *tags))
+        operands = align_operands(builder)
+        like = session.builder.argument((*self._saved, *self._like(leaves)))
+        options = {"optional": optional} if optional else {}
+        node = session.builder.call_raw(control.transform_, ("backward", block, like, operands), options)
+        value = RuntimeFunction()
+        session.builder.bind((value,), node)
+        there = [None if position in optional else grad is not None for position, grad in enumerate(grads)]
+        return _Pass(value, there)
+
+    def _taken_apart(self, result: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[int, ...]]:
+        """Return the gradient of each argument, whether each of those that may be missing is there, and which these are."""
+        grads = self._of_inputs(result)
         tags: dict[int, Any] = {}
         for position, grad in enumerate(grads):
             if isinstance(grad, TaggedUnion):
                 tags[position], grads[position] = self._optional(grad)
-        block = builder.finish((*grads, *tags.values()))
-        operands = align_operands(builder)
-        like = session.builder.argument((*self._saved, *self._like(leaves)))
-        options = {"optional": tuple(tags)} if tags else {}
-        node = session.builder.call_raw(control.transform_, ("backward", block, like, operands), options)
-        value = RuntimeFunction()
-        session.builder.bind((value,), node)
-        there = [None if position in tags else grad is not None for position, grad in enumerate(grads)]
-        return _Pass(value, there)
+        return tuple(grads), tuple(tags.values()), tuple(tags)
 
     def _of_inputs(self, result: Any) -> list[Any]:
         """Return the gradient of each argument.
