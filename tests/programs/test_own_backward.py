@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -464,3 +465,28 @@ def test_a_second_backward_without_a_graph_is_eagers_error():
 def test_the_name_of_the_function_is_in_the_graph():
     y = dy2st.to_static(lambda x: Exponential.apply(x))(vec(1, 2, 3, grad=True))
     assert type(y.grad_fn).__name__ == "ExponentialBackward"
+
+
+class Failing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        if g.sum() > 100:
+            raise NotImplementedError("gradients this large")
+        return g.view(2, -1).sum(0)  # two rows
+
+
+@pytest.mark.parametrize("backend", ["python", "native"])
+def test_what_a_backward_raises_names_the_users_line(backend):
+    static = dy2st.to_static(lambda x: Failing.apply(x), backend=backend)
+    x = vec(1, 2, 3, grad=True)
+    with pytest.raises(RuntimeError, match="shape.*invalid") as raised:
+        static(x).sum().backward()
+    (note,) = raised.value.__notes__
+    assert re.search(r"raised by the program at File .*test_own_backward.py.*, in backward", note)
+    with pytest.raises(NotImplementedError, match="this large"):
+        (static(x) * 100).sum().backward()
+    assert torch.is_grad_enabled()

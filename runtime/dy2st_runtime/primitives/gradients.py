@@ -37,10 +37,17 @@ class Backward:
             then 0 for each of the optional ones that is not there.
         operands: values from around it.
         optional: the inputs that may have no gradient.
+        tell: says in an exception of the function which line of the user's has raised it.
     """
 
-    def __init__(self, function: Callable[..., tuple[Any, ...]], operands: Sequence[Any], optional: Sequence[int] = ()) -> None:
-        self._function, self._operands, self._optional = function, operands, optional
+    def __init__(
+        self,
+        function: Callable[..., tuple[Any, ...]],
+        operands: Sequence[Any],
+        optional: Sequence[int] = (),
+        tell: Callable[[BaseException, Callable[..., Any]], None] | None = None,
+    ) -> None:
+        self._function, self._operands, self._optional, self._tell = function, operands, optional, tell
 
     def __call__(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[Any], saved: Sequence[torch.Tensor], **options: Any
@@ -63,10 +70,12 @@ class Backward:
         open_autocasts: list[Any] = []
         try:
             results = self._function(open_autocasts, *values, *self._operands)
-        except BaseException:
+        except BaseException as error:
             torch._C._set_grad_enabled(grad_enabled)
             for mode in reversed(open_autocasts):
                 torch.amp.autocast_mode._exit_autocast(mode)
+            if self._tell is not None:
+                self._tell(error, self._function)
             raise
         if not self._optional:
             return results

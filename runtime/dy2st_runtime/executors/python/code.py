@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import keyword
 import math
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from torch import fx
 
 from dy2st_runtime.errors import ProgramError
 from dy2st_runtime.executors.python.factories import below_autograd, is_factory
+from dy2st_runtime.executors.python.later import tell_later
 from dy2st_runtime.executors.python.operations import OPERATIONS
 from dy2st_runtime.executors.python.wide_numbers import OF_ANY_SIZE
 from dy2st_runtime.ir.program import Block, Location, Program
@@ -238,7 +240,9 @@ class Writer:
         self.depth -= 1
         self.location = node.meta.get("location")
         options = [f", {key}={self.argument(value)}" for key, value in node.kwargs.items()]
-        options += [f", operands={self.argument(operands)}"] * is_later
+        if is_later:
+            telling = self.constant(functools.partial(tell_later, self.lines), "tell")
+            options.append(f", operands={self.argument(operands)}, tell={telling}")
         apply = self.constant(transformed, "transformed")
         self.line(f"{self.register(node)} = {apply}({name!r}, {function}, {self.argument(inputs)}{''.join(options)})")
 
