@@ -14,6 +14,7 @@ from dy2st import errors
 from dy2st.capture.calls.own_backward import Applied, Attaching
 from dy2st.capture.diagnostics.attribution import TRACING_ERRORS, is_about_abstracts
 from dy2st.capture.environment import written_out
+from dy2st.capture.environment.tracking import PATCH_MARK
 from dy2st.capture.environment.users_code import is_skipped
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
@@ -39,7 +40,8 @@ def is_application(method: Any) -> bool:
     owner = method.__self__
     if not (isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and method.__name__ == "apply"):
         return False
-    return not isinstance(method, types.MethodType) or method.__func__ is getattr(ORIGINAL_APPLY, "__func__", None)
+    written = getattr(method, "__func__", None)  # in C since torch 2.15, without one
+    return written is getattr(ORIGINAL_APPLY, "__func__", None) or hasattr(written, PATCH_MARK)
 
 
 def call_autograd_function(session: Session, function: type[torch.autograd.Function], args: Any, kwargs: Any) -> Any:

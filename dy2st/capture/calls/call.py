@@ -57,7 +57,7 @@ from dy2st.capture.texts.marks import TEXTS
 from dy2st.capture.torch_functions.broadcasting import BROADCASTING
 from dy2st.capture.torch_functions.mode_stack import own_mode_stack
 from dy2st.capture.torch_functions.names import as_torch_names
-from dy2st.capture.unconverted import islands, opaque, variables
+from dy2st.capture.unconverted import islands, opaque, variables, with_callbacks
 from dy2st.capture.unconverted.islands import blamed
 from dy2st.capture.unconverted.looked_into import WITHOUT_ORDER, looked_into
 from dy2st.capture.unconverted.plain import call_plain, over_argument, replaced, union_among
@@ -235,7 +235,15 @@ def _call_function(session: Session, function: types.FunctionType, args: Any, kw
         return call_plain(session, function, args, kwargs)
     if is_skipped(function):
         session.blocks.key_orders.asks_within((args, kwargs))
-        return call_plain(session, function, args, kwargs)
+        plainly = functools.partial(call_plain, session, function, args, kwargs)
+        if not with_callbacks.applies(session, function, args, kwargs):
+            return plainly()
+        converted = functools.partial(_call_converted, session, function, args, kwargs, of_class)
+        return with_callbacks.call(session, function, args, kwargs, plainly, converted)
+    return _call_converted(session, function, args, kwargs, of_class)
+
+
+def _call_converted(session: Session, function: types.FunctionType, args: Any, kwargs: Any, of_class: bool) -> Any:
     with blamed(session, function):
         converted = session.operators.convert(function)
     if converted is None:

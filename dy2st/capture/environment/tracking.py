@@ -163,7 +163,8 @@ class Tracker:
             self._method(value, source)
         elif isinstance(value, plain_values.IDENTITIES) or type(value) in plain_values.DESCRIBING:
             written = getattr(value, PATCH_MARK, None) if isinstance(value, types.FunctionType) else None
-            self.guards.same(source, written if isinstance(written, types.FunctionType) else value)
+            if written is not True:  # a capture's own stands in its place
+                self.guards.same(source, value if written is None else written)
             self._objects.setdefault(id(value), (value, source))
         elif type(value) in (set, collections.deque) or id(value) in self.given:
             if not self._is_known(value, source):

@@ -96,6 +96,7 @@ class Session:
         recorder: the dispatch mode that records.
         open_autocasts: nodes of the autocast contexts that the code is in.
         sites: what became of each control-flow statement.
+        converting_library: how many functions of torch run that are converted, since they run as they are written otherwise.
         transforms: the names of the transforms of ``torch.func`` around the code that runs.
         asked: what the user's code asked about the mode of the call, with the line that asked first.
     """
@@ -127,6 +128,7 @@ class Session:
         self.open_autocasts: list[Any] = []
         self.sites: dict[tuple[str, int, str], Site] = {}
         self.transforms: list[str] = []
+        self.converting_library = 0
         self.asked: dict[str, Location | None] = {}
 
     # -- where we are ------------------------------------------------------------------------------------------------------

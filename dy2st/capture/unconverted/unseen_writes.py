@@ -133,6 +133,30 @@ def _note(session: Session, value: Any, held: Any) -> None:
         place.write(now)
 
 
+def put_back(before: Iterable[tuple[Any, Any]]) -> bool:
+    """Put back what objects held; returns whether any held something else.
+
+    Args:
+        before: the objects, with copies of what they held (see :func:`reached`).
+    """
+    results = [_put_back(value, held) for value, held in before]
+    return any(results)
+
+
+def _put_back(value: Any, held: Any) -> bool:
+    if isinstance(value, _CONTAINERS):
+        place = ContentsPlace(value)
+        if _same(held, place.read()):
+            return False
+        place.write(held)
+        return True
+    now = _attributes(value) or {}
+    changed = [name for name in {**held, **now} if held.get(name, MISSING) is not now.get(name, MISSING)]
+    for name in changed:
+        AttributePlace(value, name).write(held.get(name, MISSING))
+    return bool(changed)
+
+
 def _note_attributes(
     session: Session, value: Any, held: dict[str, Any], attributes: Callable[[Any], dict[str, Any] | None] = _attributes
 ) -> None:

@@ -12,7 +12,7 @@ are, and the transform sees the others.
 | ``vjp`` | aux | the results, what is passed on, then a function from cotangents to gradients |
 | ``vmap`` | in_dims, out_dims, randomness, chunk_size | the results |
 | ``attempt`` | kinds, like | the number of the kind of exception, or 0; its text; the results |
-| ``backward`` | optional; of the executor: operands, tell | the :class:`~dy2st_runtime.primitives.gradients.Backward` of the function, alone |
+| ``backward`` | optional, and what the executor adds | the function's :class:`~dy2st_runtime.primitives.gradients.Backward` |
 
 An attempt counts the kinds that it is for from 1; ``like`` has the dtypes and ranks of the results, which have no items where it
 raises. The block of ``backward`` runs after the program, when autograd asks for gradients: it gets its operands as they are now,
