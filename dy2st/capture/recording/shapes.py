@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sympy
@@ -205,8 +205,8 @@ class CaptureShapes(ShapeEnv):
         ranges, reasons = self.var_to_range, self.var_to_range_sloc
         for name, value in facts.items():
             setattr(self, name, copy.copy(value))
-        for symbol, known in ranges.items():  # symbols made since may be those of state that was first read there
-            self.var_to_range.setdefault(symbol, self._first_ranges.get(symbol, known))
+        for symbol in _since(ranges, facts["var_to_range"]):  # those of state may have been read there first
+            self.var_to_range.setdefault(symbol, self._first_ranges.get(symbol, ranges[symbol]))
             self.var_to_range_sloc.setdefault(symbol, reasons[symbol])
         self._version_counter += 1  # torch keeps answers until this changes, and sees facts that come only
         self._forget_answers()
@@ -238,6 +238,13 @@ class CaptureShapes(ShapeEnv):
     def fresh_bool(self) -> Any:
         """Return a new symbolic bool."""
         return self.create_unbacked_symbool()
+
+
+def _since(symbols: dict[Any, Any], known: dict[Any, Any]) -> Iterator[Any]:
+    """Return the symbols after those that are known: they come in the order in which they are made."""
+    last = next(reversed(known), None)
+    first = len(known) if known and next(itertools.islice(symbols, len(known) - 1, None), None) is last else 0
+    return itertools.islice(symbols, first, None)
 
 
 def _expression(number: Any) -> sympy.Basic | None:
