@@ -490,3 +490,58 @@ def test_what_a_backward_raises_names_the_users_line(backend):
     with pytest.raises(NotImplementedError, match="this large"):
         (static(x) * 100).sum().backward()
     assert torch.is_grad_enabled()
+
+
+class WithoutGraph(torch.autograd.Function):
+    """All of its backward is in one mode, whichever it is called in."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        with torch.no_grad():
+            if g.sum() > 0:
+                g = g * 2
+            with torch.enable_grad():
+                y = x.detach().requires_grad_()
+                (h,) = torch.autograd.grad((y**3).sum(), y)
+            return g * h
+
+
+class Asking(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        on = torch.is_grad_enabled()
+        with torch.enable_grad():
+            return g * x * (2 if on else 1)
+
+
+@pytest.mark.parametrize(("function", "count"), [(WithoutGraph, 1), (Asking, 2), (Exponential, 2)], ids=lambda case: str(case))
+def test_a_backward_that_does_the_same_in_both_grad_modes_is_captured_once(function, count, monkeypatch):
+    from dy2st.capture.calls import own_backward
+
+    calls = []
+    backward = own_backward.Attaching._backward
+    monkeypatch.setattr(own_backward.Attaching, "_backward", lambda self, again: calls.append(again) or backward(self, again))
+
+    def program(x):
+        return function.apply(x)
+
+    static = agree(program, signs(grad=True))
+    assert len(calls) == count
+    x = vec(1, 2, 3, grad=True)
+    for create_graph in (False, True):
+        expected, got = (torch.autograd.grad((f(x) * x).sum(), x, create_graph=create_graph)[0] for f in (program, static))
+        assert torch.equal(expected, got)
+        assert expected.requires_grad == got.requires_grad
+        assert torch.is_grad_enabled()

@@ -162,7 +162,9 @@ def _needs_gradient(session: Session, tensor: torch.Tensor) -> bool:
     """
     if session.request.for_any_call and (tensor.is_floating_point() or tensor.is_complex()):
         return True
-    if not session.transforms:
+    if session.transforms:
+        session.traits.asked.add(tensor_traits.AUTOGRAD)
+    else:
         tensor_traits.ask(session, tensor_traits.adopted(session, tensor), tensor_traits.AUTOGRAD)
     return tensor.requires_grad
 

@@ -22,6 +22,7 @@ from dy2st import errors
 from dy2st.capture.attributes.attributes import attr
 from dy2st.capture.branching.branch import run_branch
 from dy2st.capture.branching.transformed import is_outside, kind_of, set_grad_mode
+from dy2st.capture.calls.grad_regions import in_other_mode
 from dy2st.capture.recording.block import align_operands
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.regions import Outcome
@@ -29,6 +30,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.types import abstract_values, tensor_traits, value_types
 from dy2st.capture.values.signals import NeedsRuntimeList
 from dy2st.capture.values.symbolic import RuntimeFunction, TaggedUnion, options_of
+from dy2st_runtime.ir.program import Block
 from dy2st_runtime.primitives import control
 from dy2st_runtime.primitives.gradients import Backward
 
@@ -58,11 +60,20 @@ class _Pass:
 
     Attributes:
         value: stands for it.
+        block, operands: what it is.
+        like: values that are what its inputs will be.
+        optional: the arguments that may have no gradient.
         there: for each argument whether it has a gradient, ``None`` where the program decides that.
+        asks: whether its code has asked for the grad mode, or whether tensors require gradients.
     """
 
     value: RuntimeFunction
+    block: Block
+    operands: tuple[Any, ...]
+    like: tuple[Any, ...]
+    optional: tuple[int, ...]
     there: Sequence[bool | None]
+    asks: bool
 
 
 class Attaching:
@@ -89,7 +100,7 @@ class Attaching:
         self._attach()
         once = _of_once_differentiable(self._applied.function)
         first = self._backward(False)
-        again = None if once else self._backward(True)
+        again = None if once else self._in_other_mode(first) or self._backward(True)
         self._there += [result.there for result in (first, again) if result is not None]
         if again is not None:
             self._options["again"] = again.value
@@ -162,6 +173,9 @@ class Attaching:
             return self._taken_apart(session.call(_method(self._applied.function), self._applied.context, *grads))
 
         asked, session.traits.asks_strides = session.traits.asks_strides, False
+        before = session.traits.asked.copy(), session.asked
+        session.traits.asked.clear()
+        session.asked = {}
         session.transforms.append("backward")
         try:
             set_grad_mode(again)
@@ -172,9 +186,17 @@ class Attaching:
             session.transforms.pop()
             set_grad_mode(mode)
             asked, session.traits.asks_strides = session.traits.asks_strides, asked
+            asks = bool(session.asked) or tensor_traits.AUTOGRAD in session.traits.asked
+            session.traits.asked |= before[0]
+            session.asked = {**session.asked, **before[1]}
         if asked:
             raise self._refused("asks in its backward how a gradient lies in memory")
-        return self._finished(outcome, leaves)
+        return self._finished(outcome, leaves, asks)
+
+    def _in_other_mode(self, first: _Pass) -> _Pass | None:
+        """Return the same backward pass for where its gradients are to be differentiated, if it is as good as the same."""
+        block = None if first.asks else in_other_mode(first.block)
+        return None if block is None else self._recorded(dataclasses.replace(first, block=block))
 
     def _gradient(self, part: Any, again: bool, leaves: list[Any]) -> Any:
         """Return what stands for the gradient of an output, made of some leaves."""
@@ -189,21 +211,24 @@ class Attaching:
         options = value_types.TaggedUnionType((_NONE, kind))
         return abstract_values.fresh(kind if self._applied.context.materialize_grads else options, self._session, leaves)
 
-    def _finished(self, outcome: Outcome, leaves: list[Any]) -> _Pass:
+    def _finished(self, outcome: Outcome, leaves: list[Any], asks: bool) -> _Pass:
         session, builder = self._session, outcome.builder
         written = next((write for write in outcome.writes.values() if is_outside(session, write, outcome.start)), None)
         if written is not None:
             raise self._refused(f"writes {written.place} in its backward, which is outside of it")
         grads, tags, optional = ((None,) * len(self._inputs), (), ()) if outcome.dead else outcome.result
         block = builder.finish((*grads, *tags))
-        operands = align_operands(builder)
         like = session.builder.argument((*self._saved, *self._like(leaves)))
-        options = {"optional": optional} if optional else {}
-        node = session.builder.call_raw(control.transform_, ("backward", block, like, operands), options)
-        value = RuntimeFunction()
-        session.builder.bind((value,), node)
         there = [None if position in optional else grad is not None for position, grad in enumerate(grads)]
-        return _Pass(value, there)
+        return self._recorded(_Pass(RuntimeFunction(), block, align_operands(builder), like, optional, there, asks or outcome.dead))
+
+    def _recorded(self, given: _Pass) -> _Pass:
+        """Record a backward pass, as another value."""
+        builder, value = self._session.builder, RuntimeFunction()
+        options = {"optional": given.optional} if given.optional else {}
+        node = builder.call_raw(control.transform_, ("backward", given.block, given.like, given.operands), options)
+        builder.bind((value,), node)
+        return dataclasses.replace(given, value=value)
 
     def _taken_apart(self, result: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[int, ...]]:
         """Return the gradient of each argument, whether each of those that may be missing is there, and which these are."""

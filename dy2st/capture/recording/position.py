@@ -14,6 +14,7 @@ from dy2st import errors
 from dy2st_runtime.ir.program import Location
 
 _PACKAGE = os.path.join(os.path.dirname(errors.__file__), "")
+_GRAD_MODE = torch.no_grad.__enter__.__code__.co_filename
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
@@ -69,6 +70,17 @@ class Position:
             frame = frame.f_back
         code = (frame.f_back or frame).f_code
         return code.co_name == "_call_plain" or not code.co_filename.startswith(_PACKAGE)
+
+    def leaves_grad_mode(self) -> bool:
+        """Tell whether the grad mode that is switched now is put back by a context manager of torch at its end."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+            frame = frame.f_back
+        while frame.f_code.co_filename == _GRAD_MODE and frame.f_back is not None:
+            if frame.f_code.co_name == "__exit__":
+                return True
+            frame = frame.f_back
+        return False
 
     def asked_by_torch(self) -> bool:
         """Tell whether what is asked now is asked by code of torch: it chooses between operators that give the same."""

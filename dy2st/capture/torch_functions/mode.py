@@ -90,7 +90,7 @@ def _check_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
 
 @handles_torch(torch._C._set_grad_enabled)
 def _set_grad_enabled(session: Session, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    session.builder.call(func, args)
+    session.builder.call(func, args).meta["leaves"] = session.position.leaves_grad_mode()
     return func(*args, **kwargs)
 
 
