@@ -46,11 +46,14 @@ def _ends(block: Block) -> set[fx.Node] | None:
 
 
 def _is_balanced(block: Block) -> bool:
+    """Tell whether a nested block leaves the mode as it was; one that raises has left all modes before."""
+    if any(node.target is control.raise_ for node in block.graph.nodes):
+        return True
     depth = 0
     for node in block.graph.nodes:
         if node.target is _SWITCH:
             depth += -1 if node.meta.get(LEAVES) else 1
-        if depth < 0 or node.target is control.raise_ or any(not _is_balanced(inner) for inner in node_blocks(node)):
+        if depth < 0 or any(not _is_balanced(inner) for inner in node_blocks(node)):
             return False
     return depth == 0
 
