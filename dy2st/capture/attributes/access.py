@@ -23,7 +23,7 @@ from dy2st.capture.attributes.runtime_items import is_runtime, item_at_runtime, 
 from dy2st.capture.branching import keys, lookup, optional, unions
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if, capture_if_exp
-from dy2st.capture.containers import lists, tuples
+from dy2st.capture.containers import list_tensors, lists, tuples
 from dy2st.capture.environment.sources import behind
 from dy2st.capture.environment.standard_library import is_followed_class
 from dy2st.capture.environment.users_code import as_written, has_own, is_users_function, user_method
@@ -125,7 +125,7 @@ def _item(session: Session, value: Any, key: Any) -> Any:
     if isinstance(value, (list, tuple, str, bytes)) and is_users_function(as_written(getattr(type(key), "__index__", None))):
         key = session.call(python.index, key)
     if isinstance(value, (torch.Tensor, types.GenericAlias)):
-        return value[lists.as_index(session, key)]
+        return value[list_tensors.as_index(session, key)]
     at_runtime = lookup.is_runtime(key) if isinstance(value, lookup.MAPPINGS) else is_runtime(key)
     if at_runtime and not is_users_function(getattr(type(value), "__getitem__", None)):
         return item_at_runtime(session, value, key)
@@ -236,7 +236,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 def _set_item(session: Session | None, target: Any, key: Any, value: Any) -> None:
     target, key = behind(target), lookup.known(key)
     if session is None or isinstance(target, torch.Tensor):
-        target[key if session is None else lists.as_index(session, key)] = value
+        target[key if session is None else list_tensors.as_index(session, key)] = value
         return
     key = lookup.by_identity(session, target, key)
     known = session.lists.of(target)

@@ -19,10 +19,9 @@ from dy2st.capture.branching import keys, unions
 from dy2st.capture.objects import cells
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current
-from dy2st.capture.types import absent_attributes
 from dy2st.capture.values import storage
-from dy2st.capture.values.abstract_objects import AbstractObject
-from dy2st.capture.values.symbolic import TaggedUnion, may_be_undefined
+from dy2st.capture.values.abstract_objects import Represents
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
 from dy2st.errors import CaptureError
 from dy2st_runtime.primitives.cells import Cell
@@ -55,8 +54,8 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     Args:
         setter: what was called for it, where that is no statement.
     """
-    if isinstance(target, AbstractObject):
-        _refused_as_eager(target, lambda real: setattr(real, name, value))
+    if isinstance(target, (Represents, *SYMBOLIC_NUMBERS)):
+        _refused_as_eager(session, target, lambda real: setattr(real, name, value))
     if _of_user(session, target, name, "fset", "__set__", value):
         return
     if isinstance(target, torch.nn.Module) and storage.is_kept_by_option(target, name, value):
@@ -85,10 +84,10 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     _taken_out(session, held_in, name)
 
 
-def _refused_as_eager(target: AbstractObject, change: Callable[[Any], None]) -> None:
-    """Refuse as eager does: sets, deques and tuples have no attributes that may change: raise what such an object raises."""
+def _refused_as_eager(session: Session, target: Any, change: Callable[[Any], None]) -> None:
+    """Refuse as eager does: what is represented has no attributes that may change: raise what such an object raises."""
     try:
-        change(absent_attributes.example(target))
+        change(target.example if isinstance(target, Represents) else session.call(type, target)())
     except AttributeError as error:
         raise raised(error.with_traceback(None)) from None
 
@@ -143,8 +142,8 @@ def del_attr(target: Any, name: str) -> None:
 
 def remove(session: Session, target: Any, name: str, deleter: Callable[[Any, str], None] = delattr) -> None:
     """Do what ``object.__delattr__`` does."""
-    if isinstance(target, AbstractObject):
-        _refused_as_eager(target, lambda real: delattr(real, name))
+    if isinstance(target, (Represents, *SYMBOLIC_NUMBERS)):
+        _refused_as_eager(session, target, lambda real: delattr(real, name))
     described = storage.of_class(type(target), name)
     if _of_user(session, target, name, "fdel", "__delete__"):
         return

@@ -18,6 +18,7 @@ from dy2st.capture.environment.sources import Source
 from dy2st.capture.objects import cells
 from dy2st.capture.session.session import Session
 from dy2st.capture.values import storage
+from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import TaggedUnion, Undefined, may_be_undefined
 from dy2st.capture.writes.places import AttributePlace
@@ -75,6 +76,8 @@ def names(session: Session, value: Any) -> list[str]:
     Raises:
         CaptureError: an attribute is there on some ways only.
     """
+    if isinstance(value, Represents):
+        return dir(value.example)
     for owner in (value, *(value.__mro__ if isinstance(value, type) else type(value).__mro__)):
         source = source_of(session, owner) if storage.table_of(owner) is not None or isinstance(owner, type) else None
         if source is None:

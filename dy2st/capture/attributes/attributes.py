@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dy2st.capture.attributes import tensor_attributes
+from dy2st.capture.attributes import number_attributes, tensor_attributes
 from dy2st.capture.attributes.class_attributes import (
     after,
     of_class,
@@ -38,7 +38,7 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.torch_functions import differentiation
 from dy2st.capture.types import absent_attributes, tensor_traits
-from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, TaggedUnion
@@ -65,12 +65,14 @@ def attr(value: Any, name: str) -> Any:
 
 def _attr(session: Session, value: Any, name: str) -> Any:
     value = holder_of(session, value, name)
-    if isinstance(value, SYMBOLIC_NUMBERS) or (isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name)):
+    if isinstance(value, SYMBOLIC_NUMBERS):
+        return number_attributes.read(session, value, name)
+    if isinstance(value, torch.Tensor) and not tensor_attributes.is_users(value, name):
         return _of_tensor(session, value, name)
     if session.iterators.is_spent(value):
         raise spent(session)
-    if isinstance(value, AbstractObject) and not hasattr(absent_attributes.stood_for(value), name):
-        raise raised(absent_attributes.error(value, name))
+    if isinstance(value, Represents):
+        return _of_represented(session, value, name)
     kind = open_class(value, name)
     if kind is not None:
         return over_class(session, kind, name, lambda: attr(value, name))
@@ -80,16 +82,31 @@ def _attr(session: Session, value: Any, name: str) -> Any:
     return plain(session, value, name) if own_way is None else _by_own_way(session, own_way, value, name)
 
 
-def _of_tensor(session: Session, value: Any, name: str) -> Any:
-    """Return an attribute of a tensor or number."""
-    if name in tensor_traits.OF_AUTOGRAD and isinstance(value, torch.Tensor):
+def _of_represented(session: Session, value: Represents, name: str) -> Any:
+    """Return an attribute of what represents an object."""
+    if not hasattr(value.example, name):
+        raise raised(absent_attributes.error(value, name))
+    if name in ("__class__", "__doc__"):
+        return getattr(value.example, name)
+    if not hasattr(value, name):
+        raise CaptureError(
+            f"the attribute {name!r} of a {type(value.example).__name__} that the static function makes",
+            session.here(),
+            fix="loop over it, or keep what it gives in a list",
+        )
+    return plain(session, value, name)
+
+
+def _of_tensor(session: Session, value: torch.Tensor, name: str) -> Any:
+    """Return an attribute of a tensor."""
+    if name in tensor_traits.OF_AUTOGRAD:
         session.note_question("whether a tensor requires a gradient")
         return tensor_traits.read(session, value, name)
-    if name == "grad" and isinstance(value, torch.Tensor):
+    if name == "grad":
         return differentiation.gradient(session, value)
-    if name == "_version" and isinstance(value, torch.Tensor):
+    if name == "_version":
         return session.number(torch.ops.aten._version.default, (session.outside.adopted(value),), "int")
-    if isinstance(value, torch.Tensor) and tensor_traits.is_of_abstracts(value, name):
+    if tensor_traits.is_of_abstracts(value, name):
         raise raised(absent_attributes.error(value, name))
     if name in ("_base", "_is_view") and session.fakes.is_abstract(value) and tensor_traits.has_no_operation(value):
         raise CaptureError(
@@ -98,8 +115,6 @@ def _of_tensor(session: Session, value: Any, name: str) -> Any:
             session.here(),
             fix="ask where the view is made, or outside of the static function",
         )
-    if isinstance(value, torch.SymFloat):
-        session.call(isinstance, value, int)  # each kind of number has other attributes
     return getattr(value, name) if name != "__class__" else session.call(type, value)
 
 
@@ -153,8 +168,10 @@ def has_attr(value: Any, name: str) -> Any:
         return over_class(session, kind, name, lambda: has_attr(value, name))
     if isinstance(value, torch.Tensor) and tensor_traits.is_of_abstracts(value, name):
         return False
-    if isinstance(value, AbstractObject):
-        return hasattr(absent_attributes.stood_for(value), name)
+    if isinstance(value, Represents):
+        return hasattr(value.example, name)
+    if isinstance(value, SYMBOLIC_NUMBERS):
+        return number_attributes.has(session, value, name)
     own = sometimes(value, name)
     if own is not None and not has_other(value, name):
         return unions.presence(own)

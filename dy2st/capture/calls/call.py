@@ -64,7 +64,7 @@ from dy2st.capture.unconverted.plain import call_plain, over_argument, replaced,
 from dy2st.capture.unconverted.without_source import with_converted_callees
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
-from dy2st.capture.values.symbolic import TaggedUnion, options_of
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion, options_of
 from dy2st.capture.writes.places import ItemPlace
 
 MAKES_TEXTS_FOR_USER = True
@@ -185,6 +185,8 @@ def _call_module(session: Session, function: torch.nn.Module, args: Any, kwargs:
 def _call_unbound(session: Session, function: Any, args: Any, kwargs: Any) -> Any:
     """Return ``dict.get(d, key)``: a method of a class written in C, with the object as the first argument."""
     owner = args[0] if args else None
+    if isinstance(owner, SYMBOLIC_NUMBERS) and issubclass(call(type, owner), function.__objclass__):
+        return call(attr(owner, function.__name__), *args[1:], **kwargs)
     if not isinstance(owner, function.__objclass__) or isinstance(owner, torch.Tensor):
         return call_plain(session, function, args, kwargs)
     method = getattr(owner, function.__name__) if isinstance(owner, AbstractObject) else function.__get__(owner)

@@ -15,7 +15,7 @@ from dy2st import errors
 from dy2st.capture.attributes import access
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import lists, runtime_iterables
+from dy2st.capture.containers import lists, ranges, runtime_iterables
 from dy2st.capture.looping import iteration
 from dy2st.capture.operators import comparisons
 from dy2st.capture.raising.exceptions import raised
@@ -137,9 +137,7 @@ class CapturedDeque(AbstractDeque):
         access.del_item(self.items, self._checked(index))
 
     def _checked(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            raise raised(TypeError("sequence index must be integer, not 'slice'"))
-        index, length = need().to_number(index), self.length()
+        index, length = ranges.whole(need(), index, lambda value: collections.deque()[value]), self.length()
         error = IndexError("deque index out of range")
         _check(index < length, error)
         _check(index >= -length, error)

@@ -8,11 +8,12 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.session.session import need
+from dy2st.capture.values.abstract_objects import AbstractIterator
 from dy2st.capture.values.symbolic import TaggedUnion
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class RuntimeIterable:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class RuntimeIterable(AbstractIterator, example=iter(())):
     """Something to loop over whose length is known only at run time.
 
     Attributes:
@@ -36,8 +37,8 @@ class RuntimeIterable:
         )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Columns:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Columns(AbstractIterator, example=zip()):
     """``zip(*rows)``: a known number of columns, or none where there is no row.
 
     Attributes:
@@ -56,7 +57,7 @@ class Columns:
         )
 
 
-class Stream:
+class Stream(AbstractIterator, example=iter(())):
     """An iterator made of another one, as generator expressions, ``map`` and ``filter`` make them.
 
     A loop of converted code goes through the source, and each item to ``through``. Code that is not converted steps through

@@ -6,7 +6,7 @@ that holds the list sees the change, as in Python.
 
 from __future__ import annotations
 
-import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -15,12 +15,12 @@ import torch
 from dy2st import errors
 from dy2st.capture.branching import elements
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers import ranges
 from dy2st.capture.containers.iterables import RuntimeIterable
+from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.recording.fake_values import quiet
 from dy2st.capture.session.session import Session
-from dy2st.capture.types import lattice, mismatches, value_types
+from dy2st.capture.types import absent_attributes, lattice, mismatches, value_types
 from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import contents
 from dy2st.capture.values.signals import NeedsRuntimeList
@@ -56,11 +56,12 @@ def length(session: Session, items: RuntimeList) -> Any:
 
 def get(session: Session, items: RuntimeList, index: Any) -> Any:
     """Return ``items[index]``."""
+    index = ranges.index_of(session, index, items.items)
     if isinstance(index, slice):
         result = session.lists.new(items.element, alone=True)
         session.builder.call(control.list_slice, (items, index), {}, result)
         return result.items
-    index = _reached(session, items, ranges.index_of(session, index, items.items), "list index out of range")
+    index = _reached(session, items, index, "list index out of range")
     return _at(session, items, index)
 
 
@@ -188,7 +189,19 @@ def method(session: Session, target: list[Any], name: str, args: tuple[Any, ...]
             session.here(),
             fix="use append, extend, insert, pop, indexing, len, a for loop, torch.stack or torch.cat",
         )
+    _check_arguments(name, handler, args, kwargs)
     return handler(session, known, *args, **kwargs)
+
+
+def _check_arguments(name: str, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise what a list of Python's raises where a method is called with too few or too many arguments."""
+    try:
+        inspect.signature(handler).bind(None, None, *args, **kwargs)
+    except TypeError:
+        try:
+            getattr([], name)(*args, **kwargs)
+        except TypeError as error:
+            raise raised(TypeError(*error.args)) from None
 
 
 def _append(session: Session, items: RuntimeList, value: Any) -> None:
@@ -261,6 +274,8 @@ def copied(session: Session, items: list[Any]) -> RuntimeList:
 
 def repeat(session: Session, items: list[Any], times: Any) -> Any:
     """Return ``items * times``."""
+    if not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)) and not hasattr(type(times), "__index__"):
+        raise raised(TypeError(f"can't multiply sequence by non-int of type '{absent_attributes.class_name(times)}'"))
     if session.lists.of(items) is None and not isinstance(times, (torch.Tensor, *SYMBOLIC_NUMBERS)):
         result = items * times
         session.lists.own(result)
@@ -283,102 +298,17 @@ def set_item(session: Session, items: RuntimeList, index: Any, value: Any) -> No
     if isinstance(index, slice):
         other = session.lists.of(value) or copied(session, list(value))
         _take_in(session, items, other.element)
+        index = ranges.index_of(session, index, items.items)
         session.builder.call(control.list_assign, (items, index, other))
         return
-    index = _reached(session, items, index, "list assignment index out of range")
+    index = _reached(session, items, ranges.index_of(session, index, items.items), "list assignment index out of range")
     item, builder = put_in(session, items, value), session.builder
     builder.call_raw(control.list_set, (builder.argument(items), builder.argument(index), item))
 
 
 def del_item(session: Session, items: RuntimeList, index: Any) -> None:
     """Do ``del items[index]``."""
+    index = ranges.index_of(session, index, items.items)
     if not isinstance(index, slice):
         index = _reached(session, items, index, "list assignment index out of range")
     session.builder.call(control.list_delete, (items, index))
-
-
-def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
-    """Return ``torch.stack(items, dim)``."""
-    example = _example(session, items)
-    with quiet():
-        result = torch.stack([example], dim)
-        dim = dim % result.dim()
-        shape = list(result.shape)
-        shape[dim] = session.shapes.fresh_int(size=True)
-        result = _like(result, shape)
-    session.builder.call(torch.ops.aten.stack.default, (items, dim), {}, result)
-    return result
-
-
-def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
-    """Return ``torch.cat(items, dim)``."""
-    example = _example(session, items)
-    with quiet():
-        shape = list(example.shape)
-        shape[dim % example.dim()] = session.shapes.fresh_int(size=True)
-        result = _like(example, shape)
-    session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, result)
-    return result
-
-
-def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any = None) -> torch.Tensor:
-    """Return ``torch.tensor(items)``; for an empty list, the dtype and the number of dimensions are others."""
-    kind, dims = _numbers_in(session, items)
-    expected = dtype or kind
-
-    def converted() -> torch.Tensor:
-        sizes = (value_types.DYNAMIC,) * dims
-        value = session.new_value(value_types.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
-        session.builder.call(control.list_tensor, (items, dtype, device, expected), {}, value)
-        return value  # type: ignore[no-any-return]
-
-    if dims == 1 and expected == (dtype or torch.get_default_dtype()):
-        return converted()
-    return capture_if_exp(length(session, items) > 0, converted, lambda: torch.tensor([], dtype=dtype, device=device))  # type: ignore[no-any-return]
-
-
-def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
-    """Return the dtype and the number of dimensions of a tensor made of nested lists of numbers."""
-    kind, dims = items.element, 1
-    while isinstance(kind, (value_types.ListType, value_types.ContainerType)):
-        inner = (
-            kind.element if isinstance(kind, value_types.ListType) else functools.reduce(lattice.join_elements, kind.items, None)
-        )
-        kind, dims = inner, dims + 1
-    if isinstance(kind, value_types.NumberType):
-        return {"bool": torch.bool, "int": torch.int64, "float": torch.get_default_dtype()}[kind.kind], dims
-    if isinstance(kind, value_types.TensorType) and not kind.sizes:
-        return kind.dtype, dims
-    if kind is None:
-        return torch.get_default_dtype(), dims
-    raise errors.CaptureError(
-        "torch.tensor() gets a list that changes length inside a captured block, of other things than numbers",
-        session.here(),
-        seen=f"a list of {mismatches.text(kind)}",
-        fix="use torch.stack for a list of tensors",
-    )
-
-
-def as_index(session: Session, key: Any) -> Any:
-    """Return an index of a tensor, with tensors for the lists of the program in it."""
-    if isinstance(key, tuple):
-        return tuple(as_index(session, part) for part in key)
-    known = session.lists.of(key)
-    if known is None:
-        return key
-    return tensor(session, known, torch.int64 if known.element in (None, value_types.NumberType("int")) else None)
-
-
-def _example(session: Session, items: RuntimeList) -> torch.Tensor:
-    if not isinstance(items.element, value_types.TensorType):
-        raise errors.CaptureError(
-            "this needs a list of tensors", session.here(), seen=f"a list of {mismatches.text(items.element)}"
-        )
-    example: torch.Tensor = session.new_value(items.element)
-    return example
-
-
-def _like(tensor: torch.Tensor, shape: list[Any]) -> torch.Tensor:
-    result = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
-    with torch.enable_grad():
-        return result.requires_grad_().clone() if tensor.requires_grad else result

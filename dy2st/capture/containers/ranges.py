@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -14,9 +15,9 @@ from dy2st.capture.branching.branch import capture_if_exp
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, need
-from dy2st.capture.values.abstract_objects import AbstractObject
+from dy2st.capture.values.abstract_objects import AbstractObject, Represents
 from dy2st.capture.values.kinds import is_number, number_kind
-from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
+from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.values.texts import Text
 from dy2st_runtime.primitives import scalars
 
@@ -38,7 +39,7 @@ class Numbers(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RuntimeRange(AbstractObject):
+class RuntimeRange(AbstractObject, example=range(0)):
     """A range of which a bound is known only at run time; branches and loops join its bounds."""
 
     start: Any
@@ -88,27 +89,35 @@ RuntimeRange.__name__ = "range"  # Python's errors name a class so
 def index_of(session: Session, key: Any, items: Any) -> Any:
     """Return an index of a sequence of Python's: a whole number or a slice of such."""
     if isinstance(key, slice):
-        words = "slice indices must be integers or None or have an __index__ method"
-        return slice(*(whole(session, bound, words) for bound in (key.start, key.stop, key.step)))
-    words = f"{type(items).__name__} indices must be integers or slices, not float"
-    return whole(session, key, "string indices must be integers, not 'float'" if type(items) is str else words)
+        bounds = (key.start, key.stop, key.step)
+        return slice(*(None if bound is None else whole(session, bound, lambda value: [][value:]) for bound in bounds))
+    plain: Iterator[Any] = (kind() for kind in (str, list, tuple) if isinstance(items, kind))
+    example: Any = items.example if isinstance(items, Represents) else next(plain, items)
+    return whole(session, key, lambda value: example[value])
 
 
-def whole(session: Session, value: Any, words: str = "'float' object cannot be interpreted as an integer") -> Any:
-    """Return a number that Python takes as an integer: of a tensor, with the error that eager raises for one that gives none.
+def whole(session: Session, value: Any, ask: Callable[[Any], Any] = operator.index) -> Any:
+    """Return a number that Python takes as an integer; raise what eager raises for one that gives none.
 
     Args:
         session: the capture.
-        value: a number, symbolic or not, or a tensor.
-        words: what Python says of a float.
+        value: a number, symbolic or not, a tensor, or what the user gives instead.
+        ask: called with a value that gives no integer, for Python's own error.
     """
     if isinstance(value, torch.Tensor):
         if value.is_floating_point() or value.is_complex() or value.numel() != 1:
             raise raised(TypeError(_NO_INDEX))
         value = value.item()
-    if isinstance(value, torch.SymFloat):
-        raise raised(TypeError(words))
-    return session.number(scalars.to_int, (value,), "int") if isinstance(value, torch.SymBool) else value
+    if isinstance(value, torch.SymBool):
+        return session.number(scalars.to_int, (value,), "int")
+    if isinstance(value, (int, torch.SymInt, TaggedUnion)):
+        return value
+    if isinstance(value, torch.SymFloat) or not hasattr(type(value), "__index__"):
+        try:
+            ask(0.0 if isinstance(value, torch.SymFloat) else value.example if isinstance(value, Represents) else value)
+        except TypeError as error:
+            raise raised(TypeError(*error.args)) from None
+    return session.call(operator.index, value)
 
 
 def length(numbers: Numbers) -> Any:
@@ -148,6 +157,8 @@ def _if(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
 
 def index(session: Session, numbers: Numbers, value: Any) -> Any:
     """Return ``numbers.index(value)``."""
+    if not is_number(value) and not isinstance(value, torch.Tensor):  # Python goes through the numbers then
+        raise raised(ValueError("sequence.index(x): x not in sequence"))
     message = Text(((value, "r", ""), " is not in range"))
     check(session, contains(session, numbers, value), ValueError, message)
     return (session.call(int, value) - numbers.start) // numbers.step
@@ -163,9 +174,10 @@ METHODS: dict[str, Callable[[Session, Numbers, Any], Any]] = {"index": index, "c
 
 def item(session: Session, numbers: Numbers, key: Any) -> Any:
     """Return ``numbers[key]``."""
+    key = index_of(session, key, range(0))
     if isinstance(key, slice):
         return _part(session, numbers, key)
-    key, size = whole(session, key), length(numbers)
+    size = length(numbers)
     position = _if(key < 0, lambda: key + size, lambda: key)
     for holds in (position >= 0, position < size):
         check(session, holds, IndexError, _OUT)
@@ -184,7 +196,6 @@ def _part(session: Session, numbers: Numbers, key: slice) -> Any:
     def bound(given: Any, missing: Any) -> Any:
         if given is None:
             return missing
-        given = whole(session, given)
         from_start = _if(given < 0, lambda: given + size, lambda: given)
         return session.number(scalars.minimum, (session.number(scalars.maximum, (from_start, 0), "int"), size), "int")
 

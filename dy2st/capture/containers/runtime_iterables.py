@@ -10,7 +10,7 @@ from dy2st.capture.containers import lists, ranges
 from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.environment.users_code import has_own
 from dy2st.capture.session.session import need
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import contents, representing
 
 
 def reversed_(iterable: Any) -> Any:
@@ -19,7 +19,8 @@ def reversed_(iterable: Any) -> Any:
     items = as_runtime(iterable)
     if items is None:
         return reversed(iterable) if not isinstance(iterable, torch.Tensor) else reversed(iterable.unbind(0))
-    return RuntimeIterable(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
+    kind = type(reversed([])) if not isinstance(iterable, ranges.RuntimeRange) else type(iter(range(0)))
+    return representing(RuntimeIterable, kind)(items.length, lambda k: items.at(items.length() - 1 - k), f"reversed {items.what}")
 
 
 def as_runtime(iterable: Any) -> RuntimeIterable | None:

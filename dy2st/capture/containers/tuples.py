@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dy2st.capture.branching.assertions import check
-from dy2st.capture.containers import lists
+from dy2st.capture.containers import lists, ranges
 from dy2st.capture.session.session import Session
 from dy2st.capture.values.abstract_objects import AbstractTuple, contents
 
@@ -59,9 +59,9 @@ def item(session: Session, value: AbstractTuple, key: Any) -> Any:
     """Return ``value[key]``."""
     known = session.lists.of(value.items)
     assert known is not None
-    if isinstance(key, slice):
-        return of(session, lists.get(session, known, key))
-    position, length = session.to_number(key), lists.length(session, known)
+    position, length = ranges.index_of(session, key, value), lists.length(session, known)
+    if isinstance(position, slice):
+        return of(session, lists.get(session, known, position))
     for holds in (length > position, length >= -position):
         check(session, holds, IndexError, "tuple index out of range")
     return lists.get(session, known, position)

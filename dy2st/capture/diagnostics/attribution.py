@@ -58,7 +58,8 @@ _SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _KINDS_OF_NUMBERS = re.compile(r"\bSym(Int|Float|Bool)\b")
 _NUMBER, _OTHER = (
     "'(?:int|float|bool)'",
-    "'(?:NoneType|str|bytes|list|tuple|dict|set|frozenset|function|type|ellipsis|range|slice)'",
+    "'(?:NoneType|str|bytes|list|tuple|dict|set|frozenset|function|type|ellipsis|range|slice|module|method|generator|map|zip|filter"
+    "|enumerate|builtin_function_or_method|collections.deque)'",
 )
 _NO_NUMBER = re.compile(
     rf"unsupported operand type\(s\) for [^:]+: (?:{_NUMBER} and {_OTHER}|{_OTHER} and {_NUMBER})"

@@ -25,6 +25,7 @@ from dy2st.capture.looping.truth import logical_not, truth
 from dy2st.capture.operators import comparisons, relations
 from dy2st.capture.session.session import Session
 from dy2st.capture.types import lattice, tensor_traits
+from dy2st.capture.values.abstract_objects import representing
 from dy2st.capture.values.kinds import is_symbolic, number_kind
 from dy2st.capture.values.symbolic import TaggedUnion
 from dy2st_runtime.primitives import scalars
@@ -175,7 +176,7 @@ def _map(session: Session, function: Any, *iterables: Any) -> Any:
     given = iteration.zip_(*iterables) if len(iterables) > 1 else iterables[0]
     if isinstance(given, Columns):
         return Columns(given.present, [functools.partial(_through, session, function, column) for column in given.columns])
-    return Stream(comprehensions.source_of(given), through)
+    return representing(Stream, map)(comprehensions.source_of(given), through)
 
 
 def _through(session: Session, function: Any, column: Callable[[], Any]) -> Any:
@@ -201,7 +202,13 @@ def _iter(session: Session, value: Any, *sentinel: Any) -> Any:
     if sentinel:
         return _until(session, value, *sentinel)
     runtime = runtime_iterables.as_runtime(value)
-    return iterators.started(value) if runtime is None else Stream(runtime, _as_it_is)
+    if runtime is None:
+        return iterators.started(value)
+    return value if runtime is value else representing(Stream, _kind_of_iterator(value))(runtime, _as_it_is)
+
+
+def _kind_of_iterator(value: Any) -> type:
+    return type(iter(())) if isinstance(value, torch.Tensor) else type(iter(getattr(value, "example", value)))
 
 
 def _as_it_is(item: Any, then: Any, live: Any, test: Any) -> None:
@@ -255,7 +262,7 @@ def _filter(session: Session, function: Any, values: Any) -> Any:
     def through(item: Any, then: Any, live: Any, test: Any) -> None:
         comprehensions.when((keeps,), (item,), lambda: then(item), live)
 
-    return Stream(comprehensions.source_of(values), through)
+    return representing(Stream, filter)(comprehensions.source_of(values), through)
 
 
 @handles(sorted)

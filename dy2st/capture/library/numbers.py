@@ -14,7 +14,6 @@ from dy2st.capture.attributes.class_attributes import call_own
 from dy2st.capture.branching import keys
 from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
-from dy2st.capture.containers.iterables import RuntimeIterable
 from dy2st.capture.containers.ranges import RuntimeRange
 from dy2st.capture.environment.users_code import has_own, is_users_function
 from dy2st.capture.library.conversions import NOTHING, given, given_integer
@@ -105,7 +104,7 @@ def _len(session: Session, value: Any) -> Any:
         if value.dim() == 0:
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
-    if isinstance(value, (RuntimeIterable, RuntimeRange)):
+    if isinstance(value, RuntimeRange):
         return value.length()
     if isinstance(value, Text):
         return methods.length(session, value)

@@ -21,10 +21,11 @@ from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.looping.truth import truth
 from dy2st.capture.objects import construction, hidden_state
 from dy2st.capture.operators import comparisons, identities
+from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session
 from dy2st.capture.texts import text, wording
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
+from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.kinds import number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st.capture.writes.places import AttributePlace
@@ -42,13 +43,13 @@ def _isinstance(session: Session, value: Any, kinds: Any) -> Any:
         return isinstance(example, kinds) or isinstance(value, kinds)
     if isinstance(value, Generator):
         value = torch.Generator(value.device)
-    if isinstance(value, (text.Text, AbstractTuple)):
-        return isinstance("" if isinstance(value, text.Text) else (), kinds)
     if isinstance(value, torch.Tensor) and _tells_parameters(kinds):
         return issubclass(tensor_traits.asked_class(session, value), kinds)
     if isinstance(kinds, tuple) and any(map(_asks, kinds)):
         return session.call(any, [_isinstance(session, value, kind) for kind in kinds])
-    return _said_by_class(session, value, kinds) if _asks(kinds) and type(value) is not kinds else isinstance(value, kinds)
+    if _asks(kinds) and type(value) is not kinds:
+        return _said_by_class(session, value, kinds)
+    return isinstance(value.example if isinstance(value, Represents) else value, kinds)
 
 
 def _asks(kind: Any) -> bool:
@@ -63,7 +64,7 @@ def _is_protocol(kind: Any) -> bool:
 def _said_by_class(session: Session, value: Any, kind: Any) -> Any:
     if not _is_protocol(kind):
         return truth(session, session.call(types.MethodType(type(kind).__instancecheck__, kind), value))
-    if kind in type(value).__mro__:
+    if kind in type(value.example if isinstance(value, Represents) else value).__mro__:
         return True
     return session.call(all, [attributes.has_attr(value, name) for name in typing._get_protocol_attrs(kind)])  # type: ignore[attr-defined]
 
@@ -81,10 +82,8 @@ def _type(session: Session, *args: Any, **kwargs: Any) -> Any:
         return {"bool": bool, "int": int, "float": float}[number_kind(args[0])]
     if len(args) == 1 and isinstance(args[0], Generator):
         return torch.Generator
-    if len(args) == 1 and isinstance(args[0], AbstractTuple):
-        return tuple
-    if len(args) == 1 and isinstance(args[0], AbstractObject):
-        return args[0].__class__
+    if len(args) == 1 and isinstance(args[0], Represents):
+        return type(args[0].example)
     if len(args) == 1 and isinstance(args[0], torch.Tensor):
         result = tensor_traits.asked_class(session, args[0])
         return torch.Tensor if result is torch.nn.Buffer else result  # a buffer is a tensor that says so
@@ -111,8 +110,15 @@ def _hasattr(session: Session, value: Any, name: str) -> Any:
     return attributes.has_attr(value, name)
 
 
+@handles(callable)
+def _callable(session: Session, value: Any) -> bool:
+    return callable(value.example if isinstance(value, Represents) else value)
+
+
 @handles(vars)
 def _vars(session: Session, value: Any) -> Any:
+    if attributes.has_attr(value, "__dict__") is False:
+        raise raised(TypeError("vars() argument must have __dict__ attribute"))
     return attributes.attr(value, "__dict__")
 
 

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import checkpoint
 
 from dy2st.capture.branching.branch import capture_if_exp
-from dy2st.capture.containers import lists
+from dy2st.capture.containers import list_tensors, lists
 from dy2st.capture.environment import written_out
 from dy2st.capture.library.registry import Handler, handles
 from dy2st.capture.session.session import Session
@@ -29,10 +29,10 @@ def _of_list(function: Any, capture: Any) -> Handler:
     return handle
 
 
-handles(torch.stack)(_of_list(torch.stack, lists.stack))
-handles(torch.cat)(_of_list(torch.cat, lists.cat))
-handles(torch.concat)(_of_list(torch.cat, lists.cat))
-handles(torch.concatenate)(_of_list(torch.cat, lists.cat))
+handles(torch.stack)(_of_list(torch.stack, list_tensors.stack))
+handles(torch.cat)(_of_list(torch.cat, list_tensors.cat))
+handles(torch.concat)(_of_list(torch.cat, list_tensors.cat))
+handles(torch.concatenate)(_of_list(torch.cat, list_tensors.cat))
 
 
 @handles(torch.tensor)
@@ -40,14 +40,14 @@ def _tensor(session: Session, data: Any, *, requires_grad: bool = False, **kwarg
     known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None
     if known is None:
         return torch.tensor(data, requires_grad=requires_grad, **kwargs)
-    result = lists.tensor(session, known, **kwargs)
+    result = list_tensors.tensor(session, known, **kwargs)
     return result.requires_grad_() if requires_grad else result
 
 
 @handles(torch.as_tensor)
 def _as_tensor(session: Session, data: Any, *args: Any, **kwargs: Any) -> Any:
     known = _of_program(session, data) if not args and kwargs.keys() <= {"dtype", "device"} else None
-    return torch.as_tensor(data, *args, **kwargs) if known is None else lists.tensor(session, known, **kwargs)
+    return torch.as_tensor(data, *args, **kwargs) if known is None else list_tensors.tensor(session, known, **kwargs)
 
 
 @handles(torch.Tensor.new_tensor)
@@ -55,7 +55,7 @@ def _new_tensor(session: Session, like: torch.Tensor, data: Any, **kwargs: Any) 
     known = _of_program(session, data) if kwargs.keys() <= {"dtype", "device"} else None
     if known is None:
         return like.new_tensor(data, **kwargs)
-    return lists.tensor(session, known, **{"dtype": like.dtype, "device": like.device, **kwargs})
+    return list_tensors.tensor(session, known, **{"dtype": like.dtype, "device": like.device, **kwargs})
 
 
 @handles(torch.Tensor.expand, torch.broadcast_to, torch.Tensor.broadcast_to)

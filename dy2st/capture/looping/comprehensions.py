@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from dy2st.capture.looping.iteration import capture_for
 from dy2st.capture.looping.iterators import over
 from dy2st.capture.looping.truth import condition
 from dy2st.capture.session.session import current
+from dy2st.capture.values.abstract_objects import representing
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import TaggedUnion
 
@@ -89,7 +91,8 @@ def generator(clause: Clause) -> Iterator[Any]:
     def through(item: Any, then: Callable[[Any], Any], live: Sequence[str], test: Any) -> None:
         _give(item, clause, functions, then, live, test)
 
-    return Stream(source_of(clause.iterable), through, clause.bound)
+    result: Stream = representing(Stream, types.GeneratorType)(source_of(clause.iterable), through, clause.bound)
+    return result
 
 
 def source_of(iterable: Any) -> Any:

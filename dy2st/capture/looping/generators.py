@@ -19,6 +19,7 @@ from dy2st.capture.raising.unwinding import Handlers, passed
 from dy2st.capture.recording.in_flight import Pending
 from dy2st.capture.session.regions import Frame
 from dy2st.capture.session.session import Session, current
+from dy2st.capture.values.abstract_objects import GENERATOR, AbstractIterator
 from dy2st.capture.writes.places import CellPlace, Place, cells_of
 
 
@@ -26,7 +27,7 @@ class Position:
     """How far a generator has come: what a session remembers of it without keeping it alive."""
 
 
-class UserGenerator:
+class UserGenerator(AbstractIterator, example=GENERATOR):
     """A generator that runs converted code.
 
     Args:

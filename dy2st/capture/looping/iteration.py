@@ -24,7 +24,7 @@ from dy2st.capture.looping.unrolled import Flat, Rest, capture_rest, going_on, g
 from dy2st.capture.raising import rests
 from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
-from dy2st.capture.values.abstract_objects import contents
+from dy2st.capture.values.abstract_objects import contents, representing
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, TaggedUnion
 from dy2st_runtime.primitives import scalars
@@ -53,7 +53,9 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
         return (
             enumerate(over(iterable), start) if not is_symbolic(start) else ((start + k, x) for k, x in enumerate(over(iterable)))
         )
-    return RuntimeIterable(items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}", items.end)
+    return representing(RuntimeIterable, enumerate)(
+        items.length, lambda k: (start + k, items.at(k)), f"enumerate of {items.what}", items.end
+    )
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
@@ -68,7 +70,7 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         return session.number(scalars.minimum, [part.length() for part in results], "int")
 
     end = functools.partial(_check_lengths, session, results) if strict else None
-    return RuntimeIterable(length, lambda k: tuple(part.at(k) for part in results), "zip", end)
+    return representing(RuntimeIterable, zip)(length, lambda k: tuple(part.at(k) for part in results), "zip", end)
 
 
 def _check_lengths(session: Session, parts: list[RuntimeIterable]) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.branching import optional
+from dy2st.capture.branching.assertions import check
 from dy2st.capture.containers import lists
 from dy2st.capture.environment.users_code import is_users_function, user_method
 from dy2st.capture.raising.exceptions import raised
@@ -31,6 +32,8 @@ def condition(value: Any) -> Any:
     if isinstance(value, torch.SymBool):
         known = session.shapes.known(value)
         return value if known is None else known
+    if isinstance(value, torch.Tensor):
+        _check_single(session, value)
     if is_symbolic(value):
         return value
     return truth(session, value) if _is_open(session, value) else value
@@ -73,7 +76,23 @@ def truth(session: Session, value: Any) -> Any:
         return bool(value) if own is None else _answered(session, own, session.call(own))
     if isinstance(value, torch.SymBool):
         return value
+    if isinstance(value, torch.Tensor):
+        _check_single(session, value)
     return session.number(scalars.to_bool, (value,), "bool")
+
+
+def _check_single(session: Session, value: torch.Tensor) -> None:
+    """Raise what eager raises for a tensor that has no truth value, so that the user's handlers see it."""
+    count = value.numel()
+    if isinstance(count, int):
+        if count != 1:
+            raise raised(RuntimeError(_AMBIGUOUS.format("more than one value" if count else "no values")))
+    elif session.in_flight.pending:
+        check(session, count > 0, RuntimeError, _AMBIGUOUS.format("no values"))
+        check(session, count < 2, RuntimeError, _AMBIGUOUS.format("more than one value"))
+
+
+_AMBIGUOUS = "Boolean value of Tensor with {} is ambiguous"
 
 
 def _answered(session: Session, method: Any, value: Any) -> Any:

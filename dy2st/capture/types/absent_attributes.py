@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dy2st.capture.types import tensor_traits
-from dy2st.capture.values.abstract_objects import AbstractObject, AbstractTuple
+from dy2st.capture.values.abstract_objects import Represents
 
 _OF_ITERATORS: Any = type(iter([])).__length_hint__  # type: ignore[attr-defined]
 """A method of a class that has no subclasses: it refuses any other object by the name of its class."""
@@ -37,8 +37,8 @@ def class_name(value: Any) -> str:
     """
     if isinstance(value, torch.Tensor):
         return tensor_traits.class_of(value).__name__
-    if isinstance(value, AbstractObject):
-        return class_name(example(value))
+    if isinstance(value, Represents):
+        return class_name(value.example)
     try:
         _OF_ITERATORS(value)
     except TypeError as refused:
@@ -46,14 +46,3 @@ def class_name(value: Any) -> str:
         if result is not None:
             return result[1]
     return type(value).__name__
-
-
-def stood_for(value: AbstractObject) -> type:
-    """Return the class of what an abstract value stands for."""
-    return tuple if isinstance(value, AbstractTuple) else value.__class__
-
-
-def example(value: AbstractObject) -> Any:
-    """Return a plain object of the class that an abstract value stands for."""
-    kind = stood_for(value)
-    return range(0) if kind is range else kind()

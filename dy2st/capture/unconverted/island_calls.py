@@ -19,7 +19,7 @@ from dy2st.capture.session.session import Session
 from dy2st.capture.texts import wording
 from dy2st.capture.types import abstract_values, tensor_traits, value_types
 from dy2st.capture.unconverted import opaque, unseen_writes
-from dy2st.capture.values.abstract_objects import AbstractObject, contents
+from dy2st.capture.values.abstract_objects import AbstractObject, Represents, contents
 from dy2st.capture.values.symbolic import (
     CAPTURE_VALUES,
     SYMBOLIC_NUMBERS,
@@ -185,7 +185,7 @@ class Recording:
         return self._slot(copied)
 
     def _given(self, value: Any) -> errors.CaptureError:
-        kind = type(value).__name__.removeprefix("Abstract").lower() if isinstance(value, AbstractObject) else type(value).__name__
+        kind = type(value.example if isinstance(value, Represents) else value).__name__
         what = (
             "one of several values" if isinstance(value, TaggedUnion) else f"a {kind} that the static function has made or changed"
         )

@@ -1,14 +1,65 @@
-"""What stands for sets, deques and tuples from outside."""
+"""What stands for objects of other classes during a capture: sets, deques and tuples from outside, iterators."""
 
 from __future__ import annotations
 
 import collections
-from typing import Any, NoReturn
+import functools
+from collections.abc import Generator
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from dy2st.errors import CaptureError
 
 
-class AbstractObject:
+class Represents:
+    """What represents an object of another class during a capture. The user's code is told of that class.
+
+    Attributes:
+        example: an object of the class: what is asked about the represented one's class and attributes is asked of it.
+    """
+
+    __slots__ = ()
+    example: ClassVar[Any] = None
+
+    def __init_subclass__(cls, example: Any = None, is_named: bool = True) -> None:
+        if example is not None:
+            cls.example = example
+            if is_named:  # Python's own errors name the class
+                kind = type(example)
+                cls.__name__ = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+class AbstractIterator(Represents):
+    """What represents an iterator."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        name = getattr(self, "__qualname__", "")
+        return f"<{type(self).__name__} object {name + ' ' if name else ''}at {id(self):#x}>"
+
+
+_Kind = TypeVar("_Kind", bound=type)
+
+
+@functools.cache
+def representing(base: _Kind, kind: type) -> _Kind:
+    """Return the subclass of a class that represents iterators of a kind, such as ``map``."""
+    return type(base.__name__, (base,), {}, example=_ITERATORS[kind])  # type: ignore[return-value]
+
+
+def _nothing() -> Generator[Any]:
+    yield from ()
+
+
+GENERATOR = _nothing()
+"""A generator that gives nothing."""
+_EXAMPLES: tuple[Any, ...] = (
+    GENERATOR, map(id, ()), filter(None, ()), zip(), enumerate(()), iter([]), iter(()), iter({}), iter(range(0)), reversed([]),
+)  # fmt: skip
+_ITERATORS: dict[type, Any] = {type(example): example for example in _EXAMPLES}
+
+
+class AbstractObject(Represents):
     """What stands for a set or deque during a capture, and records what is done with it."""
 
     __slots__ = ()
@@ -18,7 +69,7 @@ class AbstractObject:
         raise NotImplementedError
 
 
-class AbstractSet(AbstractObject):
+class AbstractSet(AbstractObject, example=set()):
     """What stands for a set; it is none, so that code written in C goes through its methods, and finds out.
 
     Attributes:
@@ -29,7 +80,7 @@ class AbstractSet(AbstractObject):
     __class__ = property(lambda self: set)  # isinstance() asks for it
 
 
-class AbstractDeque(AbstractObject):
+class AbstractDeque(AbstractObject, example=collections.deque()):
     """What stands for a deque; it is none, for the same reason.
 
     Attributes:
@@ -42,7 +93,7 @@ class AbstractDeque(AbstractObject):
     __class__ = property(lambda self: collections.deque)  # isinstance() asks for it
 
 
-class AbstractTuple(AbstractObject):
+class AbstractTuple(AbstractObject, example=()):
     """What stands for a tuple of a length that is known only at run time; see tuples.py.
 
     Args:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from dy2st.capture.values.abstract_objects import Represents
 from dy2st.errors import CaptureError
 
 
-class Text:
+class Text(Represents, example="", is_named=False):
     """A string whose text is known only at run time: the parts that ``join_parts`` puts together.
 
     It is no dataclass: what is one is a container of its fields.

@@ -99,6 +99,7 @@ def _table() -> dict[str, Callable[..., Any]]:
     table |= {f"operator.{name}": getattr(operator, name) for name in operators.split()}
     table |= {f"math.{name}": getattr(math, name) for name in maths.split()}
     table |= {"round": round, "divmod": divmod, "pow": pow, "sym_size": torch.ops.aten.sym_size.int}
+    table |= {f"int.{name}": getattr(int, name) for name in ("bit_length", "bit_count")}
     table["slice"] = slice
     return table | text.TARGETS
 

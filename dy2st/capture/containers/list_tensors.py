@@ -1,0 +1,104 @@
+"""Tensors made of lists of the program."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from dy2st import errors
+from dy2st.capture.branching.branch import capture_if_exp
+from dy2st.capture.containers import lists
+from dy2st.capture.recording.fake_values import quiet
+from dy2st.capture.session.session import Session
+from dy2st.capture.types import lattice, mismatches, value_types
+from dy2st.capture.values.symbolic import RuntimeList
+from dy2st_runtime.primitives import control
+
+
+def stack(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
+    """Return ``torch.stack(items, dim)``."""
+    example = _example(session, items)
+    with quiet():
+        result = torch.stack([example], dim)
+        dim = dim % result.dim()
+        shape = list(result.shape)
+        shape[dim] = session.shapes.fresh_int(size=True)
+        result = _like(result, shape)
+    session.builder.call(torch.ops.aten.stack.default, (items, dim), {}, result)
+    return result
+
+
+def cat(session: Session, items: RuntimeList, dim: int = 0) -> torch.Tensor:
+    """Return ``torch.cat(items, dim)``."""
+    example = _example(session, items)
+    with quiet():
+        shape = list(example.shape)
+        shape[dim % example.dim()] = session.shapes.fresh_int(size=True)
+        result = _like(example, shape)
+    session.builder.call(torch.ops.aten.cat.default, (items, dim), {}, result)
+    return result
+
+
+def tensor(session: Session, items: RuntimeList, dtype: Any = None, device: Any = None) -> torch.Tensor:
+    """Return ``torch.tensor(items)``; for an empty list, the dtype and the number of dimensions are others."""
+    kind, dims = _numbers_in(session, items)
+    expected = dtype or kind
+
+    def converted() -> torch.Tensor:
+        sizes = (value_types.DYNAMIC,) * dims
+        value = session.new_value(value_types.TensorType(expected, torch.device(device or "cpu"), sizes, None, False))
+        session.builder.call(control.list_tensor, (items, dtype, device, expected), {}, value)
+        return value  # type: ignore[no-any-return]
+
+    if dims == 1 and expected == (dtype or torch.get_default_dtype()):
+        return converted()
+    return capture_if_exp(lists.length(session, items) > 0, converted, lambda: torch.tensor([], dtype=dtype, device=device))  # type: ignore[no-any-return]
+
+
+def _numbers_in(session: Session, items: RuntimeList) -> tuple[torch.dtype, int]:
+    """Return the dtype and the number of dimensions of a tensor made of nested lists of numbers."""
+    kind, dims = items.element, 1
+    while isinstance(kind, (value_types.ListType, value_types.ContainerType)):
+        inner = (
+            kind.element if isinstance(kind, value_types.ListType) else functools.reduce(lattice.join_elements, kind.items, None)
+        )
+        kind, dims = inner, dims + 1
+    if isinstance(kind, value_types.NumberType):
+        return {"bool": torch.bool, "int": torch.int64, "float": torch.get_default_dtype()}[kind.kind], dims
+    if isinstance(kind, value_types.TensorType) and not kind.sizes:
+        return kind.dtype, dims
+    if kind is None:
+        return torch.get_default_dtype(), dims
+    raise errors.CaptureError(
+        "torch.tensor() gets a list that changes length inside a captured block, of other things than numbers",
+        session.here(),
+        seen=f"a list of {mismatches.text(kind)}",
+        fix="use torch.stack for a list of tensors",
+    )
+
+
+def as_index(session: Session, key: Any) -> Any:
+    """Return an index of a tensor, with tensors for the lists of the program in it."""
+    if isinstance(key, tuple):
+        return tuple(as_index(session, part) for part in key)
+    known = session.lists.of(key)
+    if known is None:
+        return key
+    return tensor(session, known, torch.int64 if known.element in (None, value_types.NumberType("int")) else None)
+
+
+def _example(session: Session, items: RuntimeList) -> torch.Tensor:
+    if not isinstance(items.element, value_types.TensorType):
+        raise errors.CaptureError(
+            "this needs a list of tensors", session.here(), seen=f"a list of {mismatches.text(items.element)}"
+        )
+    example: torch.Tensor = session.new_value(items.element)
+    return example
+
+
+def _like(tensor: torch.Tensor, shape: list[Any]) -> torch.Tensor:
+    result = torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
+    with torch.enable_grad():
+        return result.requires_grad_().clone() if tensor.requires_grad else result
