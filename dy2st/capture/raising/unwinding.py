@@ -15,7 +15,7 @@ from typing import Any
 
 from dy2st import errors
 from dy2st.capture.diagnostics.attribution import is_users
-from dy2st.capture.diagnostics.translation import user_line
+from dy2st.capture.diagnostics.translation import in_users_words, user_line
 from dy2st.capture.session.session import Session, current
 from dy2st.capture.values.signals import Refused, Signal
 from dy2st.capture.writes.places import CellPlace, cells_of
@@ -181,6 +181,7 @@ def check_handled(session: Session, error: BaseException) -> None:
         raise before from None
     if isinstance(before, Exception) and not is_users(session, before):
         raise Refused(before) from before.__cause__
+    error.args = tuple(map(in_users_words, error.args))  # a handler may read them
 
 
 def matches(error: BaseException, kind: Any) -> bool:
