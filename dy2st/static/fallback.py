@@ -16,6 +16,7 @@ from dy2st.capture.environment import learned
 from dy2st.capture.session.session import current
 from dy2st.errors import ConversionError, Dy2stError
 from dy2st.frames import level_outside
+from dy2st_runtime.primitives import random_state
 
 _MANY = 8
 """After so many calls that run in eager to learn what an island gives, a warning says so."""
@@ -95,15 +96,16 @@ def reason_of(error: Exception) -> str:
 
 def random_states() -> tuple[Any, ...]:
     """Return the states of the random number generators that code under capture may draw from while nothing is recorded."""
-    return random.getstate(), np.random.get_state(), torch.get_rng_state()
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), random_state.device_states()
 
 
 def set_random_states(states: tuple[Any, ...]) -> None:
     """Go back to where the generators were."""
-    of_python, of_numpy, of_torch = states
+    of_python, of_numpy, of_torch, of_devices = states
     random.setstate(of_python)
     np.random.set_state(of_numpy)
     torch.set_rng_state(of_torch)
+    random_state.set_device_states(of_devices)
 
 
 class Learning:

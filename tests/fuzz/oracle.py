@@ -44,6 +44,7 @@ from torch.utils._pytree import tree_leaves
 
 import dy2st
 from dy2st.capture.values.signals import Signal
+from tests.devices import DEVICE, is_about_devices, moved, random_state
 from tests.fuzz import classes
 from tests.fuzz.grammar import Program
 from tests.oracle import same
@@ -122,7 +123,7 @@ def load(source: str) -> types.ModuleType:
 
 
 def _target(program: Program, module: types.ModuleType) -> Any:
-    return module.Net() if program.module else module.program
+    return moved(module.Net()) if program.module else module.program
 
 
 def _unload(module: types.ModuleType) -> None:
@@ -189,8 +190,8 @@ def _arguments(program: Program, call: Call, grad: bool | None = None) -> tuple[
     """The arguments, and the tensors whose gradients are wanted: arguments are no leaves, so that they can be written."""
     dtype = torch.float32 if program.single else torch.float64
     x, v, n = call
-    leaves = [torch.tensor(x, dtype=dtype), torch.tensor(v, dtype=dtype)]
-    number = torch.tensor(n)
+    leaves = [torch.tensor(x, dtype=dtype, device=DEVICE), torch.tensor(v, dtype=dtype, device=DEVICE)]
+    number = torch.tensor(n, device=DEVICE)
     if not (program.grad if grad is None else grad):
         return (*leaves, number), []
     leaves = [leaf.requires_grad_() for leaf in leaves]
@@ -214,7 +215,7 @@ def _observe(target: Any, program: Program, call: Call, file: str) -> _Seen:
             result = target(*arguments)
         except (Exception, Signal) as raised:  # no signal of the capture may come out
             error = raised
-    random_state = torch.get_rng_state()
+    state = random_state()
     grads: list[Any] = []
     wanted = [*leaves, *(target.parameters() if isinstance(target, torch.nn.Module) else ())]
     if error is None:
@@ -224,7 +225,7 @@ def _observe(target: Any, program: Program, call: Call, file: str) -> _Seen:
             backward = type(raised)
     values = {
         "gradients": grads, "an error in backward": backward, "arguments afterwards": [_plain(a) for a in arguments],
-        "printed text": printed.getvalue(), "random state": random_state,
+        "printed text": printed.getvalue(), "random state": state,
         "state": _state(target), "identities": _identities(result, arguments),
     }  # fmt: skip
     return _Seen(result, error, _line(error, file), values)
@@ -245,7 +246,9 @@ def _gradients(result: Any, wanted: Sequence[torch.Tensor]) -> list[Any]:
     outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not outputs or not wanted:
         return []
-    total = sum((out * torch.linspace(0.5, 1.5, out.numel(), dtype=out.dtype).view_as(out)).sum() for out in outputs)
+    total = sum(
+        (out * torch.linspace(0.5, 1.5, out.numel(), dtype=out.dtype, device=out.device).view_as(out)).sum() for out in outputs
+    )
     return list(torch.autograd.grad(total, wanted, allow_unused=True))
 
 
@@ -344,7 +347,10 @@ def _judge(program: Program, calls: Sequence[Call], make: Callable[..., Any]) ->
             expected = _observe(eager, program, calls[0], files[0])
             return _about_raise(expected, error, files, "while it is saved") or Verdict(Kind.SAME, "cannot be saved")
         for position, call in enumerate(calls):
-            expected, found = (_observe(t, program, call, f) for t, f in zip((eager, static), files))
+            expected = _observe(eager, program, call, files[0])
+            if is_about_devices(expected.error):
+                return Verdict(Kind.INVALID, "makes tensors on the CPU")
+            found = _observe(static, program, call, files[1])
             if isinstance(found.error, dy2st.Dy2stError):
                 return _refused(found.error, position)
             if make is _loaded:

@@ -46,7 +46,7 @@ _TRACING = (
     "_dynamo", "_dispatch", "_functorch", "_higher_order_ops", "_inductor", "_library", "_ops.py", "_prims", "_refs", "_decomp",
     "_meta_registrations.py", "_subclasses", "fx", "overrides.py", "utils/_", "_guards.py", "_export", "export",
 )  # fmt: skip
-_NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES)
+_NAMES = "|".join(kind.__name__ for kind in CAPTURE_VALUES if kind.__name__ == kind.__qualname__)  # others have a name of Python's
 _WITHOUT_DATA = (
     r"for tensor subclasses|data is not allocated yet|Not available for 'meta' device type"
     r"|^ufunc '\w+' not supported for the input types|ndarray of type numpy\.object_"

@@ -198,6 +198,16 @@ def seed_of(state: Any, device: torch.device) -> Any:
     _recorded(state, device)
 
 
+def state_of_device(device: torch.device) -> Any:
+    """Return the state of the default generator of an accelerator."""
+    _recorded(device)
+
+
+def set_state_of_device(state: Any, device: torch.device) -> None:
+    """Set the state of the default generator of an accelerator."""
+    _recorded(state, device)
+
+
 class Generator:
     """A ``torch.Generator`` that captured code makes."""
 
@@ -235,11 +245,12 @@ class Generator:
 
 
 class ForkedState:
-    """``torch.random.fork_rng`` of the generator that draws by default."""
+    """``torch.random.fork_rng`` of the generators that draw by default: of the CPU, and of some accelerators."""
 
-    def __init__(self, is_enabled: Any) -> None:
-        self.is_enabled = is_enabled
+    def __init__(self, is_enabled: Any, devices: list[torch.device]) -> None:
+        self.is_enabled, self.devices = is_enabled, devices
         self.state: Any = torch.get_rng_state() if is_enabled else None
+        self.states: Any = [state_of_device(device) for device in devices] if is_enabled else None
 
     def __enter__(self) -> None:
         pass
@@ -247,3 +258,5 @@ class ForkedState:
     def __exit__(self, *error: Any) -> None:
         if self.is_enabled:
             torch.set_rng_state(self.state)
+            for device, state in zip(self.devices, self.states):
+                set_state_of_device(state, device)

@@ -128,16 +128,76 @@ def _set_rng_state(session: Session, new_state: Any) -> None:
 
 
 @handles(torch.random.fork_rng)
-def _fork_rng(session: Session, devices: Any = None, enabled: bool = True, *args: Any, **kwargs: Any) -> Any:
+def _fork_rng(
+    session: Session, devices: Any = None, enabled: bool = True, *args: Any, device_type: Any = "cuda", **kwargs: Any
+) -> Any:
     if enabled is False:
         return contextlib.nullcontext()
-    if devices if devices is not None else torch.accelerator.is_available():
-        raise errors.CaptureError(
-            "torch.random.fork_rng() of an accelerator cannot be used inside a captured function",
-            session.here(),
-            fix="call it before the static function, or fork the generator of the CPU alone: fork_rng(devices=[])",
-        )
-    return session.call(written_out.ForkedState, enabled)
+    kind = torch.device(device_type).type
+    if kind == "meta":
+        return contextlib.nullcontext()
+    module = torch.get_device_module(kind)
+    if devices is None:
+        devices = range(module.device_count())
+    return session.call(written_out.ForkedState, enabled, [_device(kind, device) for device in devices])
+
+
+def _device(kind: str, given: Any = None) -> torch.device:
+    """Return an accelerator as functions such as ``torch.cuda.get_rng_state`` take it."""
+    device = torch.device(kind, given) if isinstance(given, int) else torch.device(given or kind)
+    return torch.device(kind, torch.get_device_module(kind).current_device()) if device.index is None else device
+
+
+# -- those of an accelerator ---------------------------------------------------------------------------------------------------
+
+
+@handles(written_out.state_of_device)
+def _state_of_device(session: Session, device: torch.device) -> Any:
+    return _state(session, random_state.get_device_rng_state, device, device)
+
+
+@handles(written_out.set_state_of_device)
+def _set_state_of_device(session: Session, new_state: Any, device: torch.device) -> None:
+    _check_state(session, new_state, torch.Generator(device).set_state)
+    session.builder.call(random_state.set_device_rng_state, (new_state, device))
+
+
+@handles(torch.cuda.get_rng_state)
+def _get_cuda_state(session: Session, device: Any = "cuda") -> Any:
+    return _state_of_device(session, _device("cuda", device))
+
+
+@handles(torch.cuda.get_rng_state_all)
+def _get_cuda_states(session: Session) -> Any:
+    return [_state_of_device(session, _device("cuda", index)) for index in range(torch.cuda.device_count())]
+
+
+@handles(torch.cuda.set_rng_state)
+def _set_cuda_state(session: Session, new_state: Any, device: Any = "cuda") -> None:
+    _set_state_of_device(session, new_state, _device("cuda", device))
+
+
+@handles(torch.cuda.set_rng_state_all)
+def _set_cuda_states(session: Session, new_states: Any) -> None:
+    for index, new_state in enumerate(new_states):
+        _set_state_of_device(session, new_state, _device("cuda", index))
+
+
+@handles(torch.cuda.manual_seed)
+def _seed_cuda(session: Session, seed: Any) -> None:
+    if torch.cuda.is_available():
+        _seed_device(session, seed, _device("cuda"))
+
+
+@handles(torch.cuda.manual_seed_all)
+def _seed_all_of_cuda(session: Session, seed: Any) -> None:
+    for index in range(torch.cuda.device_count()):
+        _seed_device(session, seed, _device("cuda", index))
+
+
+def _seed_device(session: Session, seed: Any, device: torch.device) -> None:
+    seed = _as_seed(session, session.call(int, seed), torch.Generator(device).manual_seed)
+    session.builder.call(random_state.seed_device, (seed, device))
 
 
 # -- generators that were there before -----------------------------------------------------------------------------------------

@@ -81,15 +81,23 @@ def _tried(func: Any, args: Any, kwargs: Any, grad: bool) -> Exception | None:
 
 
 def _is_small(tensor: torch.Tensor) -> bool:
-    """Tell whether an abstract value is for a plain tensor on the CPU that takes little memory."""
-    if not isinstance(tensor, FakeTensor) or tensor.layout != torch.strided or tensor.fake_device.type != "cpu":
+    """Tell whether an abstract value is for a plain tensor that takes little memory, on a device that is there."""
+    if not isinstance(tensor, FakeTensor) or tensor.layout != torch.strided or tensor.fake_device.type not in _devices():
         return False
     sizes = [*tensor.shape, *tensor.stride(), tensor.storage_offset()]
     return all(type(size) is int for size in sizes) and tensor.untyped_storage().nbytes() <= _MOST_BYTES
 
 
+def _devices() -> tuple[str, ...]:
+    accelerator = torch.accelerator.current_accelerator()
+    return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
+
+
 def _real(tensor: FakeTensor, grad: bool) -> torch.Tensor:
-    result = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.uint8).untyped_storage()
+    device = tensor.fake_device
+    result = torch.zeros(tensor.untyped_storage().nbytes(), dtype=torch.uint8, device=device).untyped_storage()
     with torch.no_grad():
-        real = torch.empty(0, dtype=tensor.dtype).set_(result, tensor.storage_offset(), tensor.shape, tensor.stride())
+        real = torch.empty(0, dtype=tensor.dtype, device=device).set_(
+            result, tensor.storage_offset(), tensor.shape, tensor.stride()
+        )
     return real.requires_grad_() if grad and tensor.requires_grad else real

@@ -30,7 +30,7 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only, tree_struc
 
 from dy2st.capture.recording.capturing import Capturing
 from dy2st_runtime.ir.operators import present
-from dy2st_runtime.primitives import control
+from dy2st_runtime.primitives import control, random_state
 
 ACTS_FOR_USER = False
 
@@ -160,7 +160,7 @@ def _run(func: Any, args: Any, kwargs: Any, values: _Values, fill: _Fill) -> Any
 
     if _bytes([leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)], values) > _MOST_BYTES:
         return None
-    with _disable_current_modes(), torch.random.fork_rng(devices=[]):
+    with _disable_current_modes(), random_state.kept():
         try:
             operands = tree_map(real, (args, kwargs))
             result = func(*operands[0], **operands[1])

@@ -12,11 +12,13 @@ keeps the state that is left. So a generator may be chosen by branches, carried 
 | ``state(generator)`` | the state of a generator |
 | ``seed_of(state, device)`` | the seed that a state began with |
 | ``manual_seed``, ``seed``, ``initial_seed``, ``get_rng_state``, ``set_rng_state`` | what ``torch`` has under these names |
+| ``seed_device``, ``get_device_rng_state``, ``set_device_rng_state`` | the same for the default generator of an accelerator |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -41,6 +43,45 @@ def _seeded_anew(device: torch.device) -> torch.Tensor:
     result = torch.Generator(device)
     result.seed()
     return result.get_state()
+
+
+def _of_device(device: torch.device) -> Any:
+    return torch.get_device_module(device)
+
+
+def _seed_device(seed: int, device: torch.device) -> None:
+    with _of_device(device).device(device):
+        _of_device(device).manual_seed(seed)
+
+
+def accelerators() -> tuple[torch.device, ...]:
+    """Return the accelerators whose generators may have been used: none before the first use of one."""
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None or not _of_device(accelerator).is_initialized():
+        return ()
+    return tuple(torch.device(accelerator.type, index) for index in range(torch.accelerator.device_count()))
+
+
+def device_states() -> tuple[tuple[torch.device, torch.Tensor], ...]:
+    """Return the states of the default generators of the accelerators."""
+    return tuple((device, _of_device(device).get_rng_state(device)) for device in accelerators())
+
+
+def set_device_states(states: tuple[tuple[torch.device, torch.Tensor], ...]) -> None:
+    """Set the states of the default generators of accelerators."""
+    for device, state in states:
+        _of_device(device).set_rng_state(state, device)
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Leave the default generators of all devices as they are found."""
+    of_torch, of_devices = torch.get_rng_state(), device_states()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(of_torch)
+        set_device_states(of_devices)
 
 
 def signed(seed: int) -> int:
@@ -73,4 +114,13 @@ manual_seed = _define("manual_seed(int seed) -> ()", _manual_seed, is_effect=Tru
 seed = _define("seed() -> int", lambda: signed(torch.seed()), is_effect=True)
 initial_seed = _define("initial_seed() -> int", lambda: signed(torch.initial_seed()), is_effect=True)
 get_rng_state = _define("get_rng_state() -> Tensor", torch.get_rng_state, is_effect=True)
+seed_device = _define("seed_device(int seed, Device device) -> ()", _seed_device, is_effect=True)
+get_device_rng_state = _define(
+    "get_device_rng_state(Device device) -> Tensor", lambda device: _of_device(device).get_rng_state(device), is_effect=True
+)
+set_device_rng_state = _define(
+    "set_device_rng_state(Tensor state, Device device) -> ()",
+    lambda state, device: _of_device(device).set_rng_state(state, device),
+    is_effect=True,
+)
 set_rng_state = _define("set_rng_state(Tensor state) -> ()", torch.set_rng_state, is_effect=True)
