@@ -89,7 +89,7 @@ def _capture(request: Request, convert: Callable[[FunctionType], Any], namespace
     with (
         _repeatable_or_marked(session), translated(session), temporarily_clear_interpreter_stack(), _plain_grad_mode(),
         call.torch_patched(), _modules_kept(session), operator_methods.followed(session), lattice.telling_apart(request.apart),
-        session.active(TorchFunctions(session)) as root,
+        session.settings.kept(), session.active(TorchFunctions(session)) as root,
     ):  # fmt: skip
         replacements.guard_replaced(session)
         inputs, arguments = _bind_inputs(session, root, request)

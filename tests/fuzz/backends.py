@@ -24,6 +24,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import dy2st
+from tests.devices import moved
 from tests.fuzz.grammar import Program
 from tests.fuzz.oracle import (
     Kind,
@@ -146,7 +147,7 @@ def _matrix_calls(program: Program) -> tuple[list[Arguments], Any]:
 
 def _matrices(seed: int, way: str, trips: int, size: int, grad: bool) -> tuple[tuple[Any, ...], list[Any]]:
     numbers = torch.Generator().manual_seed(seed)
-    base = torch.randn(2 * size, 3, generator=numbers)
+    base = moved(torch.randn(2 * size, 3, generator=numbers))
     leaves = [base] if way in ("rows", "views", "same") else [base[:size].clone(), base[size:].clone()]
     if way == "transposed":
         leaves = [leaf.t().contiguous() for leaf in leaves]
@@ -162,7 +163,7 @@ def _matrices(seed: int, way: str, trips: int, size: int, grad: bool) -> tuple[t
         x, y = (each.t() for each in made)
     else:
         x, y = made
-    return (x, y, torch.randn((), generator=numbers), torch.tensor(trips)), leaves
+    return (x, y, moved(torch.randn((), generator=numbers)), moved(torch.tensor(trips))), leaves
 
 
 def _judge(program: Program, backend: str, calls: Sequence[Arguments], spec: Any) -> Verdict:

@@ -61,7 +61,7 @@ class Noise(TorchDispatchMode):
 
     def _shake(self, value: torch.Tensor) -> None:
         unit = torch.finfo(value.dtype).eps
-        off = torch.randint(-_UNITS, _UNITS + 1, value.shape, generator=self._random).to(value.dtype)
+        off = torch.randint(-_UNITS, _UNITS + 1, value.shape, generator=self._random).to(value)
         value.detach().mul_(1 + off * unit)
 
 

@@ -56,7 +56,7 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
     """
     if isinstance(target, (Represents, *SYMBOLIC_NUMBERS)):
         _refused_as_eager(session, target, lambda real: setattr(real, name, value))
-    if _of_user(session, target, name, "fset", "__set__", value):
+    if _of_user(session, target, name, "fset", "__set__", value) or _is_setting(session, target, name, value):
         return
     if isinstance(target, torch.nn.Module) and storage.is_kept_by_option(target, name, value):
         session.over(value, lambda option: put(session, target, name, option, setter))
@@ -82,6 +82,20 @@ def put(session: Session, target: Any, name: str, value: Any, setter: Callable[[
         setter = storage.keep if isinstance(value, TaggedUnion) else setter  # the module itself asks what the value is
     (setter or setattr)(target, name, value)
     _taken_out(session, held_in, name)
+
+
+def _is_setting(session: Session, module: Any, name: str, value: Any) -> bool:
+    """Change what a module of a library shows as its attribute: it is changed there and then, not at the end of the program."""
+    if not isinstance(module, types.ModuleType):
+        return False
+    described = storage.of_class(type(module), name)
+    if isinstance(described, torch.backends.ContextProp) and not torch.backends.flags_frozen():
+        session.call(described.setter, value)
+    elif isinstance(described, property) and described.fset is not None:
+        session.call(described.fset, module, value)
+    else:
+        return False
+    return True
 
 
 def _refused_as_eager(session: Session, target: Any, change: Callable[[Any], None]) -> None:

@@ -6,7 +6,9 @@ What an object has itself may be there on some ways only. On the others its clas
 
 from __future__ import annotations
 
+import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,10 +40,12 @@ from dy2st.capture.raising.exceptions import raised
 from dy2st.capture.session.session import Session, current, need
 from dy2st.capture.torch_functions import differentiation
 from dy2st.capture.types import absent_attributes, tensor_traits
+from dy2st.capture.values import storage
 from dy2st.capture.values.abstract_objects import Represents
 from dy2st.capture.values.kinds import is_symbolic
 from dy2st.capture.values.storage import MISSING
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS, Stale, TaggedUnion
+from dy2st.capture.values.texts import Text
 from dy2st.errors import CaptureError
 
 
@@ -76,10 +80,20 @@ def _attr(session: Session, value: Any, name: str) -> Any:
     kind = open_class(value, name)
     if kind is not None:
         return over_class(session, kind, name, lambda: attr(value, name))
+    if isinstance(value, types.ModuleType) and (getter := _setting_of(value, name)) is not None:
+        return session.call(getter)
     if isinstance(value, super):
         return _through_super(session, value, name)
     own_way = own_method(value, "__getattribute__")
     return plain(session, value, name) if own_way is None else _by_own_way(session, own_way, value, name)
+
+
+def _setting_of(module: types.ModuleType, name: str) -> Callable[[], Any] | None:
+    """Return what says how a setting is that a module of a library shows as its attribute."""
+    described = storage.of_class(type(module), name) if type(module) is not types.ModuleType else None
+    if isinstance(described, torch.backends.ContextProp):
+        return described.getter  # type: ignore[no-any-return]
+    return functools.partial(described.fget, module) if isinstance(described, property) and described.fget is not None else None
 
 
 def _of_represented(session: Session, value: Represents, name: str) -> Any:
@@ -88,7 +102,7 @@ def _of_represented(session: Session, value: Represents, name: str) -> Any:
         raise raised(absent_attributes.error(value, name))
     if name in ("__class__", "__doc__"):
         return getattr(value.example, name)
-    if not hasattr(value, name):
+    if not hasattr(value, name) and not isinstance(value, Text):  # which has an error of its own
         raise CaptureError(
             f"the attribute {name!r} of a {type(value.example).__name__} that the static function makes",
             session.here(),

@@ -38,6 +38,7 @@ from dy2st.capture.environment.users_code import as_written, is_part_of_library,
 from dy2st.capture.library import (
     FAST_PATHS,
     LOG_METHODS,
+    SETTINGS,
     CachedFunction,
     call_getter,
     call_method_caller,
@@ -324,7 +325,17 @@ def torch_patched() -> Iterator[None]:
     floats are recorded. Other threads see no difference.
     """
     calls, modes, numbers = modules.CALLS.applied(), managers.INFERENCE_MODE.applied(), number_operators.OPERATORS.applied()
-    with calls, modes, numbers, FAST_PATHS.applied(), TEXTS.applied(), BROADCASTING.applied(), own_mode_stack(), quiet_torch():
+    with (
+        calls,
+        modes,
+        numbers,
+        FAST_PATHS.applied(),
+        TEXTS.applied(),
+        SETTINGS.applied(),
+        BROADCASTING.applied(),
+        own_mode_stack(),
+        quiet_torch(),
+    ):
         yield
 
 

@@ -13,6 +13,7 @@ import torch
 
 from dy2st import errors
 from dy2st.capture.environment import written_out
+from dy2st.capture.library.settings import set_in_program
 from dy2st.capture.library.surroundings import check_manager
 from dy2st.capture.looping.generators import UserGenerator
 from dy2st.capture.raising.unwinding import refused
@@ -37,7 +38,9 @@ def managed(manager: Any) -> Any:
         check_manager(session, manager)
     if session is not None and kind is _GENERATOR_MANAGER and session.tracker.source_of(manager) is None:
         return _of_generator(session, manager)
-    return manager if session is None or not _is_users(kind) else Managed(session, manager)
+    if session is not None and _is_users(kind):
+        return Managed(session, manager)
+    return OfLibrary(session, manager) if session is not None and kind.__module__.startswith("torch.") else manager
 
 
 def _is_users(kind: type) -> bool:
@@ -93,7 +96,7 @@ def _of_generator(session: Session, manager: Any) -> Any:
         return manager
     result = session.call(manager.func, *manager.args, **manager.kwds)
     if not isinstance(result, UserGenerator):
-        return manager
+        return OfLibrary(session, manager)
     manager.gen = result
     return Managed(session, manager)
 
@@ -159,6 +162,47 @@ class Managed:
         if isinstance(ends, CAPTURE_VALUES) or (self.attempt is None and ends):
             raise refused(session, error, f"the context manager {_in_words(self.manager)}") from error
         return self.attempt if ends else None
+
+
+class OfLibrary:
+    """A manager of a library, whose methods run as they are; an exception that leaves it puts back the settings that it changes."""
+
+    def __init__(self, session: Session, manager: Any) -> None:
+        self.session, self.manager = session, manager
+        self._before: dict[str, tuple[Any, ...]] = {}
+
+    def __enter__(self) -> Any:
+        changed = self.session.settings
+        known = changed.values()
+        entered = type(self.manager).__enter__(self.manager)
+        self._before = {
+            name: before for name, values in changed.values().items() if (before := known.get(name, changed.before[name])) != values
+        }
+        if self._before:
+            self.session.in_flight.pending.append(self)
+        return entered
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
+        if self._before:
+            self.session.in_flight.pending.remove(self)
+        return type(self.manager).__exit__(self.manager, kind, error, traceback)
+
+    def catches(self, error: BaseException) -> bool:
+        """Tell that it ends no exception."""
+        return False
+
+    def sees(self, error: BaseException) -> bool:
+        """Be asked about any."""
+        return True
+
+    def keeps(self, place: CellPlace) -> bool:
+        """Tell that nothing goes on behind it."""
+        return False
+
+    def unwind(self, session: Session, error: BaseException) -> None:
+        """Put the settings back in the block that an exception leaves."""
+        for name, values in self._before.items():
+            set_in_program(session, name, values)
 
 
 def _in_words(manager: Any) -> str:

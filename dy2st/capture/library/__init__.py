@@ -12,13 +12,14 @@ from dy2st.capture.library.attention import FAST_PATHS
 from dy2st.capture.library.effects import LOG_METHODS, CachedFunction, log
 from dy2st.capture.library.operator_functions import call_getter, call_method_caller
 from dy2st.capture.library.registry import handler_of, takes_unions
+from dy2st.capture.library.settings import SETTINGS
 from dy2st.capture.library.surroundings import check_manager, check_surroundings, note_setting, surroundings_method
 
 MAKES_TEXTS_FOR_USER = True
 CALLS_METHODS_FOR_USER = True
 
 __all__ = [
-    "FAST_PATHS", "LOG_METHODS", "CachedFunction", "call_getter", "call_method_caller", "check_manager",
+    "FAST_PATHS", "LOG_METHODS", "SETTINGS", "CachedFunction", "call_getter", "call_method_caller", "check_manager",
     "check_surroundings", "handler_of", "log", "note_setting", "surroundings_method", "takes_unions",
 ]  # fmt: skip
 

@@ -63,9 +63,7 @@ _NAMES: dict[str, frozenset[str]] = {
     "torch.serialization": frozenset({"load"}),
     "pathlib": frozenset(set(vars(pathlib.Path)) - set(vars(pathlib.PurePath))) - {"exists", "is_file", "is_dir"},
     "torch": frozenset(
-        {"set_num_threads", "set_num_interop_threads", "set_default_dtype", "set_default_device", "set_default_tensor_type",
-         "set_float32_matmul_precision", "use_deterministic_algorithms", "set_deterministic_debug_mode", "set_warn_always",
-         "set_flush_denormal"}
+        {"set_num_interop_threads", "set_default_device", "set_default_tensor_type", "set_flush_denormal"}
     ),
     "torch._tensor_str": frozenset({"set_printoptions"}),
 }  # fmt: skip
@@ -147,7 +145,7 @@ def _answer(function: Callable[..., Any], session: Session, *args: Any, **kwargs
 for _function in (
     os.getenv, os.getcwd, os.access, os.path.exists, os.path.lexists, os.path.isfile, os.path.isdir, os.path.islink,
     os.path.getsize, os.path.getmtime, os.path.abspath, os.path.realpath, os.path.expanduser, pathlib.Path.exists,
-    pathlib.Path.is_file, pathlib.Path.is_dir, torch.get_num_threads, torch.get_num_interop_threads,
+    pathlib.Path.is_file, pathlib.Path.is_dir, torch.get_num_interop_threads,
     torch.get_default_device, logging.Logger.isEnabledFor, logging.Logger.getEffectiveLevel, logging.Logger.hasHandlers,
 ):  # fmt: skip
     handles(_function)(functools.partial(_answer, _function))
@@ -164,7 +162,7 @@ def note_setting(session: Session, function: Any, args: tuple[Any, ...], result:
     owner = storage.of_python(function, "__self__")
     is_plain = (owner is None or inspect.ismodule(owner)) and all(isinstance(value, CONSTANTS) for value in args)
     is_library = isinstance(function, types.BuiltinFunctionType) or is_skipped(function)
-    if is_plain and is_library and _module(function, None) not in _PURE:
+    if is_plain and is_library and _module(function, None) not in _PURE and session.settings.is_as_before(function, args, result):
         session.tracker.guards.same_answer(session.tracker.table.answer(function, args, f"{_name(function)}()"), result)
 
 

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from dy2st.capture.recording.patches import methods_patch
-from dy2st.capture.session.session import Session, current
+from dy2st.capture.session.session import Session, recording
 from dy2st.capture.values.kinds import number_kind
 from dy2st.capture.values.symbolic import SYMBOLIC_NUMBERS
 from dy2st_runtime.primitives import scalars
@@ -42,17 +41,11 @@ _LOGIC = (operator.and_, operator.or_, operator.xor)
 _NUMBERS = (bool, int, float, *SYMBOLIC_NUMBERS)
 
 
-def _recording() -> Session | None:
-    """Return the capture, if the user's code runs now, and not the shape function of an operation."""
-    session = current()
-    return session if session is not None and get_proxy_mode() is not None else None
-
-
 def _binary(kind: type, name: str, target: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
     original = vars(kind).get(name)
 
     def method(self: Any, other: Any) -> Any:
-        session = _recording()
+        session = recording()
         if session is None:
             return NotImplemented if original is None else original(self, other)
         if not isinstance(other, _NUMBERS):
@@ -113,7 +106,7 @@ def _unary(kind: type, name: str, target: Callable[..., Any]) -> Callable[..., A
     original = vars(kind).get(name)
 
     def method(self: Any) -> Any:
-        session = _recording()
+        session = recording()
         if session is None:
             return target(int(self)) if original is None else original(self)
         if isinstance(self, torch.SymBool):
@@ -141,7 +134,7 @@ def _is_integer(kind: type) -> Callable[..., Any]:
     original = vars(kind)["is_integer"]
 
     def method(self: Any) -> Any:
-        return original(self) if _recording() is None else self % 1.0 == 0  # no number remains of an infinity
+        return original(self) if recording() is None else self % 1.0 == 0  # no number remains of an infinity
 
     return method
 

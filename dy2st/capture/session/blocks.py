@@ -19,6 +19,7 @@ from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.iterators import Iterators
 from dy2st.capture.session.key_order import KeyOrders
 from dy2st.capture.session.regions import Region, RegionT, Rest
+from dy2st.capture.session.settings import ChangedSettings
 from dy2st.capture.values.signals import Refused
 from dy2st.capture.writes.may_alias import MayAlias
 from dy2st.capture.writes.places import CellPlace, ItemPlace, Place
@@ -55,10 +56,11 @@ class Blocks:
         allocations: Allocations,
         in_flight: InFlight,
         iterators: Iterators,
+        settings: ChangedSettings,
         adopt: Callable[[torch.Tensor], torch.Tensor],
     ) -> None:
         self._position, self._shapes, self._allocations = position, shapes, allocations
-        self._in_flight, self._iterators, self._adopt = in_flight, iterators, adopt
+        self._in_flight, self._iterators, self._settings, self._adopt = in_flight, iterators, settings, adopt
         self.may_alias = MayAlias()
         self.key_orders = KeyOrders()
         self.written_globals: dict[tuple[Any, ...], ItemPlace] = {}
@@ -172,7 +174,7 @@ class Blocks:
         region = self._begin(Region, self._new_builder(self.builder), repeats, cells)
         self._note_variables(region)
         try:
-            with self._same_grad_mode():
+            with self._same_modes():
                 yield region
         except errors.Dy2stError:
             raise
@@ -274,11 +276,17 @@ class Blocks:
             self._in_flight.before_failing = before
 
     @contextlib.contextmanager
-    def _same_grad_mode(self) -> Iterator[None]:
+    def _same_modes(self) -> Iterator[None]:
         """Switch back what a block has switched; it must not stay so where only some ways go through the block."""
-        before = torch.is_grad_enabled()
+        before, settings = torch.is_grad_enabled(), self._settings.values()
         try:
             yield
+            if any(settings.get(name, self._settings.before[name]) != values for name, values in self._settings.values().items()):
+                raise CaptureError(
+                    "a setting of torch is changed where a tensor decides, and stays so after the branch or loop",
+                    self._position.here(),
+                    fix="change it before the branch or loop, or put it back at its end, as a context manager does",
+                )
             if torch.is_grad_enabled() is not before:
                 raise CaptureError(
                     "gradients are switched on or off where a tensor decides, and stay so after the branch or loop",
@@ -287,6 +295,7 @@ class Blocks:
                 )
         finally:
             set_grad_mode(before)
+            self._settings.put_back(settings)
 
     def _check_not_caught(self, error: Exception) -> None:
         """Check an error that leaves a block which may not be entered at run time.

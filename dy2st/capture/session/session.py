@@ -32,6 +32,7 @@ from dy2st.capture.session.list_table import ListTable
 from dy2st.capture.session.outside import Outside
 from dy2st.capture.session.ownership import Ownership
 from dy2st.capture.session.regions import Site
+from dy2st.capture.session.settings import ChangedSettings
 from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import value_types
 from dy2st.capture.types.traits import Traits
@@ -84,6 +85,7 @@ class Session:
         in_flight: exceptions on their way, and what they pass.
         iterators: who may take from them.
         frames: the converted functions that run.
+        settings: the settings of torch that the code has changed.
         blocks: branches, loop bodies and attempts that are open.
         outside: the state from outside that the code has met.
         tracker: sources and guards.
@@ -107,8 +109,15 @@ class Session:
         self.fakes = FakeValues(self.shapes, self.traits)
         self.allocations, self.in_flight, self.iterators = Allocations(), InFlight(), Iterators()
         self.frames = Frames(self.allocations, self.in_flight)
+        self.settings = ChangedSettings()
         self.blocks = Blocks(
-            self.position, self.shapes, self.allocations, self.in_flight, self.iterators, lambda real: self.outside.adopt(real)
+            self.position,
+            self.shapes,
+            self.allocations,
+            self.in_flight,
+            self.iterators,
+            self.settings,
+            lambda real: self.outside.adopt(real),
         )
         self.outside = Outside(
             self.position, self.fakes, self.traits, self.allocations, self.blocks, operators.makers, request.changed,
@@ -254,6 +263,12 @@ def _no_saved_tensor_hooks() -> contextlib.AbstractContextManager[Any]:
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
         return contextlib.nullcontext()
     return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)
+
+
+def recording() -> Session | None:
+    """Return the capture, if the user's code runs now, and not the shape function of an operation."""
+    session = current()
+    return session if session is not None and get_proxy_mode() is not None else None
 
 
 def current() -> Session | None:
