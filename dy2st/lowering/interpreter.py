@@ -16,7 +16,7 @@ from dy2st.lowering.control_flow.loop import loop
 from dy2st.lowering.values import Number
 from dy2st_runtime.ir.operators import present
 from dy2st_runtime.ir.program import Block
-from dy2st_runtime.primitives import control, modes, scalars, settings
+from dy2st_runtime.primitives import control, modes, scalars
 from dy2st_runtime.primitives.transforms import transformed
 
 aten = torch.ops.aten
@@ -149,7 +149,7 @@ class Interpreter(Context):
     def mode(self, node: fx.Node, target: Any) -> None:
         """Skip a change of a mode: gradients are none of an exported program's business."""
         if modes.TARGETS[target] != "set_grad_enabled":
-            if target is settings.set_:
+            if target is modes.set_:
                 raise refuse(node, "a change of a setting of torch cannot be exported", "change it before the model is called")
             raise refuse(node, "torch.autocast inside of the exported function cannot be exported", "convert the dtypes with .to()")
 

@@ -14,14 +14,14 @@ from dy2st.capture.environment.plain_values import CONSTANTS
 from dy2st.capture.library.registry import handles
 from dy2st.capture.recording.patches import Patch
 from dy2st.capture.session.session import Session, recording
-from dy2st_runtime.primitives import settings
+from dy2st_runtime.primitives import modes
 
 
 def _change(name: str, session: Session, *args: Any, **kwargs: Any) -> None:
     """Change a setting now, for what comes next in the capture, and whenever the program gets there."""
     arguments = (*args, *kwargs.values())
     try:
-        text = settings.written(arguments)
+        text = modes.written(arguments)
     except TypeError as error:
         raise errors.CaptureError(
             f"{error}, by {name.removeprefix('_')}()",
@@ -29,17 +29,17 @@ def _change(name: str, session: Session, *args: Any, **kwargs: Any) -> None:
             fix="change the setting before the static function is called, or give it a constant",
         ) from None
     session.settings.change(name, arguments)
-    session.builder.call(settings.set_, (name, text))
+    session.builder.call(modes.set_, (name, text))
 
 
 def set_in_program(session: Session, name: str, arguments: tuple[Any, ...]) -> None:
     """Change a setting in the program alone."""
-    session.builder.call(settings.set_, (name, settings.written(arguments)))
+    session.builder.call(modes.set_, (name, modes.written(arguments)))
 
 
 def _ask(name: str, session: Session) -> Any:
     """Return how a setting is; a call that finds it otherwise is captured anew."""
-    getter = settings.getter_of(name)
+    getter = modes.getter_of(name)
     result = getter()
     if not session.settings.is_changed(getter) and isinstance(result, CONSTANTS):
         session.tracker.guards.same_answer(session.tracker.table.answer(getter, (), f"{getter.__name__}()"), result)
@@ -69,8 +69,8 @@ anomaly_mode: Any = _anomaly_mode
 _SEEN: dict[str, Callable[..., Any]] = {}
 """By their names in ``torch._C``: functions, and what stands there during captures."""
 
-for _name in settings.NAMES:
-    for _function, _handler in ((settings.setter_of(_name), _change), (settings.getter_of(_name), _ask)):
+for _name in modes.NAMES:
+    for _function, _handler in ((modes.setter_of(_name), _change), (modes.getter_of(_name), _ask)):
         if _function is torch.get_default_dtype:
             continue  # a dtype is asked for at every turn, and is part of what a program is captured for
         handles(_function)(functools.partial(_handler, _name))
@@ -91,4 +91,4 @@ def _remove() -> None:
 
 
 SETTINGS = Patch(_install, _remove)
-"""Records what torch's own Python code does with settings."""
+"""Records what torch's own Python code does with modes."""

@@ -19,10 +19,10 @@ from dy2st.capture.session.allocations import Allocations
 from dy2st.capture.session.iterators import Iterators
 from dy2st.capture.session.key_order import KeyOrders
 from dy2st.capture.session.regions import Region, RegionT, Rest
-from dy2st.capture.session.settings import ChangedSettings
 from dy2st.capture.values.signals import Refused
 from dy2st.capture.writes.may_alias import MayAlias
 from dy2st.capture.writes.places import CellPlace, ItemPlace, Place
+from dy2st.capture.writes.settings import ChangedSettings
 from dy2st.capture.writes.undo_log import Entry, UndoLog
 from dy2st.errors import CaptureError
 from dy2st_runtime.analyses.purity import may_fail

@@ -32,13 +32,13 @@ from dy2st.capture.session.list_table import ListTable
 from dy2st.capture.session.outside import Outside
 from dy2st.capture.session.ownership import Ownership
 from dy2st.capture.session.regions import Site
-from dy2st.capture.session.settings import ChangedSettings
 from dy2st.capture.session.written_places import WrittenPlaces
 from dy2st.capture.types import value_types
 from dy2st.capture.types.traits import Traits
 from dy2st.capture.values.abstract_objects import AbstractObject
 from dy2st.capture.values.symbolic import RuntimeList, TaggedUnion, unpack_list
 from dy2st.capture.values.texts import RuntimeString
+from dy2st.capture.writes.settings import ChangedSettings
 from dy2st_runtime.ir.flattening import follow
 from dy2st_runtime.ir.program import Location
 from dy2st_runtime.primitives import control

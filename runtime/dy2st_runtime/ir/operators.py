@@ -10,9 +10,9 @@ import torch
 
 from dy2st_runtime.errors import LoadError
 from dy2st_runtime.ir.document import Json
-from dy2st_runtime.primitives import control, modes, random_state, scalars, settings
+from dy2st_runtime.primitives import control, modes, random_state, scalars
 
-NAMESPACES = ("aten", "prims", random_state.NAMESPACE, settings.NAMESPACE)
+NAMESPACES = ("aten", "prims", random_state.NAMESPACE, modes.NAMESPACE)
 """Operators of PyTorch itself, and of this package; a library's own namespace has to be asked for."""
 
 FORBIDDEN = re.compile(
@@ -25,7 +25,7 @@ FORBIDDEN = re.compile(
 _NAMED: dict[str, Callable[..., Any]] = {
     **{name: target for name, target in control.TARGETS.items() if target is not control.call_},
     **scalars.TARGETS,
-    **{name: target for target, name in modes.TARGETS.items() if target is not settings.set_},
+    **{name: target for target, name in modes.TARGETS.items() if target is not modes.set_},
 }
 _OPERATOR = re.compile(r"(\w+)\.(\w+)\.(\w+)", re.ASCII)
 

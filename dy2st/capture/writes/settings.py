@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dy2st_runtime.primitives import settings
+from dy2st_runtime.primitives import modes
 
 
 class ChangedSettings:
@@ -26,13 +26,13 @@ class ChangedSettings:
             name: of its setter.
             arguments: of the setter; it raises what eager raises.
         """
-        before = settings.values_of(name)
-        settings.change(name, arguments)
+        before = modes.values_of(name)
+        modes.change(name, arguments)
         self.before.setdefault(name, before)
 
     def is_changed(self, getter: Any) -> bool:
         """Tell whether a function says how a setting is that has been changed."""
-        return any(settings.getter_of(name) is getter for name in self.before)
+        return any(modes.getter_of(name) is getter for name in self.before)
 
     def is_as_before(self, function: Callable[..., Any], args: tuple[Any, ...], result: Any) -> bool:
         """Tell whether a function says the same with the settings as they were before the capture."""
@@ -47,14 +47,14 @@ class ChangedSettings:
 
     def values(self) -> dict[str, tuple[Any, ...]]:
         """Return how those are that have been changed, once or more."""
-        return {name: settings.values_of(name) for name in self.before}
+        return {name: modes.values_of(name) for name in self.before}
 
     def put_back(self, values: dict[str, tuple[Any, ...]]) -> None:
         """Put settings back to what they were; those changed since to what they were before the capture."""
         for name, before in self.before.items():
             wanted = values.get(name, before)
-            if settings.values_of(name) != wanted:
-                settings.change(name, wanted)
+            if modes.values_of(name) != wanted:
+                modes.change(name, wanted)
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
